@@ -1,0 +1,73 @@
+# One command each. Every target makes `.venv` where it is missing and installs what it needs, once:
+# the stamps in .venv/stamps are renewed when pyproject.toml changes.
+#
+#   make run PYTHON=python3.12        choose the interpreter (Python 3.11 or newer)
+#   make test WORKERS=4               tests side by side (2 unless told)
+#   make test-torch TORCH=torch       choose the torch requirement
+
+PYTHON ?= python3
+WORKERS ?= 2
+TORCH ?= torch==2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+# What `pip install` is given for each stamp.
+needs_run := --editable '.[experiments]'
+needs_lint := --editable '.[experiments]' --group lint
+needs_docs := --editable . --group docs
+needs_test := --editable '.[experiments]' --group test
+needs_bench := --editable . --group bench
+needs_torch := '$(TORCH)'
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run test test-torch bench docs lint review format clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(STAMPS)/run ## build and show a proxy and a design; table here, figure in build/inspect
+	$(BIN)/koloss inspect --out build/inspect
+
+test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
+	$(BIN)/python -m pytest -m xp tests
+
+bench: $(STAMPS)/bench ## ratios against peers and the hardware limit
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMPS)/docs ## build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --site-dir build/site
+
+lint: $(STAMPS)/lint ## ruff (lint and format) and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+review: $(STAMPS)/lint ## the Scientific Python repository checks
+	$(BIN)/sp-repo-review --show err .
+
+format: $(STAMPS)/lint ## mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Dependency groups need pip 25.1, newer than what many interpreters bring along.
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: Koloss needs Python 3.11 or newer, and '$(PYTHON)' is not;" \
+			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet $(needs_$*)
+	@touch $@

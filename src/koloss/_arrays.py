@@ -1,0 +1,159 @@
+"""Arrays of any kind that follows the array API standard, and the checks at the library's edge.
+
+A public function asks `namespace` once for `xp`, the module of the arrays it was given, and calls only
+that. Lists and numbers become NumPy arrays; integers become float64; everything else keeps its kind, its
+device and its floating type.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, TypeAlias
+
+import array_api_compat as compat
+import numpy as np
+
+Array: TypeAlias = Any
+"""An array of NumPy, torch, CuPy, JAX or any other library that follows the array API standard."""
+
+Namespace: TypeAlias = Any
+
+
+def namespace(*arrays: Any) -> Namespace:
+    """Module that the arrays belong to; NumPy's where there is none among them."""
+    found = [a for a in arrays if compat.is_array_api_obj(a)]
+    return compat.array_namespace(*found) if found else compat.array_namespace(np.empty(0))
+
+
+def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> Array:
+    """Finite floating array with `ndim` axes, or an error that names the argument."""
+    if not compat.is_array_api_obj(value):
+        try:
+            value = np.asarray(value)
+            value = value.astype(np.float64) if value.dtype.kind not in "fc" else value
+        except (TypeError, ValueError) as error:
+            message = f"`{name}` must be an array of numbers, got {type(value).__name__}"
+            raise TypeError(message) from error
+    xp = namespace(value)
+    if xp.isdtype(value.dtype, ("integral", "bool")):
+        value = xp.astype(value, xp.float64)
+    if not xp.isdtype(value.dtype, "real floating"):
+        raise TypeError(f"`{name}` must hold real numbers, got dtype {value.dtype}")
+    if value.ndim != ndim:
+        hint = (
+            "; for scalar points pass a column, x[:, None]" if (value.ndim, ndim) == (1, 2) else ""
+        )
+        raise ValueError(f"`{name}` must be {ndim}-D, got ndim={value.ndim}{hint}")
+    if not bool(xp.all(xp.isfinite(value))):
+        raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
+    if like is not None:
+        value = matching(value, like)
+    return value
+
+
+def as_points(name: str, value: Any, *, dimension: int | None = None) -> Array:
+    """Non-empty (points, coordinates) array, checked against the dimension where one is given."""
+    value = as_array(name, value, ndim=2)
+    if value.shape[0] == 0 or value.shape[1] == 0:
+        raise ValueError(f"`{name}` must not be empty, got shape {tuple(value.shape)}")
+    if dimension is not None and value.shape[1] != dimension:
+        raise ValueError(f"`{name}` must have {dimension} columns, got {value.shape[1]}")
+    return value
+
+
+def as_vector(
+    name: str, value: Any, *, length: int | None = None, like: Array | None = None
+) -> Array:
+    """Finite vector, checked against the length where one is given."""
+    value = as_array(name, value, ndim=1, like=like)
+    if length is not None and value.shape[0] != length:
+        raise ValueError(f"`{name}` must have length {length}, got {value.shape[0]}")
+    return value
+
+
+def as_distribution(name: str, value: Any, *, length: int, like: Array | None = None) -> Array:
+    """Non-negative weights that sum to one (to rounding), normalised exactly."""
+    value = as_vector(name, value, length=length, like=like)
+    xp = namespace(value)
+    smallest, total = float(xp.min(value)), float(xp.sum(value))
+    if smallest < 0:
+        raise ValueError(f"`{name}` must be non-negative, got a weight of {smallest:.6g}")
+    if not math.isclose(total, 1.0, rel_tol=1e-6):
+        raise ValueError(f"`{name}` must sum to 1, got a sum of {total:.6g}")
+    return value / total
+
+
+def as_float(
+    name: str, value: Any, *, positive: bool = False, minimum: float | None = None
+) -> float:
+    """Finite number within its range."""
+    if isinstance(value, (bool, str, bytes)):
+        raise TypeError(f"`{name}` must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must be a number, got {value!r}") from error
+    if not math.isfinite(number):
+        raise ValueError(f"`{name}` must be finite, got {number}")
+    if positive and number <= 0:
+        raise ValueError(f"`{name}` must be positive, got {number:.6g}")
+    if minimum is not None and number < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum:.6g}, got {number:.6g}")
+    return number
+
+
+def as_int(name: str, value: Any, *, minimum: int) -> int:
+    """Whole number at or above its minimum."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"`{name}` must be an integer, got {value!r}") from error
+    if number < minimum:
+        raise ValueError(f"`{name}` must be at least {minimum}, got {number}")
+    return number
+
+
+def matching(value: Any, like: Array) -> Array:
+    """`value` in the namespace, floating type and device of `like`."""
+    xp = namespace(like)
+    if namespace(value) is xp:
+        return xp.astype(value, like.dtype, copy=False)
+    return xp.asarray(to_numpy(value), dtype=like.dtype, device=compat.device(like))
+
+
+def to_numpy(value: Array) -> np.ndarray[Any, np.dtype[Any]]:
+    """The same numbers as a NumPy array (copied from the device where there is one)."""
+    if isinstance(value, np.ndarray):
+        return value
+    if compat.is_array_api_strict_namespace(namespace(value)):
+        return np.from_dlpack(value)
+    return np.asarray(compat.to_device(value, "cpu"))
+
+
+def frozen(value: Array) -> Array:
+    """A copy that nobody else can change (NumPy), or simply a copy (other kinds)."""
+    value = namespace(value).asarray(value, copy=True)
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    return value
+
+
+def assign(array: Array, index: Any, value: Any) -> Array:
+    """`array[index] = value`, also for arrays that cannot be changed in place."""
+    if compat.is_jax_array(array):
+        return array.at[index].set(value)
+    array[index] = value
+    return array
+
+
+def roundoff(array: Array) -> float:
+    """Unit roundoff u of the array's floating type."""
+    return float(namespace(array).finfo(array.dtype).eps) / 2
+
+
+def equal(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same shape and the same numbers."""
+    return tuple(a.shape) == tuple(b.shape) and bool(np.array_equal(to_numpy(a), to_numpy(b)))

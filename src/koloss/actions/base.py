@@ -1,0 +1,78 @@
+"""What every action set can do."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koloss._arrays import Array
+
+if TYPE_CHECKING:
+    from koloss.actions.points import Points
+
+MAX_NET_BYTES = 2**30
+"""Largest net that is laid without being asked twice: 1 GiB."""
+
+
+class ActionSet(abc.ABC):
+    """A set of points in ℝ^d where the player may move: finite (`Points`) or compact (`Ball`, `Box`)."""
+
+    if TYPE_CHECKING:  # a field in some subclasses, a property in others
+
+        @property
+        def dimension(self) -> int:
+            """Number of coordinates of an action."""
+
+    @abc.abstractmethod
+    def contains(self, X: Array) -> Any:
+        """Whether each row of X is an action (to rounding): a NumPy array of booleans."""
+
+    @abc.abstractmethod
+    def diameter(self) -> float:
+        """Largest Euclidean distance between two actions."""
+
+    @abc.abstractmethod
+    def norm_bound(self) -> float:
+        """Largest Euclidean norm of an action."""
+
+    @abc.abstractmethod
+    def sample(self, size: int, rng: Any = None) -> Array:
+        """Independent uniform draws.
+
+        Parameters
+        ----------
+        size : int
+        rng : seed or Generator, optional
+
+        Returns
+        -------
+        array of shape (size, dimension)
+        """
+
+    @abc.abstractmethod
+    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
+        """Finite subset that covers the set.
+
+        Neighbours of the net are at most `spacing` apart along each axis, and every action is within
+        `spacing` of the net: in up to three dimensions within spacing·√d/2 (see the `covering_radius` of
+        the result).
+
+        Parameters
+        ----------
+        spacing : float
+        max_bytes : int
+            A net that would take more memory is refused.
+
+        Raises
+        ------
+        NetTooLarge
+            With the number of points that the net would have.
+        """
+
+
+def steps(spacing: float, dimension: int) -> tuple[float, float]:
+    """Grid step that keeps both promises of a net, and half the diagonal of its cell."""
+    step = spacing * min(1.0, 2 / np.sqrt(dimension))
+    return float(step), float(step * np.sqrt(dimension) / 2)

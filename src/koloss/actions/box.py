@@ -1,0 +1,97 @@
+"""An axis-parallel box."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, steps
+from koloss.actions.points import Points
+from koloss.errors import NetTooLarge
+
+
+@dataclass(frozen=True)
+class Box(ActionSet):
+    """Box {a : lower ≤ a ≤ upper}, coordinate by coordinate. A side may have length zero.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> square = kl.Box([0, 0], [1, 1])
+    >>> square.contains([[0.5, 1.0], [0.5, 1.1]]).tolist()
+    [True, False]
+    >>> len(square.net(0.1)), square
+    (121, Box(lower=(0.0, 0.0), upper=(1.0, 1.0)))
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        lower = to_numpy(as_vector("lower", self.lower)).astype(float)
+        upper = to_numpy(as_vector("upper", self.upper, length=len(lower))).astype(float)
+        if len(lower) == 0:
+            raise ValueError("`lower` must not be empty, got length 0")
+        if np.any(lower > upper):
+            i = int(np.argmax(lower > upper))
+            raise ValueError(
+                f"`lower` must not exceed `upper`, got {lower[i]:.6g} > {upper[i]:.6g} at {i}"
+            )
+        object.__setattr__(self, "lower", tuple(lower.tolist()))
+        object.__setattr__(self, "upper", tuple(upper.tolist()))
+
+    @property
+    def dimension(self) -> int:
+        return len(self.lower)
+
+    @property
+    def _sides(self) -> Any:
+        return np.asarray(self.upper) - np.asarray(self.lower)
+
+    def contains(self, X: Array) -> Any:
+        X = to_numpy(as_points("X", X, dimension=self.dimension))
+        slack = 1e-12 * np.maximum(np.abs(self.lower), np.abs(self.upper))
+        return np.all(
+            (np.asarray(self.lower) - slack <= X) & (np.asarray(self.upper) + slack >= X), axis=1
+        )
+
+    def diameter(self) -> float:
+        return float(np.linalg.norm(self._sides))
+
+    def norm_bound(self) -> float:
+        return float(np.linalg.norm(np.maximum(np.abs(self.lower), np.abs(self.upper))))
+
+    def volume(self) -> float:
+        """Lebesgue measure of the box."""
+        return float(np.prod(self._sides))
+
+    def project(self, X: Array) -> Any:
+        """Nearest point of the box to each row of X."""
+        X = to_numpy(as_points("X", X, dimension=self.dimension))
+        return np.clip(X, self.lower, self.upper)
+
+    def sample(self, size: int, rng: Any = None) -> Array:
+        size = as_int("size", size, minimum=1)
+        uniform = np.random.default_rng(rng).random((size, self.dimension))
+        return self.project(np.asarray(self.lower) + uniform * self._sides)
+
+    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
+        step, _ = steps(as_float("spacing", spacing, positive=True), self.dimension)
+        counts = [math.ceil(side / step * (1 - 1e-12)) + 1 for side in self._sides]
+        total = math.prod(counts)
+        if total * self.dimension * 8 > max_bytes:
+            message = (
+                f"`spacing` of {spacing:.6g} gives a net of {total} points in {self!r}, more than {max_bytes} "
+                f"bytes; use a larger spacing or raise `max_bytes`"
+            )
+            raise NetTooLarge(message, points=float(total))
+        axes = [
+            np.linspace(a, b, n) for a, b, n in zip(self.lower, self.upper, counts, strict=True)
+        ]
+        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
+        cells = self._sides / np.maximum(np.asarray(counts) - 1, 1)
+        return Points(grid, covering_radius=float(np.linalg.norm(cells)) / 2)

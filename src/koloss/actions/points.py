@@ -1,0 +1,131 @@
+"""A finite action set."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
+from koloss.actions.base import MAX_NET_BYTES, ActionSet
+
+if TYPE_CHECKING:
+    from koloss.actions.box import Box
+
+
+class Points(ActionSet):
+    """Finite set of actions, one a row. Duplicates and collinear points are legal.
+
+    Parameters
+    ----------
+    X : array of shape (N, d)
+        The actions. Copied. Arrays of other libraries keep their kind and device.
+    covering_radius : float
+        Where the points are a net of a larger set: every element of that set is at most so far from one
+        of them.
+
+    Attributes
+    ----------
+    X : array of shape (N, d)
+    covering_radius : float
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> prices = kl.Points([[1.0], [1.5], [2.0]])
+    >>> len(prices), prices.dimension, prices.diameter()
+    (3, 1, 1.0)
+    >>> prices.contains([[1.5], [1.6]]).tolist()
+    [True, False]
+    """
+
+    def __init__(self, X: Array, *, covering_radius: float = 0.0) -> None:
+        self.X = frozen(as_points("X", X))
+        self.covering_radius = as_float("covering_radius", covering_radius, minimum=0.0)
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __getitem__(self, index: Any) -> Array:
+        return self.X[index, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Points):
+            return NotImplemented
+        return self.covering_radius == other.covering_radius and equal(self.X, other.X)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Points({len(self)} in dimension {self.dimension})"
+
+    @property
+    def dimension(self) -> int:
+        return int(self.X.shape[1])
+
+    def contains(self, X: Array) -> Any:
+        from scipy.spatial import KDTree
+
+        X = to_numpy(as_points("X", X, dimension=self.dimension))
+        distance, _ = KDTree(to_numpy(self.X)).query(X)
+        return distance <= 1e-12 * (1.0 + np.linalg.norm(X, axis=1))
+
+    def diameter(self) -> float:
+        """Largest distance between two points.
+
+        Exact, except where more than 20,000 points lie almost equally far out; then twice the largest
+        distance from their mean, an upper bound.
+        """
+        X = to_numpy(self.X).astype(np.float64)
+        X = X - X.mean(axis=0)
+        radius = np.linalg.norm(X, axis=1)
+        # Two sweeps give a pair at least `best` apart; a farther pair has |x| + |y| > best.
+        far = X[np.argmax(radius)]
+        far = X[np.argmax(np.linalg.norm(X - far, axis=1))]
+        best = float(np.linalg.norm(X - far, axis=1).max())
+        rim = X[radius + radius.max() >= best * (1 - 1e-12)]
+        if len(rim) > 20_000:
+            return 2 * float(radius.max())
+        for start in range(0, len(rim), 256):
+            block = rim[start : start + 256, None, :] - rim[None, start:, :]
+            best = max(best, math.sqrt(float(np.einsum("ijk,ijk->ij", block, block).max())))
+        return best
+
+    def norm_bound(self) -> float:
+        xp = namespace(self.X)
+        return math.sqrt(float(xp.max(xp.sum(self.X * self.X, axis=1))))
+
+    def bounding_box(self) -> Box:
+        """Smallest box around the points."""
+        from koloss.actions.box import Box
+
+        X = to_numpy(self.X)
+        return Box(X.min(axis=0), X.max(axis=0))
+
+    def sample(self, size: int, rng: Any = None) -> Array:
+        size = as_int("size", size, minimum=1)
+        index = np.random.default_rng(rng).integers(len(self), size=size)
+        return self._take(index)
+
+    def _take(self, index: Any) -> Array:
+        xp = namespace(self.X)
+        return xp.take(self.X, xp.asarray(index, device=self.X.device), axis=0)
+
+    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
+        """Subset of which every point has a member within `spacing`, chosen greedily in the given order.
+
+        The result's covering radius is the largest distance measured, plus that of the set itself.
+        """
+        from scipy.spatial import KDTree
+
+        spacing = as_float("spacing", spacing, positive=True)
+        X = to_numpy(self.X)
+        tree, uncovered, chosen = KDTree(X), np.ones(len(self), dtype=bool), []
+        for i in range(len(self)):
+            if uncovered[i]:
+                chosen.append(i)
+                uncovered[tree.query_ball_point(X[i], spacing)] = False
+                uncovered[i] = False
+        radius = float(KDTree(X[chosen]).query(X)[0].max())
+        return Points(self._take(chosen), covering_radius=radius + self.covering_radius)

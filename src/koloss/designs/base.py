@@ -1,0 +1,194 @@
+"""Exploration distributions, their certificate, and the coordinates in which they are round.
+
+For features φ(a) ∈ ℝ^m and a distribution π on the actions, Σ(π) = E_π φφ' and the leverage of an action is
+φ(a)'Σ(π)⁻¹φ(a). Its maximum is at least m for every π (Kiefer and Wolfowitz), with equality for the G-optimal
+design. The learners' bounds need exactly this maximum, and nothing else of the design.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from koloss._arrays import (
+    Array,
+    as_distribution,
+    as_points,
+    matching,
+    namespace,
+    roundoff,
+    to_numpy,
+)
+from koloss.errors import RankUnreachable
+from koloss.proxy.base import Proxy
+from koloss.proxy.pivoted_cholesky import solve_lower
+
+ROWS = 65536
+"""Rows of features handled at a time, to keep the memory of temporaries small."""
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A distribution on the actions from which to explore.
+
+    Attributes
+    ----------
+    weights : array of shape (N,)
+        The distribution.
+    rank : int
+        m, the dimension that the features span.
+    max_leverage : float
+        max_a φ(a)'Σ⁻¹φ(a), from a fresh factorisation of Σ for these very weights; at least `rank`.
+    method : str
+    approximation : float or None
+        Of a barycentric spanner, its C: every feature vector is a combination of the spanner's with
+        coefficients in [-C, C].
+    """
+
+    weights: Array
+    rank: int
+    max_leverage: float
+    method: str
+    approximation: float | None = None
+
+    @property
+    def support(self) -> Any:
+        """Indices of the actions with positive weight (a NumPy array)."""
+        return np.flatnonzero(to_numpy(self.weights))
+
+    @property
+    def gap(self) -> float:
+        """τ = max_leverage / rank - 1: how far the design is from the optimum."""
+        return self.max_leverage / self.rank - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"<Design by {self.method}: {len(self.support)} of {self.weights.shape[0]} actions, rank "
+            f"{self.rank}, max leverage {self.max_leverage:.6g}>"
+        )
+
+
+class Whitened(NamedTuple):
+    """Features in coordinates where the design's covariance is the identity.
+
+    Attributes
+    ----------
+    features : array of shape (N, rank)
+        `original @ transform`.
+    transform : array of shape (m, rank)
+    """
+
+    features: Array
+    transform: Array
+
+
+def whiten(features: Array, design: Design | Array) -> Whitened:
+    """Change coordinates so that Σ(π) = I; leverages become squared norms.
+
+    Parameters
+    ----------
+    features : array of shape (N, m), or Proxy
+    design : Design, or weights of shape (N,)
+
+    Returns
+    -------
+    Whitened
+        Of fewer columns where the features do not have full rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> features = np.random.default_rng(0).normal(size=(100, 3))
+    >>> design = kl.john_design(features)
+    >>> white, _ = kl.whiten(features, design)
+    >>> bool(np.allclose(white.T @ (design.weights[:, None] * white), np.eye(3)))
+    True
+    """
+    features = as_features(features)
+    weights = design.weights if isinstance(design, Design) else design
+    weights = as_distribution("design", weights, length=features.shape[0], like=features)
+    basis = orthonormal(features)
+    transform = basis.transform
+    # Twice: the second pass removes the rounding that an ill-conditioned first one leaves.
+    for _ in range(2):
+        transform = transform @ inverse_root(covariance(features @ transform, weights))
+    return Whitened(features @ transform, transform)
+
+
+class Basis(NamedTuple):
+    """Features @ transform has orthonormal columns that span the same space."""
+
+    features: Array
+    transform: Array
+
+
+def orthonormal(features: Array) -> Basis:
+    """Orthonormal coordinates of the space that the features span, in float64.
+
+    Columns are scaled to unit length first, so small ones count as much as large ones (designs do not depend
+    on the coordinates), and directions below rounding after that are left out.
+    """
+    xp = namespace(features)
+    features = xp.astype(features, xp.float64, copy=False)
+    lengths = xp.sqrt(xp.sum(features * features, axis=0))
+    if float(xp.max(lengths)) == 0:
+        raise RankUnreachable("`features` must not vanish, got zeros only", rank=0)
+    scales = xp.where(
+        lengths > 0, 1 / xp.where(lengths > 0, lengths, xp.ones_like(lengths)), lengths
+    )
+    Q, R = xp.linalg.qr(features * scales)
+    U, s, Vh = xp.linalg.svd(R, full_matrices=False)
+    rank = int(xp.sum(xp.astype(s > max(features.shape) * 2 * roundoff(features) * s[0], xp.int64)))
+    return Basis(Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank])
+
+
+def covariance(features: Array, weights: Array) -> Array:
+    """Σ(π) = Σ_a π(a) φ(a)φ(a)', a block of rows at a time."""
+    total: Array = 0.0
+    for start in range(0, features.shape[0], ROWS):
+        rows = features[start : start + ROWS, :]
+        total = total + (rows * weights[start : start + ROWS, None]).T @ rows
+    return (total + total.T) / 2
+
+
+def inverse_root(sigma: Array) -> Array:
+    """T with T'ΣT = I, from the Cholesky factor of Σ."""
+    xp = namespace(sigma)
+    lower = xp.linalg.cholesky(sigma)
+    return solve_lower(lower, xp.eye(sigma.shape[0], dtype=sigma.dtype, device=sigma.device), xp).T
+
+
+def leverages(features: Array, sigma: Array) -> Array:
+    """φ(a)'Σ⁻¹φ(a) of every row, from a fresh factorisation of Σ."""
+    xp, root = namespace(features), inverse_root(sigma)
+    blocks = []
+    for start in range(0, features.shape[0], ROWS):
+        white = features[start : start + ROWS, :] @ root
+        blocks.append(xp.sum(white * white, axis=1))
+    return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
+
+
+def certify(
+    basis: Basis, weights: Array, method: str, like: Array, approximation: float | None = None
+) -> Design:
+    """The design of these weights, with its largest leverage computed afresh."""
+    xp = namespace(basis.features)
+    weights = matching(
+        weights, like
+    )  # as they are handed out, in the floating type of the features
+    double = xp.astype(weights, xp.float64, copy=False)
+    try:
+        g = leverages(basis.features, covariance(basis.features, double))
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        rank = int(basis.features.shape[1])
+        message = f"the design must span all {rank} dimensions of the features, and does not"
+        raise RankUnreachable(message, rank=rank) from error
+    return Design(weights, int(basis.features.shape[1]), float(xp.max(g)), method, approximation)
+
+
+def as_features(features: Any) -> Array:
+    """Checked (N, m) array of features; a proxy stands for its own."""
+    return as_points("features", features.features if isinstance(features, Proxy) else features)

@@ -1,0 +1,199 @@
+"""The G-optimal design: what John's distribution has to be for the proofs to hold.
+
+The paper explores from John's distribution of conv Φ_m(A) after translating it to its centre. Neither the
+bound λ_min ≥ 1/m nor the harmlessness of the translation is true. What the regret bounds need is a
+distribution π with max_a φ(a)'Σ(π)⁻¹φ(a) ≤ (1 + τ)m around the *origin*; Kiefer and Wolfowitz: its optimum,
+τ = 0, is the D-optimal design, the solution of
+
+    maximise  log det Σ_a w_a φ(a)φ(a)' - m Σ_a w_a   over  w ≥ 0,
+
+that is, the contact points of the smallest ellipsoid around ±φ(A) centred at the origin.
+
+Method. A working set of a few hundred actions carries the weights. On it the problem is solved by a
+primal-dual interior-point method (a dozen Newton steps with the matrix (φ'Σ⁻¹φ)² + diag(z/w), all dense linear
+algebra); one matrix product then gives the leverage of every action, the worst offenders join the working set,
+actions without weight leave it, and so on until no leverage exceeds (1 + τ)m. Each round reads the features once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, qr
+
+from koloss._arrays import Array, as_float, as_int, matching, namespace, to_numpy
+from koloss.designs.base import Design, as_features, certify, leverages, orthonormal
+from koloss.errors import DesignNotConverged
+from koloss.proxy.pivoted_cholesky import greedy
+
+SMALLEST_TOLERANCE = 1e-6
+
+INNER_TOLERANCE = 1e-8
+"""Gap to which the working set is solved: tight, because weights then stand out from zeros and few are kept."""
+
+
+def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 100) -> Design:
+    """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design.
+
+    Parameters
+    ----------
+    features : array of shape (N, m), or Proxy
+        φ(a) in the rows. Features without full rank are reduced to the space they span.
+    tolerance : float
+        τ ≥ 10⁻⁶: the design has max leverage at most (1 + τ) times the rank.
+    max_rounds : int
+        Passes over the features before giving up.
+
+    Returns
+    -------
+    Design
+        With at most m(m+1)/2 + 1 actions in its support.
+
+    Raises
+    ------
+    DesignNotConverged
+        With the gap that was reached.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> square = np.array([[1.0, 0.0], [0.0, 1.0], [0.2, 0.2]])
+    >>> design = kl.john_design(square)
+    >>> design.weights.round(6).tolist(), round(design.max_leverage, 6)
+    ([0.5, 0.5, 0.0], 2.0)
+    """
+    features = as_features(features)
+    tolerance = as_float("tolerance", tolerance, minimum=SMALLEST_TOLERANCE)
+    max_rounds = as_int("max_rounds", max_rounds, minimum=1)
+    basis = orthonormal(features)
+    Z, xp = basis.features, namespace(basis.features)
+    N, m = Z.shape
+    working, dropped = _first_actions(Z), math.inf
+    for _ in range(max_rounds):
+        rows = _rows(Z, working)
+        w = _interior_point(rows)
+        g = leverages(Z, matching(rows.T @ (w[:, None] * rows), Z))
+        gap = float(xp.max(g)) / m - 1
+        g = to_numpy(g)
+        if gap <= tolerance / 2:
+            break
+        if gap <= dropped / 2:
+            # Actions that carry no weight leave, but only if the gap has halved since the last time: so
+            # this ends.
+            working, dropped = working[_active(w, g[working], m)], gap
+        working = np.union1d(working, _offenders(Z, g, (1 + tolerance / 4) * m))
+    # Fewest actions first: only those that carry weight, solved once more; all of the working set otherwise.
+    carriers = _active(w, g[working], m)
+    for keep in (carriers, np.full(len(w), True)):
+        solved = w if keep.all() else _interior_point(rows[keep])
+        kept, solved = _caratheodory(rows[keep], solved)
+        weights = np.zeros(N)
+        weights[working[keep][kept]] = solved
+        design = certify(basis, matching(weights, Z), "G-optimal design", features)
+        if design.gap <= tolerance:
+            return design
+    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
+    raise DesignNotConverged(message, gap=design.gap)
+
+
+def _first_actions(Z: Array) -> Any:
+    """Actions that span the space (greedy, by pivoted Cholesky) and those of largest norm."""
+    xp, m = namespace(Z), Z.shape[1]
+    norms = xp.sum(Z * Z, axis=1)
+    spanning = greedy(lambda i: Z @ Z[i, :], norms, most=m).pivots
+    return np.union1d(spanning, np.argsort(-to_numpy(norms), kind="stable")[: 2 * m])
+
+
+def _interior_point(rows: Any) -> Any:
+    """D-optimal weights on the rows, summing to one.
+
+    Solves g(w) + z = m, w z = 0, w, z ≥ 0 where g_i = φ_i'Σ(w)⁻¹φ_i, along the path w z = μ → 0. Newton's
+    equation for the weights is (G∘G + diag(z/w)) dw = g - m + μ/w with G = φ'Σ⁻¹φ.
+    """
+    n, m = rows.shape
+    w, z = np.full(n, 1 / n), np.full(n, float(m))
+    best, best_gap = w, math.inf
+    sigma = 0.1
+    for _ in range(100):
+        root = np.linalg.cholesky(rows.T @ (w[:, None] * rows))
+        white = np.linalg.solve(root, rows.T)
+        G = white.T @ white
+        g = np.diag(G)
+        gap = g.max() * w.sum() / m - 1
+        if gap < best_gap:
+            best, best_gap = w / w.sum(), gap
+        if gap <= INNER_TOLERANCE:
+            break
+        mu = sigma * float(w @ z) / n
+        factor = cho_factor(G * G + np.diag(z / w), lower=True, check_finite=False)
+        dw = cho_solve(factor, g - m + mu / w, check_finite=False)
+        dz = mu / w - z - z / w * dw
+        step = min(1.0, 0.99 * _room(w, dw))
+        w = w + step * dw
+        z = z + min(1.0, 0.99 * _room(z, dz)) * dz
+        sigma = 0.1 if step > 0.5 else 0.5
+    return best
+
+
+def _room(x: Any, dx: Any) -> float:
+    """Largest step that keeps x + step·dx non-negative."""
+    falling = dx < 0
+    return float(np.min(-x[falling] / dx[falling])) if falling.any() else math.inf
+
+
+def _rows(Z: Array, index: Any) -> Any:
+    """Some rows of the features, on the host."""
+    xp = namespace(Z)
+    return to_numpy(xp.take(Z, xp.asarray(index, device=Z.device), axis=0))
+
+
+def _offenders(Z: Array, g: Any, limit: float) -> Any:
+    """Up to 4m actions with leverage above the limit, the worst first, but not all from one place.
+
+    Greedy in the geometry of the problem, that of the matrices φφ': ⟨φφ', ψψ'⟩ = (φ'ψ)².
+    """
+    worst = np.flatnonzero(g > limit)
+    worst = worst[np.argsort(-g[worst], kind="stable")][:2000]
+    if len(worst) <= 4 * Z.shape[1]:
+        return worst
+    rows = _rows(Z, worst)
+    rows = rows * np.sqrt(g[worst] / np.sum(rows**2, axis=1))[:, None]
+    return worst[greedy(lambda i: (rows @ rows[i]) ** 2, g[worst] ** 2, most=4 * Z.shape[1]).pivots]
+
+
+def _active(w: Any, g: Any, m: int) -> Any:
+    """Which actions carry weight: where complementarity leaves the weight larger than the slack m - g."""
+    return w * m > m - g
+
+
+def _caratheodory(rows: Any, w: Any) -> tuple[Any, Any]:
+    """At most m(m+1)/2 + 1 of the rows, reweighted, with the same covariance and total weight.
+
+    While there are more, their moments (φφ', 1) are linearly dependent: move along a dependency until a
+    weight is zero.
+    """
+    m = rows.shape[1]
+    most = m * (m + 1) // 2 + 1
+    keep = np.arange(len(w))
+    if len(w) <= most:
+        return keep, w
+    i, j = np.triu_indices(m)
+    moments = np.column_stack([rows[:, i] * rows[:, j], np.ones(len(w))])
+    null = qr(moments)[0][:, most:]
+    w = w.copy()
+    for _ in range(len(w) - most):
+        direction, null = null[:, -1], null[:, :-1]
+        if direction.max() <= 0:
+            direction = -direction
+        positive = np.flatnonzero(direction > 0)
+        out = positive[np.argmin(w[positive] / direction[positive])]
+        w = np.maximum(w - w[out] / direction[out] * direction, 0.0)
+        w[out] = 0
+        # The other dependencies must not bring it back.
+        null = null - np.outer(direction, null[out] / direction[out])
+        null[out] = 0
+    keep = np.flatnonzero(w > 0)
+    return keep, w[keep] / w[keep].sum()

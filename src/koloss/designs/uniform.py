@@ -1,0 +1,27 @@
+"""The uniform distribution as exploration design."""
+
+from __future__ import annotations
+
+from koloss._arrays import Array, namespace
+from koloss.designs.base import Design, as_features, certify, orthonormal
+
+
+def uniform_design(features: Array) -> Design:
+    """Uniform distribution on all actions, with the leverage it has.
+
+    Parameters
+    ----------
+    features : array of shape (N, m), or Proxy
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> kl.uniform_design(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])).max_leverage.__round__(6)
+    3.0
+    """
+    features = as_features(features)
+    basis = orthonormal(features)
+    Z, xp = basis.features, namespace(basis.features)
+    weights = xp.ones(Z.shape[0], dtype=Z.dtype, device=Z.device) / Z.shape[0]
+    return certify(basis, weights, "uniform", features)

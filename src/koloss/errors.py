@@ -1,0 +1,71 @@
+"""Failures that carry their numbers, so that a caller can decide what to do next.
+
+Plain bad arguments are `ValueError` or `TypeError` with a message that names the argument, the rule and
+the value. The types here are for what only the computation can find out.
+"""
+
+from __future__ import annotations
+
+
+class KolossError(Exception):
+    """Base of every error that is particular to this library."""
+
+
+class NoFiniteFeatures(KolossError, TypeError):
+    """The kernel has no finite feature map; use a proxy instead."""
+
+
+class NetTooLarge(KolossError, ValueError):
+    """A net would need more memory than allowed.
+
+    Attributes
+    ----------
+    points : float
+        (Estimated) number of points of the refused net.
+    """
+
+    def __init__(self, message: str, *, points: float) -> None:
+        super().__init__(message)
+        self.points = points
+
+
+class RankUnreachable(KolossError, ValueError):
+    """The rank asked for is above the numerical rank.
+
+    Attributes
+    ----------
+    rank : int
+        The largest rank that can be had.
+    """
+
+    def __init__(self, message: str, *, rank: int) -> None:
+        super().__init__(message)
+        self.rank = rank
+
+
+class ToleranceUnreachable(KolossError, ValueError):
+    """No rank certifies the tolerance asked for.
+
+    Attributes
+    ----------
+    epsilon : float
+        The smallest error that could be certified.
+    """
+
+    def __init__(self, message: str, *, epsilon: float) -> None:
+        super().__init__(message)
+        self.epsilon = epsilon
+
+
+class DesignNotConverged(KolossError, RuntimeError):
+    """The design did not reach its tolerance.
+
+    Attributes
+    ----------
+    gap : float
+        max leverage / rank - 1 of the best design found.
+    """
+
+    def __init__(self, message: str, *, gap: float) -> None:
+        super().__init__(message)
+        self.gap = gap

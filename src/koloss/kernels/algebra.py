@@ -1,0 +1,181 @@
+"""Sums, products and multiples of kernels, which are kernels again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from koloss._arrays import Array, Namespace, as_float
+from koloss.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from koloss.actions import ActionSet
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Kernel):
+    """Sum of two kernels: K(x, y) = K₁(x, y) + K₂(x, y), Φ = (Φ₁, Φ₂).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> k, x = kl.Linear() + kl.Gaussian(0.5), np.array([[1.0], [2.0]])
+    >>> bool(np.all(k(x) == kl.Linear()(x) + kl.Gaussian(0.5)(x)))
+    True
+    """
+
+    left: Kernel
+    right: Kernel
+
+    def __repr__(self) -> str:
+        right = f"({self.right!r})" if isinstance(self.right, Sum) else repr(self.right)
+        return f"{self.left!r} + {right}"
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self.left._gram(X, Y, xp) + self.right._gram(X, Y, xp)
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return self.left._diagonal(X, xp) + self.right._diagonal(X, xp)
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        return self.left._gradient(X, Y, weights, xp) + self.right._gradient(X, Y, weights, xp)
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        return xp.concat([self.left._features(X, xp), self.right._features(X, xp)], axis=1)
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
+        return None if sizes[0] is None or sizes[1] is None else sizes[0] + sizes[1]
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        self.left._check_domain(name, X)
+        self.right._check_domain(name, X)
+
+    def _bound(self, actions: ActionSet) -> float:
+        return self.left.bound(actions) + self.right.bound(actions)
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        return math.hypot(self.left.lipschitz(actions), self.right.lipschitz(actions))
+
+    def modulus(self, distance: float, actions: ActionSet) -> float:
+        return math.hypot(
+            self.left.modulus(distance, actions), self.right.modulus(distance, actions)
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Kernel):
+    """Product of two kernels: K(x, y) = K₁(x, y) K₂(x, y), Φ = Φ₁ ⊗ Φ₂.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> k, x = kl.Linear() * kl.Gaussian(0.5), np.array([[1.0], [2.0]])
+    >>> bool(np.all(k(x) == kl.Linear()(x) * kl.Gaussian(0.5)(x)))
+    True
+    """
+
+    left: Kernel
+    right: Kernel
+
+    def __repr__(self) -> str:
+        left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
+        right = (
+            f"({self.right!r})"
+            if isinstance(self.right, (Sum, Product, Scaled))
+            else repr(self.right)
+        )
+        return f"{left} * {right}"
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self.left._gram(X, Y, xp) * self.right._gram(X, Y, xp)
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return self.left._diagonal(X, xp) * self.right._diagonal(X, xp)
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        left = self.left._gradient(X, Y, weights * self.right._gram(X, Y, xp), xp)
+        return left + self.right._gradient(X, Y, weights * self.left._gram(X, Y, xp), xp)
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        left, right = self.left._features(X, xp), self.right._features(X, xp)
+        return xp.reshape(left[:, :, None] * right[:, None, :], (X.shape[0], -1))
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
+        return None if sizes[0] is None or sizes[1] is None else sizes[0] * sizes[1]
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        self.left._check_domain(name, X)
+        self.right._check_domain(name, X)
+
+    def _bound(self, actions: ActionSet) -> float:
+        return self.left.bound(actions) * self.right.bound(actions)
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        return self._combine(actions, self.left.lipschitz(actions), self.right.lipschitz(actions))
+
+    def modulus(self, distance: float, actions: ActionSet) -> float:
+        left, right = self.left.modulus(distance, actions), self.right.modulus(distance, actions)
+        return self._combine(actions, left, right)
+
+    def _combine(self, actions: ActionSet, left: float, right: float) -> float:
+        # Φ₁(x)⊗Φ₂(x) - Φ₁(y)⊗Φ₂(y) = (Φ₁(x)-Φ₁(y))⊗Φ₂(x) + Φ₁(y)⊗(Φ₂(x)-Φ₂(y))
+        return left * math.sqrt(self.right.bound(actions)) + right * math.sqrt(
+            self.left.bound(actions)
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Kernel):
+    """Positive multiple of a kernel: K(x, y) = scale · K₁(x, y), Φ = √scale Φ₁.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> k, x = 2.0 * kl.Linear(), np.array([[1.0], [2.0]])
+    >>> k(x).tolist()
+    [[2.0, 4.0], [4.0, 8.0]]
+    """
+
+    scale: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", as_float("scale", self.scale, positive=True))
+
+    def __repr__(self) -> str:
+        inner = repr(self.kernel)
+        simple = not isinstance(self.kernel, (Sum, Product, Scaled))
+        return f"{self.scale!r} * {inner}" if simple else f"{self.scale!r} * ({inner})"
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self.scale * self.kernel._gram(X, Y, xp)
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return self.scale * self.kernel._diagonal(X, xp)
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        return self.scale * self.kernel._gradient(X, Y, weights, xp)
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        return math.sqrt(self.scale) * self.kernel._features(X, xp)
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        return self.kernel.feature_dimension(dimension)
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        self.kernel._check_domain(name, X)
+
+    def _bound(self, actions: ActionSet) -> float:
+        return self.scale * self.kernel.bound(actions)
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        return math.sqrt(self.scale) * self.kernel.lipschitz(actions)
+
+    def modulus(self, distance: float, actions: ActionSet) -> float:
+        return math.sqrt(self.scale) * self.kernel.modulus(distance, actions)

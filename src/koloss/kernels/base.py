@@ -1,0 +1,359 @@
+"""What every kernel can do, and the small protocol that a kernel of the user's own must meet.
+
+A kernel is a positive semidefinite function K(x, y) = ⟨Φ(x), Φ(y)⟩. A subclass says what K(x, y) is
+(`_gram`, `_diagonal`, `_gradient`); this class checks the arguments and does everything else.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from koloss._arrays import (
+    Array,
+    Namespace,
+    as_array,
+    as_float,
+    as_points,
+    as_vector,
+    matching,
+    namespace,
+)
+from koloss.errors import NoFiniteFeatures
+
+if TYPE_CHECKING:
+    from koloss.actions import ActionSet
+    from koloss.losses import Loss
+
+
+@runtime_checkable
+class KernelLike(Protocol):
+    """All that proxies and designs need of a kernel: Gram matrices and their diagonal.
+
+    Any object with these two methods will do. Subclass `Kernel` instead to have sums, products, losses
+    and nets as well.
+    """
+
+    def __call__(self, X: Array, Y: Array | None = None, /) -> Array:
+        """Gram matrix of shape (len(X), len(Y)); Y = X where it is missing."""
+
+    def diag(self, X: Array, /) -> Array:
+        """K(x, x) for every row of X."""
+
+
+class Kernel(abc.ABC):
+    """Base of all kernels: checks, algebra, and what can be derived from K(x, y).
+
+    A kernel is a frozen dataclass: it compares by value, can be a dictionary's key, and its `repr` reads
+    back. A subclass needs `_gram` and `_diagonal`; the rest is optional.
+    """
+
+    # What a subclass says.
+
+    @abc.abstractmethod
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        """Gram matrix of two checked arrays."""
+
+    @abc.abstractmethod
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        """K(x, x) for the rows of a checked array."""
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        """Row i: Σ_j weights[i, j] ∂K(x_i, y_j)/∂x_i."""
+        raise TypeError(f"{self!r} has no gradient")
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        """Finite feature map of a checked array."""
+        raise NoFiniteFeatures(
+            f"{self!r} has no finite feature map; build one with kernel_pca or pivoted_cholesky"
+        )
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        """Length of the feature vector of a point with `dimension` coordinates; None where it is infinite."""
+        return None
+
+    def _check_domain(self, name: str, X: Array) -> None:  # noqa: B027
+        """Refuse points where the kernel is not defined; by default it is defined everywhere."""
+
+    # What follows from it.
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        """Gram matrix K(x_i, y_j).
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Y : array of shape (p, d), optional
+            X itself where it is missing.
+
+        Returns
+        -------
+        array of shape (n, p)
+        """
+        X, Y = self._pair(X, Y)
+        return self._gram(X, Y, namespace(X))
+
+    def diag(self, X: Array) -> Array:
+        """K(x, x) for every row of X, without the Gram matrix."""
+        X = self._points("X", X)
+        return self._diagonal(X, namespace(X))
+
+    def features(self, X: Array) -> Array:
+        """Exact feature map: `features(X) @ features(Y).T == K(X, Y)`.
+
+        Raises
+        ------
+        NoFiniteFeatures
+            Where the feature space is not of finite dimension.
+        """
+        X = self._points("X", X)
+        return self._features(X, namespace(X))
+
+    def gradient(self, X: Array, Y: Array | None = None, weights: Array | None = None) -> Array:
+        """Gradient of K in its first argument.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        Y : array of shape (p, d), optional
+            X itself where it is missing.
+        weights : array of shape (p,) or (n, p), optional
+            Sum over the second argument with these weights, Σ_j w_j ∂K(x_i, y_j)/∂x_i: the gradient of a
+            kernel expansion, for the price of two matrix products.
+
+        Returns
+        -------
+        array of shape (n, d), or (n, p, d) without weights
+        """
+        X, Y = self._pair(X, Y)
+        xp = namespace(X)
+        n, p = X.shape[0], Y.shape[0]
+        if weights is None:
+            one = xp.ones((n, 1), dtype=X.dtype, device=X.device)
+            columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
+            return xp.stack(columns, axis=1)
+        weights = as_array("weights", weights, ndim=getattr(weights, "ndim", 1), like=X)
+        if tuple(weights.shape) not in ((p,), (n, p)):
+            raise ValueError(
+                f"`weights` must have shape ({p},) or ({n}, {p}), got {tuple(weights.shape)}"
+            )
+        return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
+
+    def bound(self, actions: ActionSet) -> float:
+        """Supremum of K(a, a) over the actions: the 𝒢² of the paper.
+
+        The maximum on points, a closed form on balls and boxes. For sums and products on balls and boxes
+        the parts' suprema are combined: exact where they are attained at one point, an upper bound
+        otherwise.
+        """
+        from koloss.actions import Points
+
+        if isinstance(actions, Points):
+            return float(namespace(actions.X).max(self.diag(actions.X)))
+        return self._bound(actions)
+
+    def _bound(self, actions: ActionSet) -> float:
+        raise TypeError(
+            f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
+        )
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        """Λ with ‖Φ(x) - Φ(y)‖ ≤ Λ‖x - y‖ for all actions x and y; infinite where there is none.
+
+        A loss with RKHS norm G then is ΛG-Lipschitz.
+        """
+        raise TypeError(f"{self!r} has no Lipschitz constant on {actions!r}")
+
+    def modulus(self, distance: float, actions: ActionSet) -> float:
+        """Largest ‖Φ(x) - Φ(y)‖ over points of the actions at most `distance` apart (an upper bound)."""
+        distance = as_float("distance", distance, minimum=0.0)
+        return self.lipschitz(actions) * distance if distance > 0 else 0.0
+
+    def embed(self, points: Array, weights: Array | None = None) -> Loss:
+        """Element Σ_i w_i Φ(x_i) of the RKHS, as a loss in this family's own form.
+
+        Parameters
+        ----------
+        points : array of shape (n, d), or (d,) for a single point
+        weights : array of shape (n,), optional
+            Ones where it is missing.
+        """
+        if getattr(points, "ndim", None) == 1:
+            points = points[None, :]
+        X = self._points("points", points)
+        xp = namespace(X)
+        if weights is None:
+            weights = xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
+        return self._embed(X, as_vector("weights", weights, length=X.shape[0], like=X))
+
+    def _embed(self, X: Array, weights: Array) -> Loss:
+        from koloss.losses import KernelLoss
+
+        return KernelLoss(self, X, weights)
+
+    # Algebra.
+
+    def __add__(self, other: object) -> Kernel:
+        from koloss.kernels.algebra import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: object) -> Kernel:
+        from koloss.kernels.algebra import Product, Scaled
+
+        if isinstance(other, Kernel):
+            return Product(self, other)
+        return Scaled(other, self) if isinstance(other, (int, float)) else NotImplemented
+
+    def __rmul__(self, other: object) -> Kernel:
+        return self * other
+
+    # Specs and stored state.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data from which `Kernel.from_dict` makes the same kernel again."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {"kind": type(self).__name__} | {
+            name: _plain(value) for name, value in values.items()
+        }
+
+    @staticmethod
+    def from_dict(data: Any) -> Kernel:
+        """Kernel described by plain data: its class name as "kind", and its parameters.
+
+        Kernels of the user's own are found too, if they are dataclasses derived from `Kernel`.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> kl.Kernel.from_dict({"kind": "Gaussian", "bandwidth": 0.3})
+        Gaussian(bandwidth=0.3)
+        """
+        kinds: dict[str, Any] = {
+            kind.__name__: kind for kind in _descendants(Kernel) if dataclasses.is_dataclass(kind)
+        }
+        if not isinstance(data, Mapping) or data.get("kind") not in kinds:
+            kind = data.get("kind") if isinstance(data, Mapping) else data
+            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}")
+        values = {
+            name: Kernel.from_dict(value) if isinstance(value, Mapping) else value
+            for name, value in data.items()
+            if name != "kind"
+        }
+        try:
+            kernel: Kernel = kinds[data["kind"]](**values)
+        except TypeError as error:
+            raise ValueError(
+                f"`{data['kind']}` cannot be made from {sorted(values)}: {error}"
+            ) from error
+        return kernel
+
+    # Checks.
+
+    def _points(self, name: str, X: Array) -> Array:
+        X = as_points(name, X)
+        self._check_domain(name, X)
+        return X
+
+    def _pair(self, X: Array, Y: Array | None) -> tuple[Array, Array]:
+        X = self._points("X", X)
+        if Y is None:
+            return X, X
+        Y = matching(self._points("Y", Y), X)
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(f"`Y` must have {X.shape[1]} columns as `X` has, got {Y.shape[1]}")
+        return X, Y
+
+
+class DotProduct(Kernel):
+    """Kernels K(x, y) = k(x'y) with k, k' and k'' non-negative and increasing."""
+
+    @abc.abstractmethod
+    def _profile(self, t: Any) -> Any:
+        """k(t), for arrays and for numbers."""
+
+    @abc.abstractmethod
+    def _slopes(self, t: Any) -> tuple[Any, Any]:
+        """k'(t) and k''(t), for arrays and for numbers."""
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self._profile(X @ Y.T)
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return self._profile(xp.sum(X * X, axis=1))
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        return (weights * self._slopes(X @ Y.T)[0]) @ Y
+
+    def _bound(self, actions: ActionSet) -> float:
+        return float(self._profile(actions.norm_bound() ** 2))
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        # ‖∂_u Φ(x)‖² = k'(|x|²)|u|² + k''(|x|²)(x'u)², largest at |x| = R along x.
+        R2 = actions.norm_bound() ** 2
+        first, second = self._slopes(R2)
+        return math.sqrt(first + R2 * second)
+
+
+class Stationary(Kernel):
+    """Kernels K(x, y) = k(|x - y|²) with k(0) = 1, decreasing in the distance."""
+
+    @abc.abstractmethod
+    def _profile(self, squared: Array, xp: Namespace) -> Array:
+        """k of the squared distances."""
+
+    @abc.abstractmethod
+    def _slope(self, squared: Array, xp: Namespace) -> Array:
+        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes)."""
+
+    @abc.abstractmethod
+    def _drop(self, distance: float) -> float:
+        """k(0) - k(distance²) without cancellation, or an upper bound."""
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self._profile(squared_distances(X, Y, xp), xp)
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        centre = xp.mean(Y, axis=0, keepdims=True)
+        X, Y = X - centre, Y - centre
+        pull = 2 * weights * self._slope(squared_distances(X, Y, xp), xp)
+        return xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
+
+    def _bound(self, actions: ActionSet) -> float:
+        return 1.0
+
+    def modulus(self, distance: float, actions: ActionSet) -> float:
+        # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y)
+        return math.sqrt(2 * self._drop(as_float("distance", distance, minimum=0.0)))
+
+
+def squared_distances(X: Array, Y: Array, xp: Namespace) -> Array:
+    """|x_i - y_j|²: summed coordinate by coordinate (no cancellation) in low dimension, a product in high."""
+    if X.shape[1] <= 16:
+        total: Array = 0.0
+        for i in range(X.shape[1]):
+            difference = X[:, i, None] - Y[None, :, i]
+            total = total + difference * difference
+        return total
+    centre = xp.mean(Y, axis=0, keepdims=True)
+    same = X is Y
+    X, Y = X - centre, Y - centre
+    x2, y2 = xp.sum(X * X, axis=1), xp.sum(Y * Y, axis=1)
+    total = xp.clip(x2[:, None] + y2[None, :] - 2 * (X @ Y.T), 0.0, None)
+    return total * (1 - xp.eye(X.shape[0], dtype=X.dtype, device=X.device)) if same else total
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Kernel):
+        return value.to_dict()
+    return [_plain(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _descendants(kind: type[Any]) -> list[type[Any]]:
+    return [d for child in kind.__subclasses__() for d in (child, *_descendants(child))]

@@ -1,0 +1,82 @@
+"""The polynomial kernel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import Array, Namespace, as_float, as_int
+from koloss.kernels.base import DotProduct
+
+
+@dataclass(frozen=True)
+class Polynomial(DotProduct):
+    """Polynomial kernel: K(x, y) = (x'y + c)^p with degree p and offset c.
+
+    The feature of the monomial x^α is √(p! / (α₁!⋯α_d! (p - |α|)!) c^(p-|α|)) x^α: one for every α with
+    |α| ≤ p, or |α| = p where the offset is zero.
+
+    Parameters
+    ----------
+    degree : int
+        p ≥ 1.
+    offset : float
+        c ≥ 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> x, y = np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]])
+    >>> float(kl.Polynomial(3, offset=0.5)(x, y)[0, 0]) == (1 * 3 + 2 * -1 + 0.5) ** 3
+    True
+    >>> kl.Polynomial(2).features(x).round(3).tolist()
+    [[1.0, 1.414, 2.828, 1.0, 2.828, 4.0]]
+    """
+
+    degree: int
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "degree", as_int("degree", self.degree, minimum=1))
+        object.__setattr__(self, "offset", as_float("offset", self.offset, minimum=0.0))
+
+    def _profile(self, t: Any) -> Any:
+        return (t + self.offset) ** self.degree
+
+    def _slopes(self, t: Any) -> tuple[Any, Any]:
+        p, u = self.degree, t + self.offset
+        second = 0 * u if p == 1 else p * (p - 1) * u ** (p - 2)
+        return p * u ** (p - 1), second
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        n, d = X.shape
+        p, c = self.degree, self.offset
+        terms = [((), xp.ones((n, 1), dtype=X.dtype, device=X.device))]
+        index: dict[tuple[int, ...], int] = {(): 0}
+        block, columns = terms[0][1], []
+        for total in range(p + 1):
+            names = list(combinations_with_replacement(range(d), total))
+            if total > 0:  # every monomial is one of degree one less, times one coordinate
+                parents = xp.asarray([index[name[:-1]] for name in names], device=X.device)
+                last = xp.asarray([name[-1] for name in names], device=X.device)
+                block = xp.take(block, parents, axis=1) * xp.take(X, last, axis=1)
+                index = {name: k for k, name in enumerate(names)}
+            if c > 0 or total == p:
+                scales = np.sqrt([_multinomial(p, name) * c ** (p - total) for name in names])
+                columns.append(block * xp.asarray(scales, dtype=X.dtype, device=X.device))
+        return xp.concat(columns, axis=1)
+
+    def feature_dimension(self, dimension: int) -> int:
+        extra = 1 if self.offset > 0 else 0
+        return math.comb(dimension + self.degree - 1 + extra, self.degree)
+
+
+def _multinomial(p: int, name: tuple[int, ...]) -> float:
+    """p! / (α₁!⋯α_d! (p - |α|)!) for the monomial whose variables, with repeats, are `name`."""
+    counts = [name.count(i) for i in set(name)] + [p - len(name)]
+    return math.factorial(p) / math.prod(math.factorial(k) for k in counts)

@@ -1,0 +1,182 @@
+"""The kernel of posynomial losses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from koloss._arrays import Array, Namespace, as_points, namespace
+from koloss.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from koloss.actions import ActionSet
+    from koloss.losses import PosynomialLoss
+
+
+@dataclass(frozen=True)
+class Posynomial(Kernel):
+    """Posynomial kernel: K(x, y) = Σ_k Φ(x)_k Φ(y)_k with Φ(x)_k = Π_i x_i^exponents[k, i].
+
+    Losses are Σ_k c_k Φ(a)_k; with non-negative coefficients they are posynomials. A coordinate with a
+    negative exponent must be positive, one with a fractional exponent non-negative.
+
+    Parameters
+    ----------
+    exponents : array of shape (m, d)
+        Row k holds the powers of monomial k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> k = kl.Posynomial([[1, -2], [0.5, 0]])
+    >>> x, y = np.array([[4.0, 2.0]]), np.array([[9.0, 1.0]])
+    >>> k.features(x).tolist()
+    [[1.0, 2.0]]
+    >>> float(k(x, y)[0, 0]) == (4 * 2**-2) * (9 * 1**-2) + 4**0.5 * 9**0.5
+    True
+    """
+
+    exponents: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        table = np.asarray(as_points("exponents", self.exponents), dtype=float)
+        object.__setattr__(self, "exponents", tuple(tuple(map(float, row)) for row in table))
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a point."""
+        return len(self.exponents[0])
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self._features(X, xp) @ self._features(Y, xp).T
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        features = self._features(X, xp)
+        return xp.sum(features * features, axis=1)
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        return _monomials(X, np.asarray(self.exponents), xp)
+
+    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        return self.expansion_gradient(X, weights @ self._features(Y, xp))
+
+    def expansion_gradient(self, X: Array, coefficients: Array) -> Array:
+        """Row i: the gradient of Σ_k coefficients[i, k] Φ(x)_k at x_i."""
+        xp, alpha = namespace(X), np.asarray(self.exponents)
+        columns = []
+        for i in range(self.dimension):
+            lowered = np.where(alpha[:, i, None] == 0, 0.0, alpha - np.eye(self.dimension)[i])
+            if bool(xp.any(X[:, i] == 0)) and np.any(lowered[:, i] < 0):
+                raise ValueError(f"{self!r} has no gradient where coordinate {i} is zero")
+            powers = xp.asarray(alpha[:, i], dtype=X.dtype, device=X.device)
+            columns.append(xp.sum(coefficients * powers * _monomials(X, lowered, xp), axis=1))
+        return xp.stack(columns, axis=1)
+
+    def feature_dimension(self, dimension: int) -> int:
+        return len(self.exponents)
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        xp, alpha = namespace(X), np.asarray(self.exponents)
+        if X.shape[1] != self.dimension:
+            raise ValueError(f"`{name}` must have {self.dimension} columns, got {X.shape[1]}")
+        lows = [float(xp.min(X[:, i])) for i in range(self.dimension)]
+        for i, rule in _violations(alpha, lows):
+            raise ValueError(f"`{name}` must have {rule} numbers in column {i}, got {lows[i]:.6g}")
+
+    def _bound(self, actions: ActionSet) -> float:
+        return self._supremum(actions, 2 * np.asarray(self.exponents), np.ones(len(self.exponents)))
+
+    def lipschitz(self, actions: ActionSet) -> float:
+        # ‖DΦ‖² ≤ ‖DΦ‖_F² = Σ_ki α_ki² (x^(α_k - e_i))², a posynomial again.
+        alpha = np.asarray(self.exponents)
+        used = [
+            (k, i) for k in range(alpha.shape[0]) for i in range(self.dimension) if alpha[k, i] != 0
+        ]
+        if not used:
+            return 0.0
+        powers = np.asarray([2 * (alpha[k] - np.eye(self.dimension)[i]) for k, i in used])
+        return math.sqrt(
+            self._supremum(actions, powers, np.asarray([alpha[k, i] ** 2 for k, i in used]))
+        )
+
+    def _supremum(self, actions: ActionSet, powers: Any, coefficients: Any) -> float:
+        """Largest value of a posynomial with even or otherwise admissible powers on a ball or box.
+
+        On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even). On
+        the positive part of the ball the monomials are maximised one by one, which is exact for one and an
+        upper bound for several.
+        """
+        from koloss.actions import Ball, Box, Points
+
+        if isinstance(actions, Points):  # the box around them holds their convex hull
+            actions = actions.bounding_box()
+        if actions.dimension != self.dimension:
+            raise ValueError(
+                f"`actions` must have {self.dimension} coordinates, got {actions.dimension}"
+            )
+        if isinstance(actions, Ball):
+            if np.any(powers < 0):
+                raise ValueError(
+                    f"`actions` must keep away from zero for {self!r}, got {actions!r}"
+                )
+            totals = powers.sum(axis=1)
+            shares = np.where(powers > 0, powers / np.where(totals > 0, totals, 1)[:, None], 1.0)
+            peaks = actions.radius**totals * np.prod(shares ** (powers / 2), axis=1)
+            return float(coefficients @ peaks)
+        if not isinstance(actions, Box):
+            raise TypeError(
+                f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
+            )
+        lower, upper = np.asarray(actions.lower), np.asarray(actions.upper)
+        for i, rule in _violations(np.asarray(self.exponents), list(lower)):
+            raise ValueError(
+                f"`actions` must have {rule} numbers in coordinate {i}, got {lower[i]:.6g}"
+            )
+        if np.any((lower <= 0) & np.any(powers < 0, axis=0)):
+            raise ValueError(f"`actions` must keep away from zero for {self!r}, got {actions!r}")
+        small = np.where(lower * upper < 0, 0.0, np.minimum(abs(lower), abs(upper)))
+        large = np.maximum(abs(lower), abs(upper))
+        falls, rises = np.any(powers < 0, axis=0), np.any(powers > 0, axis=0)
+        choices = [
+            [s, g] if f and r else [s] if f else [g]
+            for s, g, f, r in zip(small, large, falls, rises, strict=True)
+        ]
+        if sum(len(c) > 1 for c in choices) > 20:
+            raise ValueError(
+                f"`actions` has too many corners to search for {self!r}; use actions.net(spacing)"
+            )
+        return max(
+            float(coefficients @ np.prod(np.asarray(corner) ** powers, axis=1))
+            for corner in itertools.product(*choices)
+        )
+
+    def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
+        from koloss.losses import PosynomialLoss
+
+        return PosynomialLoss(self, self._features(X, namespace(X)).T @ weights)
+
+
+def _monomials(X: Array, exponents: Any, xp: Namespace) -> Array:
+    """Π_i x_i^exponents[k, i] in column k."""
+    product = xp.ones((X.shape[0], exponents.shape[0]), dtype=X.dtype, device=X.device)
+    for i in range(X.shape[1]):
+        if np.any(exponents[:, i] != 0):
+            powers = xp.asarray(exponents[:, i], dtype=X.dtype, device=X.device)
+            product = product * X[:, i, None] ** powers[None, :]
+    return product
+
+
+def _violations(exponents: Any, lows: list[float]) -> list[tuple[int, str]]:
+    """Coordinates whose smallest value is outside the domain, with the rule they break."""
+    found = []
+    for i, low in enumerate(lows):
+        if low <= 0 and np.any(exponents[:, i] < 0):
+            found.append((i, "positive"))
+        elif low < 0 and np.any(exponents[:, i] != np.round(exponents[:, i])):
+            found.append((i, "non-negative"))
+    return found

@@ -1,0 +1,255 @@
+"""A proxy: the RKHS made finite by an orthogonal projection, with a certified error.
+
+Let P be the orthogonal projection on an m-dimensional subspace of the RKHS and φ(a) = PΦ(a) ∈ ℝ^m. Then
+K - K̂ with K̂(x, y) = φ(x)'φ(y) is positive semidefinite, so |K - K̂|(x, y) ≤ √(r(x) r(y)) where
+
+    r(a) = K(a, a) - |φ(a)|²
+
+is the residual diagonal, and the largest error over all pairs of actions *equals* the largest r(a). That
+number is computed, not estimated: it is the proxy's `epsilon`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
+from koloss.actions import ActionSet, Points
+from koloss.errors import NetTooLarge, RankUnreachable, ToleranceUnreachable
+from koloss.kernels.base import KernelLike
+
+DEFAULT_TOLERANCE = 1e-3
+"""Certified error, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
+
+DEFAULT_NET = 4096
+"""Largest net laid on a compact set where no spacing is given."""
+
+FeatureMap = Callable[[Array], Array]
+
+
+class Proxy:
+    """A finite feature map φ of a kernel on an action set, with its certified error.
+
+    Made by `kernel_pca`, `pivoted_cholesky`, `mercer_features` or `exact_features`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    actions : ActionSet
+        The set on which `epsilon` is certified.
+    points : Points
+        The actions themselves where they are finite, otherwise the net on which the proxy was built.
+    features : array of shape (len(points), rank)
+        φ of the points.
+    eigenvalues : array of shape (rank,)
+        Mercer eigenvalues that belong to the features, largest first.
+    residual : array of shape (len(points),)
+        r(a) = K(a, a) - |φ(a)|² with an allowance for rounding.
+    residual_curve : array of shape (rank + 1,)
+        The certified error of the first 0, 1, ..., rank features.
+    pivots : array of shape (rank,), or None
+        Indices of the points that span the subspace, in order, where the features were chosen so.
+    epsilon : float
+        Certified bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions. It bounds the error of a loss
+        Φ(y), y an action; see `epsilon_general` and `epsilon_against` for other losses.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        actions: ActionSet,
+        points: Points,
+        *,
+        features: Array,
+        feature_map: FeatureMap,
+        eigenvalues: Array,
+        method: str,
+        pivots: Any = None,
+        step: float = 0.0,
+    ) -> None:
+        self.kernel, self.actions, self.points = kernel, actions, points
+        self.features, self.eigenvalues, self.method = features, eigenvalues, method
+        self._map, self.pivots, self._step = feature_map, pivots, step
+        self._diagonal = kernel.diag(points.X)
+        self.residual, self.residual_curve = self._certify()
+        self.epsilon = float(self.residual_curve[-1])
+
+    @property
+    def rank(self) -> int:
+        """Number m of features."""
+        return int(self.features.shape[1])
+
+    def __repr__(self) -> str:
+        return (
+            f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, rank {self.rank}, "
+            f"epsilon {self.epsilon:.3g}>"
+        )
+
+    def __call__(self, X: Array) -> Array:
+        """Features φ(x) of any points.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, rank)
+        """
+        return in_blocks(self._map, as_points("X", X, dimension=self.points.dimension))
+
+    def residual_at(self, X: Array) -> Array:
+        """r(x) = K(x, x) - |φ(x)|² of any points, with the allowance for rounding."""
+        X = as_points("X", X, dimension=self.points.dimension)
+        xp, features, diagonal = namespace(X), self(X), self.kernel.diag(X)
+        left = xp.clip(diagonal - xp.sum(features * features, axis=1), 0.0, None)
+        return left + allowance(self.rank, features) * diagonal
+
+    def epsilon_against(self, X: Array) -> float:
+        """Certified error for losses Φ(y) with y among the rows of X, actions or not: √(max r · max r_X)."""
+        residual = self.residual_at(X)
+        return math.sqrt(self.epsilon * float(namespace(residual).max(residual)))
+
+    def epsilon_general(self, norm: float) -> float:
+        """Certified error for every loss with RKHS norm at most `norm`: norm · max √r."""
+        return as_float("norm", norm, positive=True) * math.sqrt(self.epsilon)
+
+    def truncate(self, rank: int) -> Proxy:
+        """The proxy of the first `rank` features; its epsilon is `residual_curve[rank]`."""
+        rank = as_int("rank", rank, minimum=1)
+        if rank > self.rank:
+            raise RankUnreachable(f"`rank` must be at most {self.rank}, got {rank}", rank=self.rank)
+        return Proxy(
+            self.kernel,
+            self.actions,
+            self.points,
+            features=self.features[:, :rank],
+            feature_map=lambda X: self._map(X)[:, :rank],
+            eigenvalues=self.eigenvalues[:rank],
+            method=self.method,
+            pivots=None if self.pivots is None else self.pivots[:rank],
+            step=self._step,
+        )
+
+    def rank_for(self, tolerance: float) -> int:
+        """Smallest rank whose certified error is at most `tolerance`."""
+        tolerance = as_float("tolerance", tolerance, positive=True)
+        good = np.flatnonzero(self.residual_curve <= tolerance)
+        if len(good) == 0:
+            raise unreachable(tolerance, float(self.residual_curve.min()), self._step)
+        return max(int(good[0]), 1)
+
+    def _certify(self) -> tuple[Array, Any]:
+        """The residual diagonal, and the certified error of every leading part of the features."""
+        phi, xp = self.features, namespace(self.features)
+        left, largest = self._diagonal, [float(xp.max(self._diagonal))]
+        for j in range(self.rank):
+            left = left - phi[:, j] * phi[:, j]
+            largest.append(max(float(xp.max(left)), 0.0))
+        top = largest[0]
+        margins = [allowance(j, phi) * top for j in range(self.rank + 1)]
+        curve = (np.sqrt(np.asarray(largest) + np.asarray(margins)) + self._step) ** 2
+        return xp.clip(left, 0.0, None) + allowance(self.rank, phi) * self._diagonal, curve
+
+
+def allowance(rank: int, like: Array) -> float:
+    """Relative room for rounding in r(a): max(100, 10 m) unit roundoffs."""
+    return max(100, 10 * rank) * roundoff(like)
+
+
+def in_blocks(function: FeatureMap, X: Array, rows: int = 16384) -> Array:
+    """`function` of the rows of X, a block at a time where there are many, to save memory."""
+    if X.shape[0] <= rows:
+        return function(X)
+    blocks = [function(X[start : start + rows, :]) for start in range(0, X.shape[0], rows)]
+    return namespace(X).concat(blocks, axis=0)
+
+
+def discretise(actions: ActionSet, spacing: float | None) -> Points:
+    """The points on which a proxy is built: the actions themselves, or a net of a compact set."""
+    if not isinstance(actions, ActionSet):
+        raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
+    if isinstance(actions, Points):
+        if spacing is not None:
+            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing}")
+        return actions
+    if spacing is not None:
+        return actions.net(spacing)
+    net, spacing = None, max(actions.diameter(), 1e-300)
+    while net is None or net.covering_radius > 0:
+        try:
+            net = actions.net(spacing, max_bytes=DEFAULT_NET * actions.dimension * 8)
+        except NetTooLarge as error:
+            if net is None:
+                message = f"`actions` is too large for a net of {DEFAULT_NET} points; pass a `spacing` or Points"
+                raise NetTooLarge(message, points=error.points) from error
+            break
+        spacing *= 0.9
+    return net
+
+
+def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, float | None]:
+    """Checked rank and tolerance, of which at most one may be given."""
+    if rank is not None and tolerance is not None:
+        raise ValueError(f"give `rank` or `tolerance`, not both, got {rank} and {tolerance}")
+    rank = None if rank is None else as_int("rank", rank, minimum=1)
+    return rank, None if tolerance is None else as_float("tolerance", tolerance, positive=True)
+
+
+def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) -> Proxy:
+    """Cut a proxy of the largest rank that can be had down to what was asked for."""
+    if rank is not None:
+        if rank > proxy.rank:
+            message = (
+                f"`rank` must be at most {proxy.rank}, the numerical rank of {whole}, got {rank}"
+            )
+            raise RankUnreachable(message, rank=proxy.rank)
+        return proxy if rank == proxy.rank else proxy.truncate(rank)
+    if (
+        tolerance is None
+    ):  # the default: what is certified on the points at a thousandth, or the best there is
+        on_points = (np.sqrt(proxy.residual_curve) - proxy._step) ** 2
+        good = np.flatnonzero(on_points <= DEFAULT_TOLERANCE * on_points[0])
+        wanted = max(int(good[0]), 1) if len(good) else proxy.rank
+    else:
+        wanted = proxy.rank_for(tolerance)
+    return proxy if wanted == proxy.rank else proxy.truncate(wanted)
+
+
+def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float:
+    """How far Φ can be from its value at the nearest point of the net; zero where the points are all.
+
+    √r(a) is the distance of Φ(a) from the proxy's subspace, so over the whole set it exceeds its maximum on
+    the net by at most this.
+    """
+    if points is actions or points.covering_radius == 0:
+        return 0.0
+    if not hasattr(kernel, "modulus"):
+        raise TypeError(
+            f"`kernel` must have a method `modulus` for a compact set, got {kernel!r}; use Points"
+        )
+    return float(kernel.modulus(points.covering_radius, actions))
+
+
+def leading_eigenvalues(features: Array, weights: Array | None = None) -> Array:
+    """Eigenvalues of E φφ' under the weights (uniform where there are none), largest first."""
+    xp = namespace(features)
+    weighted = features / features.shape[0] if weights is None else features * weights[:, None]
+    return xp.flip(xp.clip(xp.linalg.eigvalsh(weighted.T @ features), 0.0, None))
+
+
+def unreachable(tolerance: float, epsilon: float, step: float) -> ToleranceUnreachable:
+    """The error for a tolerance that no rank certifies."""
+    message = f"`tolerance` must be at least {epsilon:.6g} here, got {tolerance:.6g}"
+    if step > 0:
+        message += f"; {step**2:.3g} is due to the net alone: use a smaller `spacing`"
+    return ToleranceUnreachable(message, epsilon=epsilon)
+
+
+def columns_of(kernel: KernelLike, X: Array) -> Callable[[int], Array]:
+    """The function i ↦ K(·, x_i): the Gram matrix one column at a time."""
+    return lambda i: kernel(X, X[i : i + 1, :])[:, 0]

@@ -1,0 +1,76 @@
+"""Exact features of finite-dimensional kernels, reduced to full rank on the actions."""
+
+from __future__ import annotations
+
+from koloss._arrays import Array, namespace, roundoff
+from koloss.actions import ActionSet
+from koloss.errors import NetTooLarge, RankUnreachable
+from koloss.kernels.base import Kernel
+from koloss.proxy.base import Proxy, discretise, step_beyond
+
+MAX_BYTES = 2**32
+"""Largest table of features that is formed: 4 GiB."""
+
+
+def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None = None) -> Proxy:
+    """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels.
+
+    The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure, and
+    reduced to the directions that the actions span (collinear points need fewer features than the kernel
+    has). Its `epsilon` is zero but for the allowance for rounding; on a net of a compact set nothing is
+    reduced unless the net spans less, and then the step to the whole set is certified as for any proxy.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a finite feature map.
+    actions : ActionSet
+    spacing : float, optional
+        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+
+    Raises
+    ------
+    NoFiniteFeatures
+        Where the kernel has no finite feature map.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> line = kl.Points([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    >>> kl.exact_features(kl.Linear(), line).rank
+    1
+    >>> kl.exact_features(kl.Quadratic(), line).rank
+    2
+    """
+    points = discretise(actions, spacing)
+    size = kernel.feature_dimension(points.dimension)
+    if size is not None and size * len(points) * 8 > MAX_BYTES:
+        raise NetTooLarge(
+            f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy",
+            points=len(points),
+        )
+    Phi = kernel.features(points.X)
+    xp, (n, D) = namespace(Phi), Phi.shape
+    _, R = xp.linalg.qr(Phi)
+    _, s, Vh = xp.linalg.svd(R, full_matrices=False)
+    if float(s[0]) == 0:
+        raise RankUnreachable(
+            "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
+        )
+    rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(Phi) * s[0], xp.int64)))
+    V = Vh[:rank, :].T
+
+    def feature_map(X: Array) -> Array:
+        return kernel.features(X) @ V
+
+    return Proxy(
+        kernel,
+        actions,
+        points,
+        features=Phi @ V,
+        feature_map=feature_map,
+        eigenvalues=s[:rank] * s[:rank] / n,
+        method="exact features",
+        # Features of full rank lose nothing anywhere, so the net need not be fine.
+        step=0.0 if rank == D else step_beyond(kernel, actions, points),
+    )

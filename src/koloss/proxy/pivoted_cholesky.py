@@ -1,0 +1,187 @@
+"""Pivoted Cholesky: the greedy proxy, one Gram column a rank, never an N×N array.
+
+At each step take the action with the largest residual r(a), orthogonalise its Φ(a) against the features so
+far (Gram-Schmidt in the RKHS, which is one step of the Cholesky factorisation with pivoting) and append it
+as the next feature. The span of the chosen Φ(a) is the subspace of the proxy. This greedy choice takes the
+place of the paper's ProxyKernel where its p samples are out of reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from koloss._arrays import Array, Namespace, assign, namespace
+from koloss.actions import ActionSet, Points
+from koloss.errors import RankUnreachable
+from koloss.kernels.base import KernelLike
+from koloss.proxy.base import (
+    DEFAULT_TOLERANCE,
+    Proxy,
+    allowance,
+    check_rank,
+    columns_of,
+    discretise,
+    leading_eigenvalues,
+    step_beyond,
+    unreachable,
+)
+
+
+def pivoted_cholesky(
+    kernel: KernelLike,
+    actions: ActionSet,
+    *,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    spacing: float | None = None,
+) -> Proxy:
+    """Greedy proxy in O(N m²) time and O(N m) memory.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Or any object with `k(X, Y)` and `k.diag(X)`.
+    actions : ActionSet
+    tolerance : float, optional
+        Stop at the smallest rank that certifies this error.
+    rank : int, optional
+        Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a),
+        or the numerical rank.
+    spacing : float, optional
+        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+
+    Returns
+    -------
+    Proxy
+        Its `pivots` are the indices of the chosen points, in order.
+
+    Raises
+    ------
+    RankUnreachable, ToleranceUnreachable
+        With the largest rank, or the smallest error, that can be had.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), kl.Box([0], [1]).net(0.01), tolerance=1e-6)
+    >>> proxy.rank, proxy.epsilon <= 1e-6
+    (7, True)
+    """
+    rank, tolerance = check_rank(rank, tolerance)
+    points = discretise(actions, spacing)
+    X, diagonal = points.X, kernel.diag(points.X)
+    xp = namespace(X)
+    step = step_beyond(kernel, actions, points)
+    top = float(xp.max(diagonal))
+    if tolerance is not None and step**2 > tolerance:
+        raise unreachable(tolerance, step**2, step)
+
+    def certified(largest: float, size: int) -> bool:
+        error = largest + allowance(size, X) * top
+        if tolerance is not None:
+            return (math.sqrt(error) + step) ** 2 <= tolerance
+        return rank is None and error <= DEFAULT_TOLERANCE * top
+
+    factor = greedy(columns_of(kernel, X), diagonal, most=rank or len(points), enough=certified)
+    size = len(factor.pivots)
+    if size == 0:
+        raise RankUnreachable(
+            "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
+        )
+    if rank is not None and size < rank:
+        message = (
+            f"`rank` must be at most {size}, the numerical rank of the Gram matrix, got {rank}"
+        )
+        raise RankUnreachable(message, rank=size)
+    proxy = Proxy(
+        kernel,
+        actions,
+        points,
+        features=factor.rows.T,
+        feature_map=Projection.of(kernel, points, factor),
+        eigenvalues=leading_eigenvalues(factor.rows.T),
+        method="pivoted Cholesky",
+        pivots=np.asarray(factor.pivots),
+        step=step,
+    )
+    if tolerance is not None and proxy.epsilon > tolerance:
+        raise unreachable(tolerance, proxy.epsilon, step)
+    return proxy
+
+
+class Factor(NamedTuple):
+    """K ≈ rows' rows, with the pivots in order; rows has shape (m, N)."""
+
+    rows: Array
+    pivots: list[int]
+    exhausted: bool  # whether nothing but rounding is left
+
+
+def greedy(
+    column: Callable[[int], Array],
+    diagonal: Array,
+    *,
+    most: int,
+    enough: Callable[[float, int], bool] | None = None,
+) -> Factor:
+    """Pivoted Cholesky factorisation of a positive semidefinite matrix given by its columns.
+
+    Ends at `most` pivots, when `enough(largest residual, size)`, or when only rounding is left.
+    """
+    xp, n = namespace(diagonal), diagonal.shape[0]
+    most = min(most, n)
+    top = float(xp.max(diagonal))
+    rows = xp.empty((min(most, 64), n), dtype=diagonal.dtype, device=diagonal.device)
+    residual, exhausted = diagonal + 0.0, False
+    pivots: list[int] = []
+    while True:
+        size = len(pivots)
+        pivot = int(xp.argmax(residual))
+        largest = float(residual[pivot])
+        exhausted = largest <= allowance(size, diagonal) * top
+        if exhausted or size == most or (enough and enough(max(largest, 0.0), size)):
+            break
+        if size == rows.shape[0]:  # more room, twice as much
+            room = min(most, 2 * size) - size
+            rows = xp.concat(
+                [rows, xp.empty((room, n), dtype=rows.dtype, device=rows.device)], axis=0
+            )
+        row = column(pivot)
+        if size > 0:
+            row = row - rows[:size, pivot] @ rows[:size, :]
+        row = row / largest**0.5
+        rows = assign(rows, (size, slice(None)), row)
+        residual = assign(residual - row * row, pivot, 0.0)
+        pivots.append(pivot)
+    return Factor(rows[: len(pivots), :], pivots, exhausted)
+
+
+class Projection:
+    """Coordinates of PΦ(x) in the Gram-Schmidt basis of the pivots: L⁻¹ K(pivots, x)."""
+
+    def __init__(self, kernel: KernelLike, anchors: Array, lower: Array) -> None:
+        self.kernel, self.anchors, self.lower = kernel, anchors, lower
+
+    @classmethod
+    def of(cls, kernel: KernelLike, points: Points, factor: Factor) -> Projection:
+        """The projection on the span of a factor's pivots."""
+        xp = namespace(points.X)
+        index = xp.asarray(factor.pivots, device=points.X.device)
+        lower = xp.tril(xp.take(factor.rows, index, axis=1).T)
+        return cls(kernel, xp.take(points.X, index, axis=0), lower)
+
+    def __call__(self, X: Array) -> Array:
+        return solve_lower(self.lower, self.kernel(self.anchors, X), namespace(X)).T
+
+
+def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
+    """Forward substitution, by LAPACK where the arrays are NumPy's."""
+    if isinstance(lower, np.ndarray):
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(lower, right, lower=True, check_finite=False)
+    return xp.linalg.solve(lower, right)

@@ -1,0 +1,41 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import array_api_compat
+import numpy as np
+import pytest
+from hypothesis import settings
+
+settings.register_profile("koloss", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("koloss")
+
+LIBRARIES = ["numpy", "array_api_strict", "torch"]
+
+
+@pytest.fixture(params=LIBRARIES)
+def xp(request):
+    """Namespace of an array library; torch only where it is installed."""
+    library = pytest.importorskip(request.param)
+    return array_api_compat.array_namespace(library.asarray([0.0]))
+
+
+@pytest.fixture
+def rng():
+    """A generator with a fixed seed."""
+    return np.random.default_rng(20240717)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark every test that runs over array libraries."""
+    for item in items:
+        if "xp" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xp)
+
+
+def pytest_report_header():
+    """Say which array libraries take part."""
+    found = [name for name in LIBRARIES if importlib.util.find_spec(name)]
+    return f"array libraries: {', '.join(found)}"
