@@ -5,6 +5,7 @@ Losses, never rewards: smaller is better everywhere in this package.
 
 from koloss.actions import ActionSet, Ball, Box, Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
+from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import (
     Gaussian,
     Kernel,
@@ -16,6 +17,7 @@ from koloss.kernels import (
     Posynomial,
     Quadratic,
 )
+from koloss.learners import BanditExpWeights, Decision, Decisions, load_state, save_state
 from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
 from koloss.proxy import (
     Eigendecay,
@@ -31,11 +33,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionSet",
+    "Assumption",
     "Ball",
+    "BanditExpWeights",
     "Box",
+    "Decision",
+    "Decisions",
     "Design",
     "Eigendecay",
     "Gaussian",
+    "Guarantee",
     "Kernel",
     "KernelLike",
     "KernelLoss",
@@ -56,8 +63,10 @@ __all__ = [
     "exact_features",
     "john_design",
     "kernel_pca",
+    "load_state",
     "mercer_features",
     "pivoted_cholesky",
+    "save_state",
     "uniform_design",
     "whiten",
 ]

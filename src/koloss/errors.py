@@ -69,3 +69,15 @@ class DesignNotConverged(KolossError, RuntimeError):
     def __init__(self, message: str, *, gap: float) -> None:
         super().__init__(message)
         self.gap = gap
+
+
+class UnknownDecision(KolossError, ValueError):
+    """A decision that this learner has not made, or has been told about already."""
+
+
+class LossOutOfBounds(KolossError, ValueError):
+    """A loss outside the interval that the learner was promised."""
+
+
+class SnapshotError(KolossError, ValueError):
+    """A snapshot that is damaged, of another kind, or from a newer version."""

@@ -1,0 +1,184 @@
+"""The bound of the bandit learner as a pure function, against theory.md's constants and a fine search."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from koloss.guarantees import Assumption, Guarantee
+from koloss.guarantees.bandit import (
+    BanditProblem,
+    anytime_kappa,
+    anytime_rate,
+    anytime_terms,
+    late_cost,
+    psi,
+    sample_count,
+    tune,
+)
+
+GAME = BanditProblem(
+    100_000, rank=20, leverage=20.0, loss_bound=1.0, epsilon=0.0, log_prior=math.log(500)
+)
+
+
+def bound(problem, eta, kappa, **kind):
+    return sum(problem.terms(eta, kappa, **kind).values())
+
+
+@pytest.mark.parametrize("M", [1e-8, 1e-4, 1e-3, 0.5, 1.0, 2.0, 5.0])
+def test_psi_bounds_the_exponential(M):
+    x = np.linspace(-M, 5, 10_001)
+    assert np.all(np.exp(-x) <= 1 - x + psi(M) * x**2 + 1e-15)
+    tight = (math.exp(M) - 1 - M) / M**2 if M > 1e-2 else 0.5 + M / 6
+    assert psi(M) == pytest.approx(tight, rel=1e-6)
+
+
+def test_sharp_constants_of_theorem_a3():
+    rates = tune(GAME)
+    assert rates.kappa == pytest.approx(2.0, abs=1e-3)
+    c = (math.e**2 + 1) / 4
+    assert rates.learning_rate == pytest.approx(
+        math.sqrt(GAME.log_prior / (c * 20 * 1e5)), rel=1e-4
+    )
+    assert bound(GAME, rates.learning_rate, rates.kappa) == pytest.approx(
+        2 * math.sqrt(c * 20 * 1e5 * GAME.log_prior), rel=1e-6
+    )
+    assert rates.exploration == pytest.approx(rates.learning_rate * 20 / rates.kappa)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"epsilon": 1e-3},
+        {"epsilon": 0.05},
+        {"epsilon": 0.05, "bonus": True},
+        {"leverage": 60.0},
+        {"shrink": 0.2},
+        {"delay": 3},
+        {"rounds": 50},
+    ],
+)
+def test_tuning_is_not_beaten_by_a_grid(change):
+    problem = replace(GAME, **change)
+    rates = tune(problem)
+    best = bound(problem, rates.learning_rate, rates.kappa)
+    grid = [
+        bound(problem, eta, kappa)
+        for eta in rates.learning_rate * np.geomspace(0.05, 20, 61)
+        for kappa in rates.kappa * np.geomspace(0.1, 4, 41)
+        if kappa <= 4
+    ]
+    assert best <= min(grid) * (1 + 1e-4)
+
+
+def test_closed_form_of_theory_b2_is_not_better():
+    problem = replace(GAME, epsilon=2e-3)
+    c, kappa, m, n, eps = (math.e**2 + 1) / 4, 2.0, 20, 100_000, 2e-3
+    closed = (
+        2 * math.sqrt(c * m * n * problem.log_prior)
+        + 3 * eps * n
+        + 1.89 * n * (c * kappa * m * eps**2) ** (1 / 3)
+    )
+    rates = tune(problem)
+    assert bound(problem, rates.learning_rate, rates.kappa) <= closed * (1 + 1e-3)
+
+
+def test_bonus_helps_where_the_error_is_large():
+    problem = replace(GAME, epsilon=0.05)
+    plain, bonus = tune(problem), tune(replace(problem, bonus=True))
+    with_bonus = bound(replace(problem, bonus=True), bonus.learning_rate, bonus.kappa)
+    assert with_bonus < 0.8 * bound(problem, plain.learning_rate, plain.kappa)
+    expected = (
+        2 * 1.05 * math.sqrt((math.e**2 + 1) / 4 * 20 * 1e5 * GAME.log_prior)
+        + (3 + math.sqrt(20)) * 5000
+    )
+    # theory B2 charges L + ε for exploration too, where L is enough
+    assert 0.99 * expected <= with_bonus <= expected
+
+
+def test_variance_of_epochs():
+    eta, kappa = 0.001, 1.5
+    assert GAME.variance(eta, kappa, 1, whole=False) == pytest.approx(psi(1.5) * 20)
+    drift = GAME.variance(eta, kappa, 5, whole=False)
+    assert drift == pytest.approx(psi(2.0) * (math.sqrt(20) + math.sqrt(5)) ** 2)
+    whole = GAME.variance(eta, kappa, 5, whole=True)
+    M = 5 * (eta + psi(1.5) * 1.5 * eta)
+    side = 1 + psi(1.5) * math.sqrt(eta * 1.5 * 20)
+    assert whole == pytest.approx(psi(1.5) * 20 + psi(M) * 5 * side**2)
+    assert whole < drift
+
+
+def test_whole_epochs_of_one_round_cost_no_more_than_theorem_a3():
+    assert GAME.variance(0.01, 2.0, 1, whole=True) == GAME.variance(0.01, 2.0, 1, whole=False)
+
+
+def test_lemma_of_whole_epochs_by_enumeration(rng):
+    # E log q·e^(-ηX) ≤ -ηq·Σmean + η²(ψ(κ)Σ q·v + ψ(M) q·Y²/η²), all b-tuples of actions enumerated.
+    N, m, b, L, eta, kappa = 4, 2, 3, 1.0, 0.08, 1.2
+    Phi = rng.normal(size=(N, m))
+    Phi /= np.sqrt(np.max(np.sum(Phi**2, axis=1)))
+    losses = rng.uniform(-L, L, size=(b, N))
+    q = rng.dirichlet(np.ones(N))
+    gamma = 0.3
+    p = (1 - gamma) * q + gamma / N
+    inverse = np.linalg.inv(Phi.T @ (p[:, None] * Phi))
+    k = Phi @ inverse @ Phi.T
+    assert eta * L * np.abs(k).max() <= kappa
+    means = np.stack([(p * losses[s]) @ k for s in range(b)])
+    v = np.stack([(p * losses[s] ** 2) @ k**2 for s in range(b)])
+    left = 0.0
+    for actions in np.ndindex(*(N,) * b):
+        X = sum(k[:, a] * losses[s, a] for s, a in enumerate(actions))
+        left += math.prod(p[a] for a in actions) * math.log(q @ np.exp(-eta * X))
+    Y = -eta * means.sum(axis=0) + psi(kappa) * eta**2 * v.sum(axis=0)
+    right = q @ Y + psi(float(Y.max())) * (q @ Y**2)
+    assert left <= right
+    R = float(np.max(np.diag(k)))
+    # and the closed form of the last term
+    bound_on_last = (
+        eta**2 * b**2 * L**2 * (1 + psi(kappa) * eta * L * math.sqrt(R * m)) ** 2 / (1 - gamma)
+    )
+    assert q @ Y**2 <= bound_on_last
+
+
+def test_anytime_constants():
+    kappa = anytime_kappa(GAME)
+    assert kappa == pytest.approx(2.0, abs=1e-3)
+    total = sum(anytime_terms(GAME, kappa, 10_000).values())
+    assert total == pytest.approx(
+        2 * math.sqrt(2 * (math.e**2 + 1) / 4 * 20 * 10_000 * GAME.log_prior), rel=1e-6
+    )
+    # its terms are what the rates give when summed
+    rates = [anytime_rate(GAME, kappa, t) for t in range(1, 10_001)]
+    summed = (
+        sum((2 * 20 / kappa + psi(kappa) * 20) * eta for eta in rates) + GAME.log_prior / rates[-1]
+    )
+    assert summed <= total * (1 + 1e-9)
+    assert summed >= 0.98 * total
+
+
+def test_sample_count_is_theory_a4():
+    problem = replace(GAME, shrink=0.25)
+    R = problem.largest_leverage(0.001, 1.0)
+    assert sample_count(problem, 0.001, 1.0, 1e-6) == math.ceil(3 * R * 16 * math.log(40 / 1e-6))
+    assert problem.exploration(0.001, 1.0) * R == pytest.approx(20)
+
+
+def test_late_cost():
+    assert late_cost(GAME, 0.01, 2.0) == pytest.approx(4 + psi(2.0) * 2)
+
+
+def test_guarantee_reads_like_a_line():
+    found = Guarantee("Theorem", 10, {"a": 1.0, "b": 2.0}, 5.0, (Assumption("it rains", True),))
+    assert (found.total, found.valid, found.informative) == (3.0, True, True)
+    assert str(found) == "Theorem: R_10 ≤ 1 (a) + 2 (b) = 3\n  assumes: it rains [holds]"
+    assert not replace(found, assumptions=(Assumption("it rains", False),)).valid
+    assert replace(found, assumptions=(Assumption("it rains"),)).valid
+    assert replace(found, trivial=2.0).total == 2.0
+    assert "trivial" in str(replace(found, trivial=2.0))
+    assert not replace(found, proved=False).valid
