@@ -67,6 +67,14 @@ def test_rank_minimises_the_bound():
     assert totals[best] <= min(totals.values()) * 1.001
 
 
+def test_rank_is_found_behind_a_plateau():
+    # A narrow kernel has large residuals until nearly all points are used; the bound is best at the end.
+    line = kl.Points(np.linspace(0, 1, 41)[:, None])
+    learner = kl.BanditExpWeights(line, kl.Gaussian(0.02), horizon=20_000, rng=0)
+    assert learner.setup.problem.rank == 41
+    assert learner.guarantee().informative
+
+
 def test_general_adversary_pays_the_square_root():
     one, general = make(rank=8), make(rank=8, adversary="general", loss_norm=2.0)
     assert general.setup.problem.epsilon == pytest.approx(2 * math.sqrt(one.setup.problem.epsilon))
