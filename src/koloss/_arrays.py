@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
@@ -30,10 +31,12 @@ def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> 
     """Finite floating array with `ndim` axes, or an error that names the argument."""
     if not compat.is_array_api_obj(value):
         try:
-            value = np.asarray(value)
-            value = value.astype(np.float64) if value.dtype.kind not in "fc" else value
-        except (TypeError, ValueError) as error:
-            message = f"`{name}` must be an array of numbers, got {type(value).__name__}"
+            given = np.asarray(value)
+            if value is None or given.dtype.kind not in "biufcO":
+                raise TypeError
+            value = given if given.dtype.kind in "fc" else given.astype(np.float64)
+        except (OverflowError, TypeError, ValueError) as error:
+            message = f"`{name}` must be an array of numbers, got {reprlib.repr(value)}"
             raise TypeError(message) from error
     xp = namespace(value)
     if xp.isdtype(value.dtype, ("integral", "bool")):
@@ -88,10 +91,12 @@ def as_float(
     name: str, value: Any, *, positive: bool = False, minimum: float | None = None
 ) -> float:
     """Finite number within its range."""
-    if isinstance(value, (bool, str, bytes)):
+    if isinstance(value, (bool, np.bool_, complex, np.complexfloating, str, bytes)):
         raise TypeError(f"`{name}` must be a number, got {value!r}")
     try:
         number = float(value)
+    except OverflowError:  # an integer beyond every float
+        number = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
         raise TypeError(f"`{name}` must be a number, got {value!r}") from error
     if not math.isfinite(number):
@@ -118,10 +123,14 @@ def as_int(name: str, value: Any, *, minimum: int) -> int:
 
 def matching(value: Any, like: Array) -> Array:
     """`value` in the namespace, floating type and device of `like`."""
-    xp = namespace(like)
+    xp, device = namespace(like), compat.device(like)
     if namespace(value) is xp:
-        return xp.astype(value, like.dtype, copy=False)
-    return xp.asarray(to_numpy(value), dtype=like.dtype, device=compat.device(like))
+        value = xp.astype(value, like.dtype, copy=False)
+        return value if compat.device(value) == device else compat.to_device(value, device)
+    value = to_numpy(value)
+    if not value.flags.writeable:  # some libraries would share its memory, and write to it
+        value = value.copy()
+    return xp.asarray(value, dtype=like.dtype, device=device)
 
 
 def to_numpy(value: Array) -> np.ndarray[Any, np.dtype[Any]]:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, as_points, to_numpy
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, steps
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
-from koloss.errors import NetTooLarge
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Ball(ActionSet):
 
     def contains(self, X: Array) -> Any:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        return np.linalg.norm(X, axis=1) <= self.radius * (1 + 1e-12)
+        return np.linalg.norm(X.astype(float), axis=1) <= self.radius * (1 + slack(X))
 
     def diameter(self) -> float:
         return 2 * self.radius
@@ -49,15 +48,13 @@ class Ball(ActionSet):
     def volume(self) -> float:
         """Lebesgue measure of the ball."""
         d = self.dimension
-        return math.exp(
-            d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1) + d * math.log(self.radius)
-        )
+        return _exp(_log_volume(d) + d * math.log(self.radius))
 
     def project(self, X: Array) -> Any:
         """Nearest point of the ball to each row of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         norms = np.linalg.norm(X, axis=1, keepdims=True)
-        return X * np.minimum(1.0, self.radius / np.maximum(norms, np.finfo(float).tiny))
+        return X * (self.radius / np.maximum(norms, self.radius))
 
     def sample(self, size: int, rng: Any = None) -> Array:
         rng = np.random.default_rng(rng)
@@ -69,32 +66,44 @@ class Ball(ActionSet):
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         # Grid points within one covering radius of the ball, projected on it. Projections do not lengthen
         # distances, so the covering radius stays that of the grid.
-        step, radius = steps(as_float("spacing", spacing, positive=True), self.dimension)
-        reach = self.radius + radius
-        estimate = Ball(self.dimension, reach + radius).volume() / step**self.dimension
-        if estimate * self.dimension * 8 > max_bytes and estimate > 2**self.dimension:
-            message = (
-                f"`spacing` of {spacing:.6g} gives a net of about {estimate:.3g} points in {self!r}, more than "
-                f"{max_bytes} bytes; use a larger spacing or raise `max_bytes`"
-            )
-            raise NetTooLarge(message, points=estimate)
-        count = math.floor(reach / step)
-        axis = step * np.arange(-count, count + 1)
-        grid = np.zeros((1, 0))
-        for _ in range(
-            self.dimension
-        ):  # one coordinate at a time, leaving out what is too far already
+        d = self.dimension
+        step, radius = steps(as_float("spacing", spacing, positive=True), d)
+        # The cells of the grid points cover the ball, so there are at least volume / step^d of them.
+        least = _exp(_log_volume(d) + d * (math.log(self.radius) - math.log(step)))
+        if least * d * 8 > max_bytes:
+            raise too_large(spacing, self, math.ceil(least) if least < 1e15 else least, max_bytes)
+        reach = (self.radius + radius) / step
+        count = math.floor(reach)
+        axis = np.arange(-count, count + 1)
+        grid = np.zeros((1, 0), dtype=np.int64)
+        for _ in range(d):  # one coordinate at a time, leaving out what is too far already
             norms = np.sum(grid**2, axis=1)
             i, j = np.nonzero(norms[:, None] + axis[None, :] ** 2 <= reach**2 * (1 + 1e-12))
-            if len(i) * self.dimension * 8 > max_bytes:
-                message = (
-                    f"`spacing` of {spacing:.6g} gives a net of more than {len(i)} points in {self!r}, more "
-                    f"than {max_bytes} bytes; use a larger spacing or raise `max_bytes`"
-                )
-                raise NetTooLarge(message, points=float(len(i)))
+            if len(i) * d * 8 > max_bytes:
+                raise too_large(spacing, self, len(i), max_bytes)
             grid = np.column_stack([grid[i], axis[j]])
-        # Projection makes near-duplicates at most in one dimension, where two points meet at each end.
-        projected = (
-            np.unique(self.project(grid), axis=0) if self.dimension == 1 else self.project(grid)
-        )
-        return Points(projected, covering_radius=radius)
+        # The shell around the ball is as thick as a step or more: two points may have one projection.
+        if d > 3:
+            grid = grid[_distinct_rays(grid, self.radius / step)]
+        return Points(self.project(step * grid), covering_radius=radius)
+
+
+def _log_volume(dimension: int) -> float:
+    """Logarithm of the volume of the unit ball."""
+    return dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1)
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
+
+
+def _distinct_rays(grid: Any, radius: float) -> Any:
+    """Indices of the integer points that are inside, and of one point of each ray among the others."""
+    norms = np.sum(grid**2, axis=1)
+    outside = np.nonzero((norms > 0) & (norms >= radius**2 * (1 - 1e-12)))[0]
+    directions = grid[outside] // np.gcd.reduce(grid[outside], axis=1, keepdims=True)
+    _, first = np.unique(directions, axis=0, return_index=True)
+    keep = np.ones(len(grid), dtype=bool)
+    keep[outside] = False
+    keep[outside[first]] = True
+    return np.nonzero(keep)[0]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koloss._arrays import Array
+from koloss.errors import NetTooLarge
 
 if TYPE_CHECKING:
     from koloss.actions.points import Points
@@ -68,8 +69,22 @@ class ActionSet(abc.ABC):
         Raises
         ------
         NetTooLarge
-            With the number of points that the net would have.
+            With the number of points that the net would have, or a lower bound.
         """
+
+
+def slack(X: Any) -> float:
+    """Relative distance within which a point counts as an action: a few roundings of the point's type."""
+    return max(1e-12, 4 * float(np.finfo(X.dtype).eps))
+
+
+def too_large(spacing: float, actions: ActionSet, points: float, max_bytes: int) -> NetTooLarge:
+    """The refusal of a net of (at least) so many points."""
+    message = (
+        f"`spacing` of {spacing:.6g} gives a net of {points:.15g} points or more in {actions!r}, more than "
+        f"{max_bytes} bytes; use a larger spacing or raise `max_bytes`"
+    )
+    return NetTooLarge(message, points=float(points))
 
 
 def steps(spacing: float, dimension: int) -> tuple[float, float]:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, steps
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
-from koloss.errors import NetTooLarge
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ class Box(ActionSet):
 
     def contains(self, X: Array) -> Any:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        slack = 1e-12 * np.maximum(np.abs(self.lower), np.abs(self.upper))
+        room = slack(X) * np.maximum(np.abs(self.lower), np.abs(self.upper))
         return np.all(
-            (np.asarray(self.lower) - slack <= X) & (np.asarray(self.upper) + slack >= X), axis=1
+            (np.asarray(self.lower) - room <= X) & (np.asarray(self.upper) + room >= X), axis=1
         )
 
     def diameter(self) -> float:
@@ -81,17 +80,15 @@ class Box(ActionSet):
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         step, _ = steps(as_float("spacing", spacing, positive=True), self.dimension)
-        counts = [math.ceil(side / step * (1 - 1e-12)) + 1 for side in self._sides]
-        total = math.prod(counts)
+        cells = [min(side / step * (1 - 1e-12), 1e18) for side in self._sides.tolist()]
+        counts = [math.ceil(c) + 1 for c in cells]
+        total = math.prod(map(float, counts))  # infinite rather than an error in high dimension
         if total * self.dimension * 8 > max_bytes:
-            message = (
-                f"`spacing` of {spacing:.6g} gives a net of {total} points in {self!r}, more than {max_bytes} "
-                f"bytes; use a larger spacing or raise `max_bytes`"
-            )
-            raise NetTooLarge(message, points=float(total))
+            raise too_large(spacing, self, total, max_bytes)
         axes = [
-            np.linspace(a, b, n) for a, b, n in zip(self.lower, self.upper, counts, strict=True)
+            np.unique(np.linspace(a, b, n))  # unique where the spacing is below rounding
+            for a, b, n in zip(self.lower, self.upper, counts, strict=True)
         ]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
-        cells = self._sides / np.maximum(np.asarray(counts) - 1, 1)
-        return Points(grid, covering_radius=float(np.linalg.norm(cells)) / 2)
+        widths = self._sides / np.maximum(np.asarray(counts) - 1, 1)
+        return Points(grid, covering_radius=float(np.linalg.norm(widths)) / 2)

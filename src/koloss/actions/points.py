@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
-from koloss.actions.base import MAX_NET_BYTES, ActionSet
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
 if TYPE_CHECKING:
     from koloss.actions.box import Box
@@ -69,7 +69,7 @@ class Points(ActionSet):
 
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         distance, _ = KDTree(to_numpy(self.X)).query(X)
-        return distance <= 1e-12 * (1.0 + np.linalg.norm(X, axis=1))
+        return distance <= slack(X) * self.norm_bound()
 
     def diameter(self) -> float:
         """Largest distance between two points.
@@ -77,6 +77,8 @@ class Points(ActionSet):
         Exact, except where more than 20,000 points lie almost equally far out; then twice the largest
         distance from their mean, an upper bound.
         """
+        from scipy.spatial.distance import cdist
+
         X = to_numpy(self.X).astype(np.float64)
         X = X - X.mean(axis=0)
         radius = np.linalg.norm(X, axis=1)
@@ -88,8 +90,7 @@ class Points(ActionSet):
         if len(rim) > 20_000:
             return 2 * float(radius.max())
         for start in range(0, len(rim), 256):
-            block = rim[start : start + 256, None, :] - rim[None, start:, :]
-            best = max(best, math.sqrt(float(np.einsum("ijk,ijk->ij", block, block).max())))
+            best = max(best, float(cdist(rim[start : start + 256], rim[start:]).max()))
         return best
 
     def norm_bound(self) -> float:
@@ -127,5 +128,7 @@ class Points(ActionSet):
                 chosen.append(i)
                 uncovered[tree.query_ball_point(X[i], spacing)] = False
                 uncovered[i] = False
+        if len(chosen) * self.dimension * 8 > max_bytes:
+            raise too_large(spacing, self, len(chosen), max_bytes)
         radius = float(KDTree(X[chosen]).query(X)[0].max())
         return Points(self._take(chosen), covering_radius=radius + self.covering_radius)

@@ -29,6 +29,10 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
+    def __post_init__(self) -> None:
+        _check_part("left", self.left)
+        _check_part("right", self.right)
+
     def __repr__(self) -> str:
         right = f"({self.right!r})" if isinstance(self.right, Sum) else repr(self.right)
         return f"{self.left!r} + {right}"
@@ -81,6 +85,10 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
 
+    def __post_init__(self) -> None:
+        _check_part("left", self.left)
+        _check_part("right", self.right)
+
     def __repr__(self) -> str:
         left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
         right = (
@@ -124,9 +132,9 @@ class Product(Kernel):
 
     def _combine(self, actions: ActionSet, left: float, right: float) -> float:
         # Φ₁(x)⊗Φ₂(x) - Φ₁(y)⊗Φ₂(y) = (Φ₁(x)-Φ₁(y))⊗Φ₂(x) + Φ₁(y)⊗(Φ₂(x)-Φ₂(y))
-        return left * math.sqrt(self.right.bound(actions)) + right * math.sqrt(
-            self.left.bound(actions)
-        )
+        terms = (left, self.right.bound(actions)), (right, self.left.bound(actions))
+        # Where a factor vanishes on the actions its term does too, even next to an infinite constant.
+        return math.fsum(step * math.sqrt(bound) for step, bound in terms if bound > 0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,6 +155,7 @@ class Scaled(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", as_float("scale", self.scale, positive=True))
+        _check_part("kernel", self.kernel)
 
     def __repr__(self) -> str:
         inner = repr(self.kernel)
@@ -179,3 +188,8 @@ class Scaled(Kernel):
 
     def modulus(self, distance: float, actions: ActionSet) -> float:
         return math.sqrt(self.scale) * self.kernel.modulus(distance, actions)
+
+
+def _check_part(name: str, part: object) -> None:
+    if not isinstance(part, Kernel):
+        raise TypeError(f"`{name}` must be a Kernel, got {part!r}")

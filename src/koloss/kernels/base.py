@@ -9,8 +9,11 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from koloss._arrays import (
     Array,
@@ -19,6 +22,7 @@ from koloss._arrays import (
     as_float,
     as_points,
     as_vector,
+    assign,
     matching,
     namespace,
 )
@@ -50,6 +54,8 @@ class Kernel(abc.ABC):
     A kernel is a frozen dataclass: it compares by value, can be a dictionary's key, and its `repr` reads
     back. A subclass needs `_gram` and `_diagonal`; the rest is optional.
     """
+
+    __array_ufunc__ = None  # NumPy leaves `number * kernel` to `__rmul__`
 
     # What a subclass says.
 
@@ -135,7 +141,7 @@ class Kernel(abc.ABC):
             one = xp.ones((n, 1), dtype=X.dtype, device=X.device)
             columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
             return xp.stack(columns, axis=1)
-        weights = as_array("weights", weights, ndim=getattr(weights, "ndim", 1), like=X)
+        weights = as_array("weights", weights, ndim=_axes(weights), like=X)
         if tuple(weights.shape) not in ((p,), (n, p)):
             raise ValueError(
                 f"`weights` must have shape ({p},) or ({n}, {p}), got {tuple(weights.shape)}"
@@ -181,8 +187,8 @@ class Kernel(abc.ABC):
         weights : array of shape (n,), optional
             Ones where it is missing.
         """
-        if getattr(points, "ndim", None) == 1:
-            points = points[None, :]
+        if _axes(points) == 1:
+            points = as_vector("points", points)[None, :]
         X = self._points("points", points)
         xp = namespace(X)
         if weights is None:
@@ -201,12 +207,15 @@ class Kernel(abc.ABC):
 
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
+    def __radd__(self, other: object) -> Kernel:
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # for sum()
+
     def __mul__(self, other: object) -> Kernel:
         from koloss.kernels.algebra import Product, Scaled
 
         if isinstance(other, Kernel):
             return Product(self, other)
-        return Scaled(other, self) if isinstance(other, (int, float)) else NotImplemented
+        return Scaled(other, self) if isinstance(other, numbers.Real) else NotImplemented  # type: ignore[arg-type]
 
     def __rmul__(self, other: object) -> Kernel:
         return self * other
@@ -235,8 +244,9 @@ class Kernel(abc.ABC):
         kinds: dict[str, Any] = {
             kind.__name__: kind for kind in _descendants(Kernel) if dataclasses.is_dataclass(kind)
         }
-        if not isinstance(data, Mapping) or data.get("kind") not in kinds:
-            kind = data.get("kind") if isinstance(data, Mapping) else data
+        kind = data.get("kind") if isinstance(data, Mapping) else None
+        if not isinstance(kind, str) or kind not in kinds:
+            kind = kind if isinstance(data, Mapping) else data
             raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}")
         values = {
             name: Kernel.from_dict(value) if isinstance(value, Mapping) else value
@@ -244,11 +254,9 @@ class Kernel(abc.ABC):
             if name != "kind"
         }
         try:
-            kernel: Kernel = kinds[data["kind"]](**values)
+            kernel: Kernel = kinds[kind](**values)
         except TypeError as error:
-            raise ValueError(
-                f"`{data['kind']}` cannot be made from {sorted(values)}: {error}"
-            ) from error
+            raise ValueError(f"`{kind}` cannot be made from {sorted(values)}: {error}") from error
         return kernel
 
     # Checks.
@@ -289,11 +297,13 @@ class DotProduct(Kernel):
         return (weights * self._slopes(X @ Y.T)[0]) @ Y
 
     def _bound(self, actions: ActionSet) -> float:
-        return float(self._profile(actions.norm_bound() ** 2))
+        R = actions.norm_bound()
+        return float(self._profile(R * R))
 
     def lipschitz(self, actions: ActionSet) -> float:
         # ‖∂_u Φ(x)‖² = k'(|x|²)|u|² + k''(|x|²)(x'u)², largest at |x| = R along x.
-        R2 = actions.norm_bound() ** 2
+        R = actions.norm_bound()
+        R2 = R * R
         first, second = self._slopes(R2)
         return math.sqrt(first + R2 * second)
 
@@ -334,19 +344,43 @@ class Stationary(Kernel):
 
 
 def squared_distances(X: Array, Y: Array, xp: Namespace) -> Array:
-    """|x_i - y_j|²: summed coordinate by coordinate (no cancellation) in low dimension, a product in high."""
-    if X.shape[1] <= 16:
-        total: Array = 0.0
-        for i in range(X.shape[1]):
-            difference = X[:, i, None] - Y[None, :, i]
-            total = total + difference * difference
-        return total
-    centre = xp.mean(Y, axis=0, keepdims=True)
-    same = X is Y
-    X, Y = X - centre, Y - centre
-    x2, y2 = xp.sum(X * X, axis=1), xp.sum(Y * Y, axis=1)
-    total = xp.clip(x2[:, None] + y2[None, :] - 2 * (X @ Y.T), 0.0, None)
-    return total * (1 - xp.eye(X.shape[0], dtype=X.dtype, device=X.device)) if same else total
+    """|x_i - y_j|²: summed by coordinate in low dimension, a product in high.
+
+    The product cancels where two points are close together, so such pairs are done again by coordinate:
+    the error stays small relative to each distance, and coincident points are exactly so.
+    """
+    d = X.shape[1]
+    if d > 16:
+        centre = xp.mean(Y, axis=0, keepdims=True)
+        x, y = X - centre, Y - centre
+        sizes = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
+        total = sizes - 2 * (x @ y.T)
+        near = total <= 1e-3 * sizes
+        rows, columns = xp.nonzero(near)
+        if rows.shape[0] * d <= 4 * X.shape[0] * Y.shape[0]:
+            difference = xp.take(X, rows, axis=0) - xp.take(Y, columns, axis=0)
+            return assign(total, near, xp.sum(difference * difference, axis=1))
+    total = 0.0
+    for i in range(d):
+        difference = X[:, i, None] - Y[None, :, i]
+        total = total + difference * difference
+    return total
+
+
+def as_scale(name: str, value: Any) -> float:
+    """Positive length whose square and its inverse are still numbers."""
+    number = as_float(name, value, positive=True)
+    if not 1e-150 <= number <= 1e150:
+        raise ValueError(f"`{name}` must be between 1e-150 and 1e150, got {number:.6g}")
+    return number
+
+
+def _axes(value: Any) -> int:
+    """Number of axes of an array or of nested lists; 1 where that makes no sense."""
+    try:
+        return int(value.ndim if hasattr(value, "ndim") else np.ndim(value))
+    except ValueError:
+        return 1
 
 
 def _plain(value: Any) -> Any:

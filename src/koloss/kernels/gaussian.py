@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koloss._arrays import Array, Namespace, as_float
-from koloss.kernels.base import Stationary
+from koloss._arrays import Array, Namespace
+from koloss.kernels.base import Stationary, as_scale
 
 if TYPE_CHECKING:
     from koloss.actions import ActionSet
@@ -20,7 +20,7 @@ class Gaussian(Stationary):
     Parameters
     ----------
     bandwidth : float
-        σ > 0, in the units of the actions.
+        σ > 0, in the units of the actions; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -36,16 +36,18 @@ class Gaussian(Stationary):
     bandwidth: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bandwidth", as_float("bandwidth", self.bandwidth, positive=True))
+        object.__setattr__(self, "bandwidth", as_scale("bandwidth", self.bandwidth))
 
     def _profile(self, squared: Array, xp: Namespace) -> Array:
-        return xp.exp(squared * (-0.5 / self.bandwidth**2))
+        # In two steps: 1 / bandwidth² may be beyond float32 where 1 / bandwidth is not.
+        return xp.exp((squared * (1 / self.bandwidth)) * (-0.5 / self.bandwidth))
 
     def _slope(self, squared: Array, xp: Namespace) -> Array:
         return self._profile(squared, xp) * (-0.5 / self.bandwidth**2)
 
     def _drop(self, distance: float) -> float:
-        return -math.expm1(-0.5 * (distance / self.bandwidth) ** 2)
+        ratio = distance / self.bandwidth
+        return -math.expm1(-0.5 * ratio * ratio)
 
     def lipschitz(self, actions: ActionSet) -> float:
         return 1 / self.bandwidth

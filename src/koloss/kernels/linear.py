@@ -32,7 +32,7 @@ class Linear(DotProduct):
         return 0 * t + 1.0, 0 * t
 
     def _features(self, X: Array, xp: Namespace) -> Array:
-        return X
+        return xp.asarray(X, copy=True)
 
     def feature_dimension(self, dimension: int) -> int:
         return dimension

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, matching, to_numpy
-from koloss.kernels.base import Stationary
+from koloss.kernels.base import Stationary, as_scale
 
 if TYPE_CHECKING:
     from koloss.actions import ActionSet
@@ -29,7 +29,7 @@ class Matern(Stationary):
     smoothness : float
         ν > 0, at most 100.
     lengthscale : float
-        ℓ > 0, in the units of the actions.
+        ℓ > 0, in the units of the actions; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -52,9 +52,7 @@ class Matern(Stationary):
                 f"`smoothness` must be at most 100 (Gaussian is the limit), got {smoothness:.6g}"
             )
         object.__setattr__(self, "smoothness", smoothness)
-        object.__setattr__(
-            self, "lengthscale", as_float("lengthscale", self.lengthscale, positive=True)
-        )
+        object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))
 
     def _profile(self, squared: Array, xp: Namespace) -> Array:
         return _shape(self.smoothness, self._scaled(squared, xp), xp)
@@ -76,11 +74,21 @@ class Matern(Stationary):
         return xp.sqrt(squared) * (math.sqrt(2 * self.smoothness) / self.lengthscale)
 
     def _drop(self, distance: float) -> float:
-        # The series 1 - k ≤ z²/(4(ν-1)) holds for ν > 1; elsewhere the difference, with room for rounding.
-        z = math.sqrt(2 * self.smoothness) * distance / self.lengthscale
-        nu = self.smoothness
-        direct = 1 - float(_shape(nu, np.asarray([z]), np)[0]) + (1e-14 if distance > 0 else 0.0)
-        return min(direct, z * z / (4 * (nu - 1))) if nu > 1 else min(direct, 1.0)
+        # The kernel is a mixture of Gaussians, k = E exp(-t/G) with t = z²/4 and G ~ Gamma(ν), and
+        # E G⁻ʲ = 1/((ν-1)⋯(ν-j)). Odd truncations of the exponential series are upper bounds of 1 - k; so
+        # is the difference itself, with room for its rounding.
+        nu, z = self.smoothness, math.sqrt(2 * self.smoothness) * distance / self.lengthscale
+        if nu == 0.5:
+            return -math.expm1(-z)
+        if z == 0:
+            return 0.0
+        t, room = z * z / 4, 1e-15 * (10 + 5 * nu)
+        bounds = [1.0, 1 - float(_shape(nu, np.asarray([z]), np)[0]) + room]
+        if nu > 1:
+            bounds.append(t / (nu - 1))
+        if nu > 3 and t < 1:
+            bounds.append(t / (nu - 1) * (1 - t / (2 * (nu - 2)) * (1 - t / (3 * (nu - 3)))))
+        return min(bounds)
 
     def lipschitz(self, actions: ActionSet) -> float:
         nu = self.smoothness
@@ -96,6 +104,7 @@ def _shape(nu: float, z: Array, xp: Namespace) -> Array:
             ratio * math.comb(p, k) * math.factorial(2 * p - k) / math.factorial(p)
             for k in range(p + 1)
         ]
+        z = xp.clip(z, None, 1e3)  # exp(-z) is zero beyond, and the polynomial must stay finite
         polynomial = xp.zeros_like(z)
         for k in reversed(range(p + 1)):  # Horner in 2z
             polynomial = polynomial * (2 * z) + powers[k]
@@ -107,11 +116,17 @@ def _bessel(nu: float, order: float, z: Array) -> Array:
     """2^(1-ν)/Γ(ν) z^order K_order(z), through SciPy, in logarithms; its limit at 0 where order = ν."""
     from scipy import special
 
-    x = to_numpy(z).astype(np.float64)
+    # Beyond 2,000 the result is zero for every ν; SciPy has no K_ν beyond about 10⁹.
+    x = np.minimum(to_numpy(z).astype(np.float64), 2e3)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logarithm = order * np.log(x) + np.log(special.kve(abs(order), x)) - x
         value = np.exp((1 - nu) * math.log(2) - special.gammaln(nu) + logarithm)
     if order == nu:
-        # Where K_ν overflows z is so small that the next term of the series is below rounding.
-        value = np.where(np.isfinite(value), np.minimum(value, 1.0), 1.0)
+        # Where K_ν overflows z is small: so small that the limit is exact, unless ν is large. Then three
+        # terms of the series in t = z²/4 are.
+        limit = np.ones_like(x)
+        if nu > 20:
+            t = np.where(x < 1, x * x / 4, 0.0)
+            limit -= t / (nu - 1) * (1 - t / (2 * (nu - 2)) * (1 - t / (3 * (nu - 3))))
+        value = np.where(np.isfinite(value), np.minimum(value, 1.0), limit)
     return matching(value, z)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from koloss._arrays import Array, Namespace, as_float
-from koloss.kernels.base import Kernel
+from koloss.kernels.base import Kernel, as_scale
 
 if TYPE_CHECKING:
     from koloss.actions import ActionSet
@@ -24,9 +24,10 @@ class Periodic(Kernel):
     Parameters
     ----------
     lengthscale : float
-        ℓ > 0, relative to the period (a pure number).
+        ℓ > 0, relative to the period (a pure number); from 1e-150 to 1e150.
     period : float
-        Length after which the kernel repeats in every coordinate; 2π by default.
+        Length after which the kernel repeats in every coordinate; 2π by default;
+        from 1e-150 to 1e150.
 
     Examples
     --------
@@ -43,17 +44,15 @@ class Periodic(Kernel):
     period: float = 2 * math.pi
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "lengthscale", as_float("lengthscale", self.lengthscale, positive=True)
-        )
-        object.__setattr__(self, "period", as_float("period", self.period, positive=True))
+        object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))
+        object.__setattr__(self, "period", as_scale("period", self.period))
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         total: Array = 0.0
         for i in range(X.shape[1]):
             sine = xp.sin((X[:, i, None] - Y[None, :, i]) * (math.pi / self.period))
             total = total + sine * sine
-        return xp.exp(total * (-2 / self.lengthscale**2))
+        return xp.exp((total * (1 / self.lengthscale)) * (-2 / self.lengthscale))
 
     def _diagonal(self, X: Array, xp: Namespace) -> Array:
         return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
@@ -76,4 +75,5 @@ class Periodic(Kernel):
     def modulus(self, distance: float, actions: ActionSet) -> float:
         # Σ sin²(π δ_i / period) ≤ (π |δ| / period)²
         angle = math.pi * as_float("distance", distance, minimum=0.0) / self.period
-        return math.sqrt(-2 * math.expm1(-2 * (angle / self.lengthscale) ** 2))
+        ratio = angle / self.lengthscale
+        return math.sqrt(-2 * math.expm1(-2 * ratio * ratio))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_points, namespace
+from koloss._arrays import Array, Namespace, as_points, namespace, to_numpy
 from koloss.kernels.base import Kernel
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Posynomial(Kernel):
     exponents: tuple[tuple[float, ...], ...]
 
     def __post_init__(self) -> None:
-        table = np.asarray(as_points("exponents", self.exponents), dtype=float)
+        table = to_numpy(as_points("exponents", self.exponents)).astype(float)
         object.__setattr__(self, "exponents", tuple(tuple(map(float, row)) for row in table))
 
     @property
@@ -108,11 +108,12 @@ class Posynomial(Kernel):
         """Largest value of a posynomial with even or otherwise admissible powers on a ball or box.
 
         On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even). On
-        the positive part of the ball the monomials are maximised one by one, which is exact for one and an
-        upper bound for several.
+        a ball, where every coordinate takes both signs, the monomials are maximised one by one, which is
+        exact for one and an upper bound for several.
         """
         from koloss.actions import Ball, Box, Points
 
+        alpha = np.asarray(self.exponents)
         if isinstance(actions, Points):  # the box around them holds their convex hull
             actions = actions.bounding_box()
         if actions.dimension != self.dimension:
@@ -120,6 +121,10 @@ class Posynomial(Kernel):
                 f"`actions` must have {self.dimension} coordinates, got {actions.dimension}"
             )
         if isinstance(actions, Ball):
+            for i, rule in _violations(alpha, [-actions.radius] * self.dimension):
+                raise ValueError(
+                    f"`actions` must have {rule} numbers in coordinate {i}, got {actions!r}"
+                )
             if np.any(powers < 0):
                 raise ValueError(
                     f"`actions` must keep away from zero for {self!r}, got {actions!r}"
@@ -133,7 +138,7 @@ class Posynomial(Kernel):
                 f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
             )
         lower, upper = np.asarray(actions.lower), np.asarray(actions.upper)
-        for i, rule in _violations(np.asarray(self.exponents), list(lower)):
+        for i, rule in _violations(alpha, list(lower)):
             raise ValueError(
                 f"`actions` must have {rule} numbers in coordinate {i}, got {lower[i]:.6g}"
             )

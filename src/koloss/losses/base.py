@@ -7,15 +7,18 @@ import math
 from collections.abc import Mapping
 from typing import Any, Self
 
-from koloss._arrays import Array, as_float, as_points, equal, namespace, to_numpy
+from koloss._arrays import Array, as_float, as_points, equal, matching, namespace, to_numpy
 
 
 class Loss(abc.ABC):
     """An element w of the RKHS, seen as the function a ↦ ⟨Φ(a), w⟩.
 
     Losses of one family add, subtract and scale; families do not mix. A subclass keeps its numbers in
-    arrays and says how to combine them.
+    arrays and says how to combine them. Where two losses hold arrays of two kinds, those of the left one
+    are kept.
     """
+
+    __array_ufunc__ = None  # NumPy leaves `number * loss` to `__rmul__`
 
     @abc.abstractmethod
     def _evaluate(self, X: Array) -> Array:
@@ -79,6 +82,9 @@ class Loss(abc.ABC):
             return NotImplemented
         self._check_family(other)
         return self._combine(1.0, other, 1.0)  # type: ignore[arg-type]
+
+    def __radd__(self, other: Any) -> Self:
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # for sum()
 
     def __sub__(self, other: Any) -> Self:
         if not isinstance(other, Loss):
@@ -144,8 +150,9 @@ class Loss(abc.ABC):
         from koloss.kernels import Kernel
 
         kinds = {kind.__name__: kind for kind in Loss.__subclasses__()}
-        if not isinstance(data, Mapping) or data.get("kind") not in kinds:
-            kind = data.get("kind") if isinstance(data, Mapping) else data
+        kind = data.get("kind") if isinstance(data, Mapping) else None
+        if not isinstance(kind, str) or kind not in kinds:
+            kind = kind if isinstance(data, Mapping) else data
             raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}")
         parts = {
             name: Kernel.from_dict(value) if isinstance(value, Mapping) else value
@@ -153,13 +160,11 @@ class Loss(abc.ABC):
             if name != "kind"
         }
         try:
-            return kinds[data["kind"]](**parts)
+            return kinds[kind](**parts)
         except TypeError as error:
-            raise ValueError(
-                f"`{data['kind']}` cannot be made from {sorted(parts)}: {error}"
-            ) from error
+            raise ValueError(f"`{kind}` cannot be made from {sorted(parts)}: {error}") from error
 
 
 def dot(a: Array, b: Array) -> float:
     """Inner product of two arrays of one shape, as a number."""
-    return float(namespace(a).sum(a * b))
+    return float(namespace(a).sum(a * matching(b, a)))

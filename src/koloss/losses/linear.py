@@ -48,7 +48,7 @@ class LinearLoss(Loss):
         return dot(self.vector, other.vector)  # type: ignore[attr-defined]
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
-        return type(self)(own * self.vector + factor * other.vector)
+        return type(self)(own * self.vector + factor * matching(other.vector, self.vector))
 
     def _scale(self, factor: float) -> Self:
         return type(self)(factor * self.vector)

@@ -70,7 +70,8 @@ class PosynomialLoss(Loss):
             )
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
-        return type(self)(self.kernel, own * self.coefficients + factor * other.coefficients)
+        theirs = matching(other.coefficients, self.coefficients)
+        return type(self)(self.kernel, own * self.coefficients + factor * theirs)
 
     def _scale(self, factor: float) -> Self:
         return type(self)(self.kernel, factor * self.coefficients)

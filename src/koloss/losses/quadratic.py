@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from koloss._arrays import Array, as_points, as_vector, frozen, matching, namespace
+from koloss._arrays import Array, as_points, as_vector, frozen, matching, namespace, roundoff
 from koloss.losses.base import Loss, dot
 
 
@@ -32,7 +32,7 @@ class QuadraticLoss(Loss):
         if matrix.shape[1] != d:
             raise ValueError(f"`matrix` must be square, got shape {tuple(matrix.shape)}")
         skew, size = float(xp.max(xp.abs(matrix - matrix.T))), float(xp.max(xp.abs(matrix)))
-        if skew > 1e-8 * size:
+        if skew > max(1e-8, 16 * roundoff(matrix)) * size:
             raise ValueError(f"`matrix` must be symmetric, got entries that differ by {skew:.6g}")
         if vector is None:
             vector = xp.zeros(d, dtype=matrix.dtype, device=matrix.device)
@@ -59,9 +59,8 @@ class QuadraticLoss(Loss):
         return dot(self.matrix, other.matrix) + dot(self.vector, other.vector)  # type: ignore[attr-defined]
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
-        return type(self)(
-            own * self.matrix + factor * other.matrix, own * self.vector + factor * other.vector
-        )
+        matrix, vector = matching(other.matrix, self.matrix), matching(other.vector, self.vector)
+        return type(self)(own * self.matrix + factor * matrix, own * self.vector + factor * vector)
 
     def _scale(self, factor: float) -> Self:
         return type(self)(factor * self.matrix, factor * self.vector)

@@ -1,0 +1,175 @@
+"""The contract of every action set."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+
+import koloss as kl
+from koloss import actions
+from koloss._arrays import to_numpy
+
+SETS = [
+    kl.Ball(1),
+    kl.Ball(2, 0.3),
+    kl.Ball(3, 10.0),
+    kl.Ball(5, 2.0),
+    kl.Box([0], [1]),
+    kl.Box([-1, 2], [1, 5]),
+    kl.Box([-1, 2, 0], [1, 2, 0]),  # sides of length zero
+    kl.Box([1, 1], [1, 1]),  # a single point
+    kl.Points([[0.5, 1.0]]),
+    kl.Points([[0.0], [1.0], [1.0], [-3.0]]),
+    kl.Points(np.random.default_rng(3).standard_normal((60, 3))),
+]
+
+every = pytest.mark.parametrize("actions", SETS, ids=repr)
+convex = pytest.mark.parametrize(
+    "actions", [s for s in SETS if not isinstance(s, kl.Points)], ids=repr
+)
+
+
+def test_every_action_set_of_the_library_is_among_these():
+    concrete = {
+        kind
+        for kind in vars(actions).values()
+        if inspect.isclass(kind) and issubclass(kind, kl.ActionSet) and not inspect.isabstract(kind)
+    }
+    assert concrete == {type(s) for s in SETS}
+    assert concrete == {
+        k for k in kl.ActionSet.__subclasses__() if k.__module__.startswith("koloss.")
+    }
+
+
+@every
+def test_draws_are_members(actions, rng):
+    X = actions.sample(300, rng)
+    assert X.shape == (300, actions.dimension)
+    assert np.all(actions.contains(X))
+    assert actions.contains(X).dtype == bool
+    assert actions.contains(X).shape == (300,)
+
+
+@every
+def test_draws_are_reproducible(actions):
+    assert_array_equal(actions.sample(5, 11), actions.sample(5, np.random.default_rng(11)))
+    generator = np.random.default_rng(11)
+    first, second = actions.sample(50, generator), actions.sample(50, generator)
+    if actions.diameter() > 0:
+        assert not np.array_equal(first, second)
+        assert not np.array_equal(actions.sample(50, 11), actions.sample(50, 12))
+
+
+@every
+def test_diameter_and_norm_bound_hold_for_draws(actions, rng):
+    X = actions.sample(400, rng)
+    assert cdist(X, X).max() <= actions.diameter() * (1 + 1e-12)
+    assert np.linalg.norm(X, axis=1).max() <= actions.norm_bound() * (1 + 1e-12)
+
+
+@every
+def test_far_points_are_not_members(actions, rng):
+    X = actions.sample(20, rng) + 3 * actions.norm_bound() + 1
+    assert not np.any(actions.contains(X))
+
+
+@every
+def test_single_precision_members_are_members(actions, rng):
+    assert np.all(actions.contains(actions.sample(200, rng).astype(np.float32)))
+
+
+@every
+def test_members_of_other_libraries(actions, xp, rng):
+    X = actions.sample(10, rng)
+    contains = actions.contains(xp.asarray(X))
+    assert isinstance(contains, np.ndarray)
+    assert np.all(contains)
+    assert not np.any(actions.contains(xp.asarray(X + 100)))
+
+
+@convex
+def test_projection_is_the_nearest_point(actions, rng):
+    X = 3 * rng.standard_normal((50, actions.dimension)) * actions.norm_bound()
+    P = actions.project(X)
+    assert np.all(actions.contains(P))
+    # (x - Px)'(a - Px) <= 0 for every member a: the obtuse angle of a projection on a convex set
+    A = np.concatenate([actions.sample(200, rng), P])
+    angles = np.einsum("id,ijd->ij", X - P, A[None] - P[:, None])
+    assert angles.max() <= 1e-9 * actions.norm_bound() ** 2
+    inside = actions.sample(50, rng)
+    assert_allclose(actions.project(inside), inside, rtol=1e-12)
+    assert np.all(actions.contains(actions.project(np.zeros((1, actions.dimension)))))
+
+
+@convex
+def test_volume(actions):
+    d = actions.dimension
+    if isinstance(actions, kl.Ball):
+        unit = {1: 2, 2: math.pi, 3: 4 / 3 * math.pi, 5: 8 / 15 * math.pi**2}[d]
+        expected = unit * actions.radius**d
+    else:
+        expected = math.prod(b - a for a, b in zip(actions.lower, actions.upper, strict=True))
+    assert_allclose(actions.volume(), expected)
+
+
+@every
+def test_bad_points(actions):
+    d = actions.dimension
+    with pytest.raises(ValueError, match=r"`X` must be 2-D, got ndim=1; for scalar points pass a"):
+        actions.contains(np.ones(d))
+    with pytest.raises(ValueError, match=rf"`X` must have {d} columns, got {d + 1}"):
+        actions.contains(np.ones((2, d + 1)))
+    with pytest.raises(ValueError, match=r"`X` must be finite, got NaN or infinity"):
+        actions.contains(np.full((2, d), np.nan))
+    with pytest.raises(ValueError, match=r"`X` must not be empty, got shape \(0, "):
+        actions.contains(np.empty((0, d)))
+    with pytest.raises(TypeError, match=r"`X` must hold real numbers, got dtype complex128"):
+        actions.contains(np.ones((2, d)) * 1j)
+
+
+@every
+@pytest.mark.parametrize(
+    "size, error, message",
+    [
+        (0, ValueError, r"`size` must be at least 1, got 0"),
+        (-3, ValueError, r"`size` must be at least 1, got -3"),
+        (2.0, TypeError, r"`size` must be an integer, got 2.0"),
+        (True, TypeError, r"`size` must be an integer, got True"),
+    ],
+)
+def test_bad_sizes(actions, size, error, message):
+    with pytest.raises(error, match=message):
+        actions.sample(size)
+
+
+@every
+@pytest.mark.parametrize(
+    "spacing, error, message",
+    [
+        (0, ValueError, r"`spacing` must be positive, got 0"),
+        (-0.1, ValueError, r"`spacing` must be positive, got -0.1"),
+        (math.nan, ValueError, r"`spacing` must be finite, got nan"),
+        (math.inf, ValueError, r"`spacing` must be finite, got inf"),
+        ("fine", TypeError, r"`spacing` must be a number, got 'fine'"),
+        (True, TypeError, r"`spacing` must be a number, got True"),
+    ],
+)
+def test_bad_spacings(actions, spacing, error, message):
+    with pytest.raises(error, match=message):
+        actions.net(spacing)
+
+
+@every
+def test_nets_cover(actions, rng):
+    for spacing in (0.4 * actions.norm_bound(), 1.3 * actions.norm_bound()):
+        net = actions.net(spacing)
+        assert isinstance(net, kl.Points)
+        X = actions.sample(500, rng)
+        assert cdist(X, to_numpy(net.X)).min(axis=1).max() <= net.covering_radius * (1 + 1e-12)
+        assert net.covering_radius <= spacing * (1 + 1e-9)
+        assert np.all(actions.contains(net.X))

@@ -1,0 +1,225 @@
+"""Nets, by brute force: every point of the set is near the net, and the net stays inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial import KDTree
+from scipy.spatial.distance import pdist
+
+import koloss as kl
+from koloss.errors import NetTooLarge
+
+ROUNDING = 1 + 1e-9
+
+
+def witnesses(actions, rng):
+    """Points of the set where a net is most likely to leave a gap."""
+    d = actions.dimension
+    X = [actions.sample(3000, rng)]
+    if isinstance(actions, kl.Ball):
+        X.append(actions.project(1e3 * actions.radius * rng.standard_normal((3000, d))))
+        X.append(actions.radius * np.concatenate([np.eye(d), -np.eye(d)]))
+    else:
+        sides = list(zip(actions.lower, actions.upper, strict=True))
+        X.append(np.array(list(itertools.product(*sides))))
+        faces = actions.sample(2000, rng)
+        axis = rng.integers(d, size=2000)
+        ends = np.array(sides)[axis, rng.integers(2, size=2000)]
+        faces[np.arange(2000), axis] = ends
+        X.append(faces)
+    return np.concatenate(X)
+
+
+def check(actions, spacing, rng):
+    d = actions.dimension
+    net = actions.net(spacing)
+    X = net.X
+    # inside, and without duplicates
+    assert np.all(actions.contains(X))
+    if len(X) > 1:
+        assert KDTree(X).query(X, k=2)[0][:, 1].min() > 1e-9 * actions.norm_bound()
+    # near everything
+    gaps, _ = KDTree(X).query(witnesses(actions, rng))
+    assert gaps.max() <= net.covering_radius * ROUNDING
+    # both promises about the covering radius
+    assert net.covering_radius <= spacing * ROUNDING
+    assert net.covering_radius <= spacing * math.sqrt(d) / 2 * ROUNDING
+    return net, gaps.max()
+
+
+@pytest.mark.parametrize(
+    "d, spacings",
+    [
+        (1, [0.01, 0.3, 0.5, 2 / 3, 1.0, 5.0]),
+        (2, [0.05, 0.31, 0.5, 1.0, 3.0]),
+        (3, [0.2, 0.5, 1.0, 2.0]),
+        (4, [0.5, 0.7, 1.0, 2.0]),
+        (5, [0.8, 1.0, 1.7]),
+    ],
+)
+@pytest.mark.parametrize("radius", [0.1, 1.0, 30.0])
+def test_ball(d, spacings, radius, rng):
+    for spacing in spacings:
+        check(kl.Ball(d, radius), spacing * radius, rng)
+
+
+@pytest.mark.parametrize(
+    "lower, upper",
+    [
+        ([0], [1]),
+        ([-3], [0.7]),
+        ([0, 0], [1, 1]),
+        ([-1, 5], [2, 5.5]),
+        ([0, 0, 0], [1, 2, 0.5]),
+        ([0, 1, 0], [1, 1, 2]),  # a side of length zero
+        ([0, 1, 2], [0, 1, 2]),  # a point
+        ([0] * 4, [1] * 4),
+        ([0] * 5, [1, 1, 0, 1, 0.3]),
+        ([1e6, 0], [1e6 + 1, 1]),
+    ],
+)
+@pytest.mark.parametrize("spacing", [0.25, 0.37, 1.0, 4.0])
+def test_box(lower, upper, spacing, rng):
+    box = kl.Box(lower, upper)
+    net, _ = check(box, spacing, rng)
+    # neighbours along an axis are at most one spacing apart, and the ends are in
+    for i, (a, b) in enumerate(zip(box.lower, box.upper, strict=True)):
+        axis = np.unique(net.X[:, i])
+        assert axis[0] == a
+        assert axis[-1] == b
+        assert np.all(np.diff(axis) <= spacing * ROUNDING)
+
+
+def test_covering_radius_of_a_box_is_exact():
+    # The centre of a cell is the farthest point, at half the diagonal.
+    net = kl.Box([0, 0], [1, 3]).net(0.5)
+    assert_allclose(net.covering_radius, math.hypot(0.5, 0.5) / 2)
+    assert_allclose(np.linalg.norm(net.X - [0.25, 0.25], axis=1).min(), net.covering_radius)
+
+
+@pytest.mark.parametrize("d, spacing", [(2, 0.1), (3, 0.25)])
+def test_covering_radius_of_a_ball_is_nearly_attained(d, spacing, rng):
+    net, gap = check(kl.Ball(d), spacing, rng)
+    assert gap >= 0.8 * net.covering_radius
+
+
+def test_exact_division_adds_no_cell():
+    # 1 / 0.1 is not 10 in floating point, yet eleven points are enough.
+    assert len(kl.Box([0], [1]).net(0.1)) == 11
+    assert len(kl.Box([0], [0.3]).net(0.1)) == 4
+    assert len(kl.Box([0, 0], [1, 0]).net(0.1)) == 11
+
+
+def test_a_single_point_is_its_own_net():
+    net = kl.Box([2, 3], [2, 3]).net(0.1)
+    assert_array_equal(net.X, [[2, 3]])
+    assert net.covering_radius == 0.0
+
+
+def test_no_duplicates_where_the_spacing_is_below_rounding():
+    assert_array_equal(kl.Box([1e16], [1e16 + 4]).net(0.1).X[:, 0], 1e16 + np.array([0, 2, 4]))
+
+
+@pytest.mark.parametrize("spacing", [0.5, 1.0])
+def test_no_duplicates_on_the_sphere(spacing):
+    # In four dimensions the shell that is projected is a step thick: two points may share a ray.
+    X = kl.Ball(4).net(spacing).X
+    assert pdist(X).min() > 1e-3
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 6])
+def test_spacing_far_above_the_size(d):
+    for actions in (kl.Ball(d, 1e-100), kl.Box([0] * d, [1e-100] * d)):
+        net = actions.net(1e100)
+        assert np.all(actions.contains(net.X))
+        assert len(net) <= 2**d
+
+
+def test_points_net_against_brute_force(rng):
+    X = np.concatenate([rng.uniform(size=(200, 2)), np.full((5, 2), 0.5)])
+    actions = kl.Points(X, covering_radius=0.01)
+    for spacing in (1e-6, 0.05, 0.3, 5.0):
+        net = actions.net(spacing)
+        gaps = np.linalg.norm(X[:, None] - net.X[None], axis=2).min(axis=1)
+        assert gaps.max() <= spacing
+        assert_allclose(net.covering_radius, gaps.max() + 0.01)
+        assert len(np.unique(net.X, axis=0)) == len(net)  # the five twins are one
+        assert len(net) == 1 or pdist(net.X).min() > spacing  # nothing superfluous
+        assert np.all(actions.contains(net.X))
+    assert len(actions.net(1e-6)) == 201
+    assert len(actions.net(5.0)) == 1
+
+
+def test_points_net_keeps_the_kind(xp, rng):
+    import array_api_compat
+
+    net = kl.Points(xp.asarray(rng.uniform(size=(30, 2)))).net(0.3)
+    assert array_api_compat.array_namespace(net.X) is xp
+    assert 1 < len(net) < 30
+
+
+def test_net_of_a_net_remembers_both_radii():
+    square = kl.Box([0, 0], [1, 1])
+    fine = square.net(0.05)
+    coarse = fine.net(0.3)
+    assert coarse.covering_radius <= 0.3 + fine.covering_radius
+    X = square.sample(2000, 0)
+    assert KDTree(coarse.X).query(X)[0].max() <= coarse.covering_radius
+
+
+@pytest.mark.parametrize(
+    "actions, spacing",
+    [
+        (kl.Box([0, 0], [1, 2]), 0.1),
+        (kl.Ball(2), 0.1),
+        (kl.Ball(1, 3.0), 0.1),
+        (kl.Ball(3), 0.4),
+        (kl.Points(np.arange(20.0)[:, None]), 1.5),
+    ],
+    ids=repr,
+)
+def test_max_bytes_is_honoured_to_the_byte(actions, spacing):
+    net = actions.net(spacing)
+    size = net.X.nbytes
+    assert actions.net(spacing, max_bytes=size) == net
+    with pytest.raises(NetTooLarge) as caught:
+        actions.net(spacing, max_bytes=size - 1)
+    # the number of points (for a ball, a lower bound) is carried and printed
+    assert len(net) / 4 <= caught.value.points <= len(net)
+    message = str(caught.value)
+    assert message.startswith(
+        f"`spacing` of {spacing:.6g} gives a net of {caught.value.points:.15g} points"
+    )
+    assert f"more than {size - 1} bytes; use a larger spacing or raise `max_bytes`" in message
+
+
+def test_size_of_a_refused_box_is_exact():
+    with pytest.raises(NetTooLarge, match=r"a net of 10201 points or more in Box\(") as caught:
+        kl.Box([0, 0], [1, 1]).net(0.01, max_bytes=1000)
+    assert caught.value.points == 10201
+
+
+@pytest.mark.parametrize(
+    "actions, spacing",
+    [
+        (kl.Ball(3), 1e-5),
+        (kl.Ball(500), 0.1),
+        (kl.Ball(2, 1e200), 1e-200),
+        (kl.Ball(1), 5e-324),
+        (kl.Box([0] * 3, [1] * 3), 1e-5),
+        (kl.Box([0] * 400, [1] * 400), 0.1),
+        (kl.Box([0], [1]), 5e-324),
+    ],
+    ids=lambda v: re.sub(r"(.{20}).*", r"\1", repr(v)),
+)
+def test_hopeless_nets_are_refused_at_once(actions, spacing):
+    with pytest.raises(NetTooLarge, match=r"`spacing` of .* gives a net of .* points") as caught:
+        actions.net(spacing)
+    assert caught.value.points > 1e14
+    assert isinstance(caught.value, ValueError)

@@ -1,0 +1,113 @@
+"""Kernels of the user's own: a dataclass derived from `Kernel`, and any object with two methods."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import koloss as kl
+from koloss.errors import NoFiniteFeatures
+
+
+@dataclass(frozen=True)
+class Brownian(kl.Kernel):
+    """K(x, y) = scale · min(x, y) on the half-line: covariance of Brownian motion."""
+
+    scale: float = 1.0
+
+    def _gram(self, X, Y, xp):
+        return self.scale * xp.minimum(X[:, 0, None], Y[None, :, 0])
+
+    def _diagonal(self, X, xp):
+        return self.scale * X[:, 0]
+
+
+class Bare:
+    """Not a `Kernel` at all: the covariance of a Brownian bridge."""
+
+    def __call__(self, X, Y=None):
+        Y = X if Y is None else Y
+        return np.minimum(X, Y.T) - X * Y.T
+
+    def diag(self, X):
+        return X[:, 0] - X[:, 0] ** 2
+
+
+X = np.array([[0.3], [1.0], [2.5]])
+
+
+def test_algebra():
+    kernel = 2.0 * (Brownian(3.0) + kl.Gaussian(1.0)) * kl.Linear()
+    expected = 2 * (3 * np.minimum(X, X.T) + kl.Gaussian(1.0)(X)) * (X @ X.T)
+    assert_allclose(kernel(X), expected)
+    assert_allclose(kernel.diag(X), np.diag(expected))
+
+
+def test_plain_data():
+    kernel = 0.5 * Brownian(3.0) + kl.Linear()
+    assert kl.Kernel.from_dict(json.loads(json.dumps(kernel.to_dict()))) == kernel
+    assert kl.Kernel.from_dict({"kind": "Brownian"}) == Brownian(1.0)
+
+
+def test_losses():
+    kernel = Brownian(2.0)
+    loss = kl.KernelLoss(kernel, [[1.0], [2.0]], [1.0, -0.5])
+    assert_allclose(loss([[0.5], [3.0]]), [2 * (0.5 - 0.25), 2 * (1 - 1)])
+    assert_allclose(loss.norm() ** 2, 2 * (1 + 0.25 * 2 - 2 * 0.5 * 1))
+    assert_allclose(kernel.embed([1.5])([[1.0]]), [2.0])
+    assert kl.Loss.from_dict(json.loads(json.dumps(loss.to_dict()))) == loss
+    assert (loss - loss).norm() == 0.0
+
+
+def test_bound_is_known_on_points_alone():
+    kernel = Brownian(2.0)
+    assert kernel.bound(kl.Points(X)) == 5.0
+    with pytest.raises(TypeError, match=r"Brownian\(scale=2.0\) has no closed-form bound on Box"):
+        kernel.bound(kl.Box([0], [1]))
+    with pytest.raises(TypeError, match=r"has no closed-form bound on Box.*use actions.net"):
+        (kernel + kl.Linear()).bound(kl.Box([0], [1]))
+
+
+def test_what_is_not_there_is_said():
+    kernel = Brownian()
+    with pytest.raises(TypeError, match=r"Brownian\(scale=1.0\) has no gradient"):
+        kernel.gradient(X)
+    with pytest.raises(TypeError, match=r"Brownian\(scale=1.0\) has no Lipschitz constant on"):
+        kernel.lipschitz(kl.Points(X))
+    with pytest.raises(NoFiniteFeatures, match=r"Brownian\(scale=1.0\) has no finite feature map"):
+        kernel.features(X)
+    assert kernel.feature_dimension(1) is None
+
+
+def test_arguments_are_checked_for_the_user():
+    with pytest.raises(ValueError, match=r"`X` must be 2-D, got ndim=1; for scalar points pass"):
+        Brownian()([1.0, 2.0])
+
+
+def test_an_abstract_kernel_cannot_be_made():
+    class Half(kl.Kernel):
+        def _gram(self, X, Y, xp):
+            return X @ Y.T
+
+    with pytest.raises(TypeError, match="_diagonal"):
+        Half()
+
+
+def test_bare_object_is_kernel_like():
+    assert isinstance(Bare(), kl.KernelLike)
+    assert isinstance(kl.Linear(), kl.KernelLike)
+    assert not isinstance(np.dot, kl.KernelLike)
+
+
+def test_bare_object_has_a_proxy():
+    actions = kl.Box([0], [1]).net(0.02)
+    proxy = kl.pivoted_cholesky(Bare(), actions, tolerance=0.01)
+    gram = Bare()(actions.X)
+    error = np.abs(proxy.features @ proxy.features.T - gram).max()
+    assert error <= proxy.epsilon <= 0.01
+    assert proxy.rank < len(actions)
+    assert_allclose(proxy(actions.X[7:9]), proxy.features[7:9], atol=1e-10)

@@ -1,0 +1,223 @@
+"""Posynomial kernels: suprema on balls and boxes, and the edge of their domain."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import koloss as kl
+
+
+def jacobian(table, x):
+    """DΦ(x), entry by entry."""
+    return np.array(
+        [
+            [
+                0.0
+                if row[i] == 0
+                else row[i]
+                * math.prod(
+                    v ** (p - (i == j)) for j, (v, p) in enumerate(zip(x, row, strict=True))
+                )
+                for i in range(len(x))
+            ]
+            for row in table
+        ]
+    )
+
+
+def grid(lower, upper, n=9):
+    return list(
+        itertools.product(*(np.linspace(a, b, n) for a, b in zip(lower, upper, strict=True)))
+    )
+
+
+@pytest.mark.parametrize("powers", [(1, 2), (3, 0), (0, 0), (1, 1), (4, 1)])
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+def test_bound_of_one_monomial_on_a_disc_is_exact(powers, radius):
+    angle = np.linspace(0, 2 * np.pi, 200_001)
+    best = np.max(
+        (radius * np.cos(angle)) ** (2 * powers[0]) * (radius * np.sin(angle)) ** (2 * powers[1])
+    )
+    assert_allclose(kl.Posynomial([powers]).bound(kl.Ball(2, radius)), best, rtol=1e-8)
+
+
+def test_bound_of_several_monomials_on_a_ball_is_the_sum_of_theirs(rng):
+    table, ball = [[2, 0], [0, 2], [1, 1]], kl.Ball(2, 1.2)
+    kernel = kl.Posynomial(table)
+    parts = sum(kl.Posynomial([row]).bound(ball) for row in table)
+    assert_allclose(kernel.bound(ball), parts)
+    best = kernel.diag(ball.project(10 * rng.standard_normal((2000, 2)))).max()
+    assert best <= kernel.bound(ball) <= 3 * best
+
+
+BOXES = [
+    ([[1, -2], [0.5, 0.5], [-1, 1]], [0.5, 0.8], [2.0, 3.0]),  # powers of both signs
+    ([[2, 1], [1, 3]], [-2.0, -0.5], [1.0, 1.5]),  # coordinates of both signs
+    ([[2, 1], [1, 3]], [-2.0, -3.0], [-1.0, -0.5]),  # negative coordinates
+    ([[3, 0.5], [1, 2.5]], [-2.0, 0.0], [1.0, 1.5]),  # a zero, and a fraction next to it
+    ([[-1, 2]], [0.5, -2.0], [3.0, 1.0]),
+    ([[0, 0]], [-1.0, -1.0], [1.0, 1.0]),
+    ([[1, 1]], [0.0, 2.0], [0.0, 2.0]),  # a single point
+]
+
+
+@pytest.mark.parametrize("table, lower, upper", BOXES)
+def test_bound_on_a_box_is_exact(table, lower, upper):
+    kernel, box = kl.Posynomial(table), kl.Box(lower, upper)
+    best = max(
+        sum(math.prod(v**p for v, p in zip(x, row, strict=True)) ** 2 for row in table)
+        for x in grid(lower, upper)
+    )
+    assert_allclose(kernel.bound(box), best, rtol=1e-12)
+
+
+@pytest.mark.parametrize("table, lower, upper", [b for b in BOXES if b[0] != [[3, 0.5], [1, 2.5]]])
+def test_lipschitz_constant_on_a_box(table, lower, upper):
+    kernel, box = kl.Posynomial(table), kl.Box(lower, upper)
+    steepest = max(np.linalg.norm(jacobian(table, x), 2) for x in grid(lower, upper))
+    constant = kernel.lipschitz(box)
+    assert constant >= steepest * (1 - 1e-12)
+    # the Frobenius norm stands in for the spectral norm
+    assert constant <= steepest * math.sqrt(min(len(table), 2)) * (1 + 1e-12)
+
+
+def test_lipschitz_constant_on_points_holds_between_them(rng):
+    table, X = [[2, 1], [1, 3]], rng.uniform(-1, 1, (30, 2))
+    kernel = kl.Posynomial(table)
+    constant = kernel.lipschitz(kl.Points(X))
+    assert_allclose(constant, kernel.lipschitz(kl.Box(X.min(axis=0), X.max(axis=0))))
+    phi = kernel.features(X)
+    for i, j in itertools.combinations(range(30), 2):
+        assert np.linalg.norm(phi[i] - phi[j]) <= constant * np.linalg.norm(X[i] - X[j])
+
+
+def test_lipschitz_constant_on_a_ball(rng):
+    table, ball = [[2, 1], [1, 0]], kl.Ball(2, 1.5)
+    X = np.concatenate([ball.sample(500, rng), ball.project(9 * rng.standard_normal((500, 2)))])
+    steepest = max(np.linalg.norm(jacobian(table, x), 2) for x in X)
+    assert steepest <= kl.Posynomial(table).lipschitz(ball) <= 3 * steepest
+
+
+def test_constant_kernel_does_not_move():
+    assert kl.Posynomial([[0, 0]]).lipschitz(kl.Ball(2)) == 0.0
+
+
+def test_gradient_on_the_axes():
+    # ∂(x²y + y + 3)/∂(x, y) at zero coordinates, where 0⁰ and 0¹ occur
+    kernel = kl.Posynomial([[2, 1], [0, 1], [0, 0]])
+    gradient = kernel.gradient([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0]])
+    assert_allclose(gradient[:, 0], [[0, 1], [0, 5], [0, 1]])
+
+
+def test_gradient_is_refused_where_there_is_none():
+    kernel = kl.Posynomial([[0.5, 1.0]])
+    with pytest.raises(ValueError, match="has no gradient where coordinate 0 is zero"):
+        kernel.gradient([[0.0, 1.0]], [[1.0, 1.0]])
+    assert np.all(np.isfinite(kernel.gradient([[0.5, 0.0]], [[1.0, 1.0]])))
+
+
+@pytest.mark.parametrize(
+    "table, point, message",
+    [
+        ([[-1, 0]], [0.0, 1.0], "`X` must have positive numbers in column 0, got 0"),
+        ([[1, 0], [0, -2]], [1.0, -3.0], "`X` must have positive numbers in column 1, got -3"),
+        ([[0.5, 1]], [-0.25, 1.0], "`X` must have non-negative numbers in column 0, got -0.25"),
+        ([[1, 1]], [1.0, 2.0, 3.0], "`X` must have 2 columns, got 3"),
+    ],
+)
+def test_points_outside_the_domain(table, point, message):
+    kernel = kl.Posynomial(table)
+    inside = np.ones((1, 2))
+    for call in (
+        lambda: kernel([point]),
+        lambda: kernel.diag([point]),
+        lambda: kernel.features([point]),
+        lambda: kernel.gradient([point]),
+        lambda: (kl.Posynomial([[1, 1]]) + kernel)([point]),
+        lambda: (kernel * kl.Linear()).diag([point]),
+        lambda: (2.0 * kernel)([point]),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            call()
+    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`Y`"))):
+        kernel(inside, [point])
+    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`points`"))):
+        kernel.embed([point])
+    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`centers`"))):
+        kl.KernelLoss(kernel, [point], [1.0])
+
+
+@pytest.mark.parametrize(
+    "table, actions, message",
+    [
+        ([[-1]], kl.Ball(1), "`actions` must have positive numbers in coordinate 0"),
+        ([[1.5]], kl.Ball(1), "`actions` must have non-negative numbers in coordinate 0"),
+        (
+            [[-1]],
+            kl.Box([0.0], [1.0]),
+            "`actions` must have positive numbers in coordinate 0, got 0",
+        ),
+        (
+            [[0, 0.5]],
+            kl.Box([0.0, -2.0], [1.0, 1.0]),
+            "`actions` must have non-negative numbers in coordinate 1, got -2",
+        ),
+        ([[1, 1]], kl.Ball(3), "`actions` must have 2 coordinates, got 3"),
+    ],
+)
+def test_sets_outside_the_domain_have_no_bound(table, actions, message):
+    for ask in (kl.Posynomial(table).bound, kl.Posynomial(table).lipschitz):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            ask(actions)
+
+
+def test_roots_are_not_lipschitz_at_zero():
+    kernel, box = kl.Posynomial([[0.5]]), kl.Box([0.0], [1.0])
+    assert kernel.bound(box) == 1.0
+    with pytest.raises(ValueError, match="`actions` must keep away from zero for Posynomial"):
+        kernel.lipschitz(box)
+
+
+def test_too_many_corners_are_refused():
+    kernel = kl.Posynomial([[1.0] * 21, [-1.0] * 21])
+    with pytest.raises(ValueError, match="`actions` has too many corners to search"):
+        kernel.bound(kl.Box([0.5] * 21, [2.0] * 21))
+
+
+def test_other_sets_have_no_closed_form():
+    class Simplex(kl.Ball):
+        pass
+
+    class Odd(kl.ActionSet):
+        dimension = 2
+        contains = diameter = norm_bound = sample = net = None
+
+    assert kl.Posynomial([[1, 1]]).bound(Simplex(2)) == 0.25
+    with pytest.raises(TypeError, match=re.escape("no closed-form bound on")):
+        kl.Posynomial([[1, 1]]).bound(Odd())
+
+
+@pytest.mark.parametrize(
+    "exponents, error, message",
+    [
+        ([1, 2], ValueError, "`exponents` must be 2-D, got ndim=1"),
+        ([[]], ValueError, "`exponents` must not be empty, got shape (1, 0)"),
+        ([[math.nan, 1]], ValueError, "`exponents` must be finite"),
+        ([[1, 2], [3]], TypeError, "`exponents` must be an array of numbers, got [[1, 2], [3]]"),
+        ([["a"]], TypeError, "`exponents` must be an array of numbers, got [['a']]"),
+        ([[1j]], TypeError, "`exponents` must hold real numbers, got dtype complex128"),
+    ],
+)
+def test_bad_exponents(exponents, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        kl.Posynomial(exponents)
+
+
+def test_exponents_of_any_kind_of_array(xp):
+    assert kl.Posynomial(xp.asarray([[1.0, -2.0]])) == kl.Posynomial(((1, -2),))
