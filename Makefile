@@ -32,7 +32,7 @@ run: $(STAMPS)/run ## build and show a proxy and a design; table here, figure in
 	$(BIN)/koloss inspect --out build/inspect
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
 	$(BIN)/python -m pytest -m xp tests

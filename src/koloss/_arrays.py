@@ -139,6 +139,8 @@ def to_numpy(value: Array) -> np.ndarray[Any, np.dtype[Any]]:
         return value
     if compat.is_array_api_strict_namespace(namespace(value)):
         return np.from_dlpack(value)
+    if compat.is_jax_array(value):
+        return np.asarray(value)  # JAX brings it to the host itself
     return np.asarray(compat.to_device(value, "cpu"))
 
 

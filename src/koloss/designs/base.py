@@ -22,7 +22,7 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss.errors import RankUnreachable
-from koloss.proxy.base import Proxy
+from koloss.proxy.base import Proxy, blocks
 from koloss.proxy.pivoted_cholesky import solve_lower
 
 ROWS = 65536
@@ -40,7 +40,8 @@ class Design:
     rank : int
         m, the dimension that the features span.
     max_leverage : float
-        max_a φ(a)'Σ⁻¹φ(a), from a fresh factorisation of Σ for these very weights; at least `rank`.
+        max_a φ(a)'Σ⁻¹φ(a), from a fresh factorisation of Σ for these very weights; at least `rank`. Its
+        relative error is about 10⁻¹⁶ times the condition number of the features with columns of length one.
     method : str
     approximation : float or None
         Of a barycentric spanner, its C: every feature vector is a combination of the spanner's with
@@ -76,7 +77,7 @@ class Whitened(NamedTuple):
     Attributes
     ----------
     features : array of shape (N, rank)
-        `original @ transform`.
+        `original @ transform`, but with less rounding where the original is ill-conditioned.
     transform : array of shape (m, rank)
     """
 
@@ -97,6 +98,11 @@ def whiten(features: Array, design: Design | Array) -> Whitened:
     Whitened
         Of fewer columns where the features do not have full rank.
 
+    Raises
+    ------
+    RankUnreachable
+        Where the actions with positive weight do not span the space that all do.
+
     Examples
     --------
     >>> import numpy as np
@@ -109,17 +115,17 @@ def whiten(features: Array, design: Design | Array) -> Whitened:
     """
     features = as_features(features)
     weights = design.weights if isinstance(design, Design) else design
-    weights = as_distribution("design", weights, length=features.shape[0], like=features)
-    basis = orthonormal(features)
-    transform = basis.transform
+    white, transform = orthonormal(features)
+    weights = as_distribution("design", weights, length=features.shape[0], like=white)
     # Twice: the second pass removes the rounding that an ill-conditioned first one leaves.
     for _ in range(2):
-        transform = transform @ inverse_root(covariance(features @ transform, weights))
-    return Whitened(features @ transform, transform)
+        root = inverse_root(covariance(white, weights))
+        white, transform = white @ root, transform @ root
+    return Whitened(matching(white, features), matching(transform, features))
 
 
 class Basis(NamedTuple):
-    """Features @ transform has orthonormal columns that span the same space."""
+    """Orthonormal columns that span the same space: features = original @ transform."""
 
     features: Array
     transform: Array
@@ -133,12 +139,13 @@ def orthonormal(features: Array) -> Basis:
     """
     xp = namespace(features)
     features = xp.astype(features, xp.float64, copy=False)
-    lengths = xp.sqrt(xp.sum(features * features, axis=0))
-    if float(xp.max(lengths)) == 0:
+    largest = xp.max(xp.abs(features), axis=0)
+    if float(xp.max(largest)) == 0:
         raise RankUnreachable("`features` must not vanish, got zeros only", rank=0)
-    scales = xp.where(
-        lengths > 0, 1 / xp.where(lengths > 0, lengths, xp.ones_like(lengths)), lengths
-    )
+    largest = xp.where(largest > 0, largest, xp.ones_like(largest))
+    # Divided first: the squares of very large or small features are no floating point numbers.
+    lengths = largest * xp.sqrt(xp.sum((features / largest) ** 2, axis=0))
+    scales = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, largest), lengths)
     Q, R = xp.linalg.qr(features * scales)
     U, s, Vh = xp.linalg.svd(R, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > max(features.shape) * 2 * roundoff(features) * s[0], xp.int64)))
@@ -148,27 +155,35 @@ def orthonormal(features: Array) -> Basis:
 def covariance(features: Array, weights: Array) -> Array:
     """Σ(π) = Σ_a π(a) φ(a)φ(a)', a block of rows at a time."""
     total: Array = 0.0
-    for start in range(0, features.shape[0], ROWS):
-        rows = features[start : start + ROWS, :]
-        total = total + (rows * weights[start : start + ROWS, None]).T @ rows
+    for block in blocks(features.shape[0], ROWS):
+        rows = features[block, :]
+        total = total + (rows * weights[block, None]).T @ rows
     return (total + total.T) / 2
 
 
 def inverse_root(sigma: Array) -> Array:
     """T with T'ΣT = I, from the Cholesky factor of Σ."""
-    xp = namespace(sigma)
-    lower = xp.linalg.cholesky(sigma)
-    return solve_lower(lower, xp.eye(sigma.shape[0], dtype=sigma.dtype, device=sigma.device), xp).T
+    xp, m = namespace(sigma), int(sigma.shape[0])
+    try:
+        lower = xp.linalg.cholesky(sigma)
+        pivots = xp.linalg.diagonal(lower) ** 2
+        regular = float(xp.min(pivots)) > 10 * m * roundoff(sigma) * float(xp.max(pivots))
+    except (np.linalg.LinAlgError, RuntimeError):
+        regular = False
+    if not regular:
+        message = f"the design must span all {m} dimensions of the features, and does not"
+        raise RankUnreachable(message, rank=m)
+    return solve_lower(lower, xp.eye(m, dtype=sigma.dtype, device=sigma.device), xp).T
 
 
 def leverages(features: Array, sigma: Array) -> Array:
     """φ(a)'Σ⁻¹φ(a) of every row, from a fresh factorisation of Σ."""
     xp, root = namespace(features), inverse_root(sigma)
-    blocks = []
-    for start in range(0, features.shape[0], ROWS):
-        white = features[start : start + ROWS, :] @ root
-        blocks.append(xp.sum(white * white, axis=1))
-    return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
+    norms = []
+    for block in blocks(features.shape[0], ROWS):
+        white = features[block, :] @ root
+        norms.append(xp.sum(white * white, axis=1))
+    return xp.concat(norms)
 
 
 def certify(
@@ -180,12 +195,7 @@ def certify(
         weights, like
     )  # as they are handed out, in the floating type of the features
     double = xp.astype(weights, xp.float64, copy=False)
-    try:
-        g = leverages(basis.features, covariance(basis.features, double))
-    except (np.linalg.LinAlgError, RuntimeError) as error:
-        rank = int(basis.features.shape[1])
-        message = f"the design must span all {rank} dimensions of the features, and does not"
-        raise RankUnreachable(message, rank=rank) from error
+    g = leverages(basis.features, covariance(basis.features, double))
     return Design(weights, int(basis.features.shape[1]), float(xp.max(g)), method, approximation)
 
 

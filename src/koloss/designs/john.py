@@ -72,13 +72,13 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     Z, xp = basis.features, namespace(basis.features)
     N, m = Z.shape
     working, dropped = _first_actions(Z), math.inf
-    for _ in range(max_rounds):
+    for left in reversed(range(max_rounds)):
         rows = _rows(Z, working)
         w = _interior_point(rows)
         g = leverages(Z, matching(rows.T @ (w[:, None] * rows), Z))
         gap = float(xp.max(g)) / m - 1
         g = to_numpy(g)
-        if gap <= tolerance / 2:
+        if gap <= tolerance / 2 or left == 0:
             break
         if gap <= dropped / 2:
             # Actions that carry no weight leave, but only if the gap has halved since the last time: so

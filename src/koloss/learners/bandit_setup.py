@@ -130,7 +130,7 @@ def prepare(
             )
         points = proxy.points
     else:
-        points = discretise(actions, spacing)
+        points = discretise(kernel, actions, spacing)
     N = len(points)
     log_prior = _log_prior(prior, N)
     low, high, norm = _losses(kernel, points, loss_bound, loss_range, loss_norm, adversary)
@@ -283,28 +283,34 @@ def _proxy(
     if rank != "auto":
         return construct(kernel, actions, rank=rank, spacing=spacing)
     size = 16
-    while True:  # twice the rank until the best is well inside, or nothing is left
+    while True:  # twice the rank, until even features without error would have a larger bound
         try:
             found = construct(kernel, actions, rank=size, spacing=spacing)
         except RankUnreachable as end:
             found = construct(kernel, actions, rank=end.rank, spacing=spacing)
-            return _cut(found, base, error, centred)
+            size = len(points)
         best = _cut(found, base, error, centred)
-        if 2 * best.rank <= size or size >= len(points):
+        reached = _totals(best, base, error, centred)[-1]
+        if size >= len(points) or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
             return best
         size = min(2 * size, len(points))
 
 
 def _cut(proxy: Proxy, base: BanditProblem, error: Any, centred: bool) -> Proxy:
     """The leading features that minimise the bound."""
+    best = int(np.argmin(_totals(proxy, base, error, centred))) + 1
+    return proxy if best == proxy.rank else proxy.truncate(best)
+
+
+def _totals(proxy: Proxy, base: BanditProblem, error: Any, centred: bool) -> list[float]:
+    """The bound for 1, 2, ... of the leading features."""
     extra = 1 if centred else 0
     totals = []
     for j in range(1, proxy.rank + 1):
         exact = proxy.method == "exact features" and j == proxy.rank
         epsilon = 0.0 if exact else error(float(proxy.residual_curve[j]))
         totals.append(_quick_bound(bandit.with_rank(base, j + extra, epsilon)))
-    best = int(np.argmin(totals)) + 1
-    return proxy if best == proxy.rank else proxy.truncate(best)
+    return totals
 
 
 def _quick_bound(problem: BanditProblem) -> float:

@@ -12,7 +12,7 @@ number is computed, not estimated: it is the proxy's `epsilon`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from koloss.errors import NetTooLarge, RankUnreachable, ToleranceUnreachable
 from koloss.kernels.base import KernelLike
 
 DEFAULT_TOLERANCE = 1e-3
-"""Certified error, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
+"""Certified error on the points, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
 
 DEFAULT_NET = 4096
 """Largest net laid on a compact set where no spacing is given."""
@@ -129,7 +129,10 @@ class Proxy:
             self.points,
             features=self.features[:, :rank],
             feature_map=lambda X: self._map(X)[:, :rank],
-            eigenvalues=self.eigenvalues[:rank],
+            # Pivots are in no eigenvector's order: their eigenvalues change with every one.
+            eigenvalues=self.eigenvalues[:rank]
+            if self.pivots is None
+            else leading_eigenvalues(self.features[:, :rank]),
             method=self.method,
             pivots=None if self.pivots is None else self.pivots[:rank],
             step=self._step,
@@ -138,10 +141,10 @@ class Proxy:
     def rank_for(self, tolerance: float) -> int:
         """Smallest rank whose certified error is at most `tolerance`."""
         tolerance = as_float("tolerance", tolerance, positive=True)
-        good = np.flatnonzero(self.residual_curve <= tolerance)
-        if len(good) == 0:
+        rank = first_below(self.residual_curve, tolerance)
+        if rank is None:
             raise unreachable(tolerance, float(self.residual_curve.min()), self._step)
-        return max(int(good[0]), 1)
+        return rank
 
     def _certify(self) -> tuple[Array, Any]:
         """The residual diagonal, and the certified error of every leading part of the features."""
@@ -152,7 +155,10 @@ class Proxy:
             largest.append(max(float(xp.max(left)), 0.0))
         top = largest[0]
         margins = [allowance(j, phi) * top for j in range(self.rank + 1)]
-        curve = (np.sqrt(np.asarray(largest) + np.asarray(margins)) + self._step) ** 2
+        self._point_curve = np.asarray(largest) + np.asarray(margins)  # on the points alone
+        curve = (np.sqrt(self._point_curve) + self._step) ** 2
+        if self._step > 0 and hasattr(self.kernel, "bound"):
+            curve = np.minimum(curve, self.kernel.bound(self.actions))  # r(a) ≤ K(a, a) everywhere
         return xp.clip(left, 0.0, None) + allowance(self.rank, phi) * self._diagonal, curve
 
 
@@ -165,12 +171,19 @@ def in_blocks(function: FeatureMap, X: Array, rows: int = 16384) -> Array:
     """`function` of the rows of X, a block at a time where there are many, to save memory."""
     if X.shape[0] <= rows:
         return function(X)
-    blocks = [function(X[start : start + rows, :]) for start in range(0, X.shape[0], rows)]
-    return namespace(X).concat(blocks, axis=0)
+    return namespace(X).concat([function(X[b, :]) for b in blocks(X.shape[0], rows)], axis=0)
 
 
-def discretise(actions: ActionSet, spacing: float | None) -> Points:
+def blocks(length: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover 0, ..., length - 1."""
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
+
+
+def discretise(kernel: KernelLike, actions: ActionSet, spacing: float | None) -> Points:
     """The points on which a proxy is built: the actions themselves, or a net of a compact set."""
+    if not isinstance(kernel, KernelLike):
+        raise TypeError(f"`kernel` must have `k(X, Y)` and `k.diag(X)`, got {kernel!r}")
     if not isinstance(actions, ActionSet):
         raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
     if isinstance(actions, Points):
@@ -209,15 +222,20 @@ def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) 
             )
             raise RankUnreachable(message, rank=proxy.rank)
         return proxy if rank == proxy.rank else proxy.truncate(rank)
-    if (
-        tolerance is None
-    ):  # the default: what is certified on the points at a thousandth, or the best there is
-        on_points = (np.sqrt(proxy.residual_curve) - proxy._step) ** 2
-        good = np.flatnonzero(on_points <= DEFAULT_TOLERANCE * on_points[0])
-        wanted = max(int(good[0]), 1) if len(good) else proxy.rank
-    else:
-        wanted = proxy.rank_for(tolerance)
+    wanted = (default_rank(proxy) or proxy.rank) if tolerance is None else proxy.rank_for(tolerance)
     return proxy if wanted == proxy.rank else proxy.truncate(wanted)
+
+
+def first_below(curve: Any, limit: float) -> int | None:
+    """Smallest rank, from 1 on, at which a curve over ranks 0, 1, ... is at most the limit."""
+    good = np.flatnonzero(curve <= limit)
+    return max(int(good[0]), 1) if len(good) else None
+
+
+def default_rank(proxy: Proxy) -> int | None:
+    """Smallest rank that certifies a thousandth of sup K(a, a) on the points; None where there is none."""
+    on_points = proxy._point_curve
+    return first_below(on_points, DEFAULT_TOLERANCE * on_points[0])
 
 
 def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float:
@@ -235,11 +253,11 @@ def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float
     return float(kernel.modulus(points.covering_radius, actions))
 
 
-def leading_eigenvalues(features: Array, weights: Array | None = None) -> Array:
-    """Eigenvalues of E φφ' under the weights (uniform where there are none), largest first."""
+def leading_eigenvalues(features: Array) -> Array:
+    """Eigenvalues of E φφ' under the uniform measure on the points, largest first."""
     xp = namespace(features)
-    weighted = features / features.shape[0] if weights is None else features * weights[:, None]
-    return xp.flip(xp.clip(xp.linalg.eigvalsh(weighted.T @ features), 0.0, None))
+    covariance = features.T @ features / features.shape[0]
+    return xp.flip(xp.clip(xp.linalg.eigvalsh(covariance), 0.0, None))
 
 
 def unreachable(tolerance: float, epsilon: float, step: float) -> ToleranceUnreachable:

@@ -6,7 +6,7 @@ from koloss._arrays import Array, namespace, roundoff
 from koloss.actions import ActionSet
 from koloss.errors import NetTooLarge, RankUnreachable
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import Proxy, discretise, step_beyond
+from koloss.proxy.base import Proxy, discretise
 
 MAX_BYTES = 2**32
 """Largest table of features that is formed: 4 GiB."""
@@ -15,10 +15,10 @@ MAX_BYTES = 2**32
 def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None = None) -> Proxy:
     """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels.
 
-    The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure, and
-    reduced to the directions that the actions span (collinear points need fewer features than the kernel
-    has). Its `epsilon` is zero but for the allowance for rounding; on a net of a compact set nothing is
-    reduced unless the net spans less, and then the step to the whole set is certified as for any proxy.
+    The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure. On
+    a finite set it is reduced to the directions that the actions span (collinear points need fewer features
+    than the kernel has); on a ball or box all features are kept. Its `epsilon` is zero but for the allowance
+    for rounding.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         With a finite feature map.
     actions : ActionSet
     spacing : float, optional
-        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
 
     Raises
     ------
@@ -42,7 +42,9 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     >>> kl.exact_features(kl.Quadratic(), line).rank
     2
     """
-    points = discretise(actions, spacing)
+    points = discretise(kernel, actions, spacing)
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
     size = kernel.feature_dimension(points.dimension)
     if size is not None and size * len(points) * 8 > MAX_BYTES:
         raise NetTooLarge(
@@ -52,12 +54,17 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     Phi = kernel.features(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)
-    _, s, Vh = xp.linalg.svd(R, full_matrices=False)
+    _, s, Vh = xp.linalg.svd(R, full_matrices=True)
     if float(s[0]) == 0:
         raise RankUnreachable(
             "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
         )
     rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(Phi) * s[0], xp.int64)))
+    eigenvalues = s[:rank] * s[:rank] / n
+    if points is not actions and rank < D:
+        # A net says nothing of the directions that it does not span, so all are kept.
+        rest = xp.zeros(D - rank, dtype=s.dtype, device=s.device)
+        rank, eigenvalues = D, xp.concat([eigenvalues, rest])
     V = Vh[:rank, :].T
 
     def feature_map(X: Array) -> Array:
@@ -69,8 +76,6 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         points,
         features=Phi @ V,
         feature_map=feature_map,
-        eigenvalues=s[:rank] * s[:rank] / n,
+        eigenvalues=eigenvalues,
         method="exact features",
-        # Features of full rank lose nothing anywhere, so the net need not be fine.
-        step=0.0 if rank == D else step_beyond(kernel, actions, points),
     )

@@ -36,7 +36,7 @@ from koloss.proxy.base import (
 from koloss.proxy.pivoted_cholesky import Projection, greedy, solve_lower
 
 SMOOTH_RANK = 400
-"""Numerical rank up to which the factored path is tried, or four times the rank asked for."""
+"""Numerical rank up to which the factored path is tried, or a quarter more than the rank asked for."""
 
 DENSE_LIMIT = 20_000
 """Largest Gram matrix that is formed: 3.2 GB."""
@@ -64,14 +64,14 @@ def kernel_pca(
         Number m of features.
     tolerance : float, optional
         Take the smallest rank that certifies this error. Without rank and tolerance: the smallest rank
-        that certifies 10⁻³ sup K(a, a), or the numerical rank.
+        that certifies 10⁻³ sup K(a, a) on the points, or the numerical rank.
     samples : int, optional
         Number p of independent draws from the measure; by default the whole finite set (or the whole net
         of a compact one) with its measure, exactly.
     measure : array of shape (len(actions),), optional
         Weights of the points; uniform by default.
     spacing : float, optional
-        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
     rng : seed or Generator, optional
         For the draws.
 
@@ -94,11 +94,12 @@ def kernel_pca(
     (True, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(actions, spacing)
+    points = discretise(kernel, actions, spacing)
     if measure is not None:
         if points is not actions:
             raise ValueError("`measure` must be left out for a compact set; lay the net yourself")
         measure = as_distribution("measure", measure, length=len(points), like=points.X)
+    step = step_beyond(kernel, actions, points)
     sample = points
     if samples is not None:
         samples = as_int("samples", samples, minimum=1)
@@ -115,7 +116,7 @@ def kernel_pca(
         feature_map=spectrum.feature_map,
         eigenvalues=spectrum.eigenvalues,
         method="kernel PCA",
-        step=step_beyond(kernel, actions, points),
+        step=step,
     )
     whole = "the Gram matrix" if samples is None else f"the Gram matrix of {samples} samples"
     return choose(proxy, rank, tolerance, whole)
@@ -137,7 +138,7 @@ def eigenspace(
     xp = namespace(X)
     weights = measure if measure is not None else xp.ones_like(diagonal) / len(sample)
     roots = xp.sqrt(weights)[:, None]
-    cap = min(len(sample), max(SMOOTH_RANK, 4 * (rank or 0)))
+    cap = min(len(sample), max(SMOOTH_RANK, 5 * (rank or 0) // 4))
     factor = greedy(columns_of(kernel, X), diagonal, most=cap)
     if not factor.pivots:
         raise RankUnreachable(
@@ -184,7 +185,9 @@ def _top_eigenpairs(A: Array, rank: int | None, xp: Any) -> tuple[Array, Array]:
         from scipy.sparse.linalg import eigsh
 
         if n > 1000 and rank < n // 20:
-            mu, omega = eigsh(A, k=rank, which="LA", v0=np.ones(n))
+            # A vector without the symmetries of the points: Lanczos never leaves those of its start.
+            start = np.random.default_rng(0).standard_normal(n)
+            mu, omega = eigsh(A, k=rank, which="LA", v0=start)
         else:
             mu, omega = eigh(A, subset_by_index=(n - rank, n - 1), check_finite=False)
     else:

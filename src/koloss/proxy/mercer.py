@@ -13,11 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, as_vector, namespace, to_numpy
+from koloss._arrays import Array, as_float, as_vector, matching, namespace, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.errors import ToleranceUnreachable
 from koloss.kernels import Gaussian, Periodic
-from koloss.proxy.base import DEFAULT_TOLERANCE, Proxy, check_rank, discretise, step_beyond
+from koloss.proxy.base import (
+    DEFAULT_TOLERANCE,
+    Proxy,
+    allowance,
+    check_rank,
+    choose,
+    default_rank,
+    discretise,
+    first_below,
+    step_beyond,
+    unreachable,
+)
 
 MAX_RANK = 4096
 """Largest rank tried in search of a tolerance."""
@@ -35,6 +45,7 @@ class HermiteExpansion:
         a, b = 1 / (4 * scale**2), 1 / (2 * bandwidth**2)
         c = math.sqrt(a * a + 2 * a * b)
         self.a, self.c, self.centre = a, c, centre
+        self.decay = 2 * a * b / (c + a)  # c - a, without cancellation
         self.first, self.ratio = math.sqrt(2 * a / (a + b + c)), b / (a + b + c)
 
     def eigenvalue(self, k: int) -> float:
@@ -46,7 +57,7 @@ class HermiteExpansion:
         xp, x = namespace(x), x - self.centre
         z = math.sqrt(2 * self.c) * x
         previous = xp.zeros_like(x)
-        current = (self.c / self.a) ** 0.25 * xp.exp(-(self.c - self.a) * x * x)
+        current = (self.c / self.a) ** 0.25 * xp.exp(-self.decay * x * x)
         values = []
         for k in range(count):
             values.append(current)
@@ -101,17 +112,24 @@ def mercer_features(
         Number m of features.
     tolerance : float, optional
         Take the smallest rank that certifies this error. Without rank and tolerance: the smallest rank
-        that certifies 10⁻³ sup K(a, a).
+        that certifies 10⁻³ sup K(a, a) on the points.
     center, scale : array of shape (d,) or number, optional
         Mean and standard deviation, coordinate by coordinate, of the normal measure. By default those of
         the points.
     spacing : float, optional
-        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
 
     Returns
     -------
     Proxy
         Its `eigenvalues` are exact.
+
+    Raises
+    ------
+    RankUnreachable
+        With the number of eigenvalues that are not too small for the floating type.
+    ToleranceUnreachable
+        With the smallest error reached by up to 4,096 features.
 
     Examples
     --------
@@ -124,21 +142,29 @@ def mercer_features(
     True
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(actions, spacing)
+    points = discretise(kernel, actions, spacing)
     expansions = _expansions(kernel, points, center, scale)
+    step = step_beyond(kernel, actions, points)
     if rank is not None:
-        return _truncated(kernel, actions, points, expansions, rank)
-    target = tolerance if tolerance is not None else DEFAULT_TOLERANCE
+        proxy = _truncated(kernel, actions, points, expansions, rank, step)
+        return choose(proxy, rank, None, "the expansion")
     size = 16
-    while True:
-        proxy = _truncated(kernel, actions, points, expansions, size)
-        if proxy.epsilon <= target:
-            return proxy.truncate(proxy.rank_for(target))
-        if size >= MAX_RANK or proxy.residual_curve[-1] > 0.999 * proxy.residual_curve[size // 2]:
-            message = (
-                f"`tolerance` must be at least {proxy.epsilon:.6g} at rank {size}, got {target:.6g}"
+    while True:  # twice as many features until they suffice, or cannot
+        proxy = _truncated(kernel, actions, points, expansions, size, step)
+        wanted = (
+            default_rank(proxy)
+            if tolerance is None
+            else first_below(proxy.residual_curve, tolerance)
+        )
+        if wanted is not None:
+            return proxy.truncate(wanted)
+        # What rounding and the step from the net to the whole set leave, K(a, a) being 1.
+        floor = (math.sqrt(allowance(size, points.X)) + step) ** 2
+        hopeless = tolerance is not None and floor > tolerance
+        if hopeless or proxy.rank < size or size >= MAX_RANK:
+            raise unreachable(
+                tolerance or DEFAULT_TOLERANCE, float(proxy.residual_curve.min()), step
             )
-            raise ToleranceUnreachable(message, epsilon=proxy.epsilon)
         size *= 2
 
 
@@ -156,18 +182,26 @@ def _expansions(kernel: Any, points: Points, center: Any, scale: Any) -> list[An
     spread = X.std(axis=0)
     center = X.mean(axis=0) if center is None else center
     scale = np.where(spread > 0, spread, kernel.bandwidth) if scale is None else scale
-    centers = to_numpy(as_vector("center", np.broadcast_to(center, (d,))))
-    scales = to_numpy(as_vector("scale", np.broadcast_to(scale, (d,))))
     return [
         HermiteExpansion(kernel.bandwidth, float(c), as_float("scale", s, positive=True))
-        for c, s in zip(centers, scales, strict=True)
+        for c, s in zip(
+            _coordinates("center", center, d), _coordinates("scale", scale, d), strict=True
+        )
     ]
 
 
+def _coordinates(name: str, value: Any, d: int) -> Any:
+    """One number for each coordinate; a single number stands for all."""
+    value = np.full(d, value) if np.ndim(value) == 0 else value
+    return to_numpy(as_vector(name, value, length=d))
+
+
 def _truncated(
-    kernel: Any, actions: ActionSet, points: Points, expansions: list[Any], rank: int
+    kernel: Any, actions: ActionSet, points: Points, expansions: list[Any], rank: int, step: float
 ) -> Proxy:
-    indices, mu = _largest_products(expansions, rank)
+    # Below the normal numbers √μ_j φ_j(x), at most 1, would be zero times infinity.
+    smallest = float(namespace(points.X).finfo(points.X.dtype).smallest_normal)
+    indices, mu = _largest_products(expansions, rank, smallest)
     counts = indices.max(axis=0) + 1
 
     def feature_map(X: Array) -> Array:
@@ -184,28 +218,32 @@ def _truncated(
         points,
         features=feature_map(points.X),
         feature_map=feature_map,
-        eigenvalues=mu,
+        eigenvalues=matching(mu, points.X),
         method="Mercer expansion",
-        step=step_beyond(kernel, actions, points),
+        step=step,
     )
 
 
-def _largest_products(expansions: list[Any], count: int) -> tuple[Any, Any]:
-    """Multi-indices of the `count` largest products of one-dimensional eigenvalues, largest first."""
+def _largest_products(expansions: list[Any], count: int, smallest: float) -> tuple[Any, Any]:
+    """Multi-indices of the largest products of one-dimensional eigenvalues, largest first.
+
+    There are `count` of them, or fewer (but one) where the others are below `smallest`.
+    """
+
+    def product(index: tuple[int, ...]) -> float:
+        return float(math.prod(e.eigenvalue(k) for e, k in zip(expansions, index, strict=True)))
+
     start = (0,) * len(expansions)
-    value = math.prod(e.eigenvalue(0) for e in expansions)
-    heap, seen = [(-value, start)], {start}
+    heap, seen = [(-product(start), start)], {start}
     indices: list[tuple[int, ...]] = []
     values: list[float] = []
-    while len(indices) < count:
+    while len(indices) < count and (not indices or -heap[0][0] >= smallest):
         negative, index = heapq.heappop(heap)
         indices.append(index)
         values.append(-negative)
-        for i, expansion in enumerate(expansions):
+        for i in range(len(expansions)):
             following = (*index[:i], index[i] + 1, *index[i + 1 :])
             if following not in seen:
                 seen.add(following)
-                below = expansion.eigenvalue(index[i])
-                ratio = expansion.eigenvalue(index[i] + 1) / below if below > 0 else 0.0
-                heapq.heappush(heap, (negative * ratio, following))
+                heapq.heappush(heap, (-product(following), following))
     return np.asarray(indices), np.asarray(values)

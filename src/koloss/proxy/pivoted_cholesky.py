@@ -49,10 +49,10 @@ def pivoted_cholesky(
     tolerance : float, optional
         Stop at the smallest rank that certifies this error.
     rank : int, optional
-        Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a),
-        or the numerical rank.
+        Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a)
+        on the points, or the numerical rank.
     spacing : float, optional
-        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def pivoted_cholesky(
     (7, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(actions, spacing)
+    points = discretise(kernel, actions, spacing)
     X, diagonal = points.X, kernel.diag(points.X)
     xp = namespace(X)
     step = step_beyond(kernel, actions, points)

@@ -10,8 +10,9 @@ import numpy as np
 
 from koloss._arrays import Array, as_distribution, as_float, as_int, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
-from koloss.proxy.base import discretise
+from koloss.proxy.base import allowance, discretise
 from koloss.proxy.kernel_pca import _draw, eigenspace
 
 Profile = Literal["polynomial", "exponential"]
@@ -63,11 +64,15 @@ class Decay:
             )
         if self.profile == "polynomial":
             exponent = math.log(4 * C * B2 / ((beta - 1) * epsilon)) / (beta - 1)
-            return max(1, math.ceil(math.exp(min(exponent, 700.0))))
+            if exponent > 700:
+                raise ValueError(
+                    f"`epsilon` must be larger for a dimension below e^700 at rate {beta:.6g}, got {epsilon:.6g}"
+                )
+            return max(1, math.ceil(math.exp(exponent)))
         return max(1, math.ceil(math.log(4 * C * B2 / (beta * epsilon)) / beta))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Eigendecay:
     """Eigenvalues of a kernel under a measure, and both decay profiles fitted to them.
 
@@ -77,6 +82,9 @@ class Eigendecay:
         Mercer eigenvalues above rounding, largest first.
     polynomial, exponential : Decay
         Envelopes of all the eigenvalues listed: no eigenvalue lies above, two of them lie on the line.
+    remainder : float
+        Sum of the eigenvalues that are not listed, E K(a, a) less the sum of those that are; zero where that
+        is rounding.
     eigenfunction_bound : float
         ℬ: the largest |φ_j(a)| seen over the points and those eigenfunctions that are resolved well.
     bound : float
@@ -90,6 +98,7 @@ class Eigendecay:
     eigenvalues: Any
     polynomial: Decay
     exponential: Decay
+    remainder: float
     eigenfunction_bound: float
     bound: float
     size: int
@@ -115,23 +124,35 @@ class Eigendecay:
         return decay.effective_dimension(epsilon, eigenfunction_bound=self.eigenfunction_bound)
 
     def measured_dimension(self, epsilon: float) -> int:
-        """Smallest m with Σ_{j>m} μ_j ≤ ε/(4ℬ²), from the eigenvalues themselves (Lemma 1)."""
+        """Smallest m with Σ_{j>m} μ_j ≤ ε/(4ℬ²), from the eigenvalues themselves (Lemma 1).
+
+        Raises
+        ------
+        ToleranceUnreachable
+            Where the eigenvalues not listed alone are too many; with the smallest ε that they allow.
+        """
         epsilon = as_float("epsilon", epsilon, positive=True)
-        tails = np.append(np.cumsum(self.eigenvalues[::-1])[::-1], 0.0)
-        return int(np.flatnonzero(tails <= epsilon / (4 * self.eigenfunction_bound**2))[0])
+        tails = self.remainder + np.append(np.cumsum(self.eigenvalues[::-1])[::-1], 0.0)
+        good = np.flatnonzero(4 * self.eigenfunction_bound**2 * tails <= epsilon)
+        if len(good) == 0:
+            least = 4 * self.eigenfunction_bound**2 * self.remainder
+            message = f"`epsilon` must be at least {least:.6g} for the {len(self.eigenvalues)} eigenvalues listed, got {epsilon:.6g}"
+            raise ToleranceUnreachable(message, epsilon=least)
+        return int(good[0])
 
     def sample_size(self, rank: int, epsilon: float, *, alpha: float = 3.0) -> float:
         """Number p of samples that the paper's theorem asks for, to hold with probability 1 - e^(-α).
 
         p = 16 𝒢⁶ (1 + √(α/2))² / (δ_m² min(ε, δ_m²)) with the eigengap δ_m = (μ_m - μ_{m+1})/2. It is
-        astronomically large as soon as the gap is small; see `describe`.
+        astronomically large as soon as the gap is small; see `describe`. Behind the last eigenvalue listed
+        the gap is the least there can be: μ_{m+1} is then at most the `remainder`.
         """
         rank = as_int("rank", rank, minimum=1)
         if rank > len(self.eigenvalues):
             raise ValueError(f"`rank` must be at most {len(self.eigenvalues)}, got {rank}")
         epsilon = as_float("epsilon", epsilon, positive=True)
         alpha = as_float("alpha", alpha, positive=True)
-        following = self.eigenvalues[rank] if rank < len(self.eigenvalues) else 0.0
+        following = self.eigenvalues[rank] if rank < len(self.eigenvalues) else self.remainder
         gap = float(self.eigenvalues[rank - 1] - following) / 2
         if gap <= 0:
             return math.inf
@@ -177,7 +198,7 @@ def eigendecay(
     count : int, optional
         Number of leading eigenvalues; by default all, or 512 on more than 2,048 points.
     spacing : float, optional
-        Spacing of the net on a ball or box; by default the finest net of at most 4,096 points.
+        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
     rng : seed or Generator, optional
 
     Returns
@@ -193,7 +214,7 @@ def eigendecay(
     >>> kl.eigendecay(kl.Matern(0.5, 0.2), line).profile
     'polynomial'
     """
-    points = discretise(actions, spacing)
+    points = discretise(kernel, actions, spacing)
     if measure is not None:
         if points is not actions:
             raise ValueError("`measure` must be left out for a compact set; lay the net yourself")
@@ -208,14 +229,19 @@ def eigendecay(
     spectrum = eigenspace(kernel, points, measure, count)
     mu = to_numpy(spectrum.eigenvalues).astype(float)
     phi = np.abs(to_numpy(spectrum.features)) / np.sqrt(mu)
-    if measure is not None:
-        phi = phi[to_numpy(measure) > 0]
+    diagonal = to_numpy(kernel.diag(points.X)).astype(float)
+    weights = None if measure is None else to_numpy(measure)
+    if weights is not None:
+        phi = phi[weights > 0]
+    total = float(np.average(diagonal, weights=weights))
+    remainder = total - float(mu.sum())
     return Eigendecay(
         eigenvalues=mu,
         polynomial=_fit("polynomial", mu),
         exponential=_fit("exponential", mu),
+        remainder=remainder if remainder > allowance(len(mu), points.X) * total else 0.0,
         eigenfunction_bound=float(phi[:, mu > 1e-8 * mu[0]].max()),
-        bound=float(np.max(to_numpy(kernel.diag(points.X)))),
+        bound=float(diagonal.max()),
         size=len(points),
         sampled=samples is not None,
     )

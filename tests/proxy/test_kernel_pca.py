@@ -1,0 +1,210 @@
+"""Kernel PCA against dense eigenvectors of the Gram matrix: the paper's Function ProxyKernel, literally."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import RankUnreachable
+
+MODULE = importlib.import_module("koloss.proxy.kernel_pca")
+
+KERNELS = {
+    "gaussian": kl.Gaussian(0.5),
+    "matern-1/2": kl.Matern(0.5, 0.4),
+    "polynomial": kl.Polynomial(4),
+}
+
+
+def function_box(kernel, sample, weights, rank, X):
+    """Eigenvalues, and φ(X), by the paper's box: ⟨v_j, Φ(x)⟩ with v_j = Σ_k ω_jk √w_k Φ(x_k) normalised."""
+    gram = kernel(sample)
+    roots = np.sqrt(weights)
+    mu, omega = np.linalg.eigh(roots[:, None] * gram * roots)
+    mu, omega = mu[::-1][:rank], omega[:, ::-1][:, :rank]
+    C = roots[:, None] * omega
+    norms = np.sqrt(np.sum(C * (gram @ C), axis=0))
+    return mu, kernel(X, sample) @ C / norms
+
+
+@pytest.fixture(params=["factored", "dense"])
+def path(request, monkeypatch):
+    """Both ways inside kernel_pca, each made sure of."""
+    taken, dense = [], MODULE._dense
+    monkeypatch.setattr(MODULE, "_dense", lambda *a: taken.append(1) or dense(*a))
+    if request.param == "dense":
+        greedy = MODULE.greedy
+
+        def early(column, diagonal, *, most):
+            return greedy(column, diagonal, most=1)._replace(exhausted=False)
+
+        monkeypatch.setattr(MODULE, "greedy", early)
+    yield request.param
+    assert bool(taken) == (request.param == "dense")
+
+
+@pytest.fixture
+def X(rng):
+    return rng.uniform(-1, 1, size=(70, 2))
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("measure", ["uniform", "weights", "zeros"])
+@pytest.mark.parametrize("rank", [1, 5, 12])
+def test_agrees_with_dense_eigenvectors(path, X, rng, kernel, measure, rank):
+    weights = rng.exponential(size=len(X)) if measure != "uniform" else np.ones(len(X))
+    if measure == "zeros":
+        weights[10:50] = 0
+    weights /= weights.sum()
+    options = {} if measure == "uniform" else {"measure": weights}
+    proxy = kl.kernel_pca(kernel, kl.Points(X), rank=rank, **options)
+    Y = rng.uniform(-1.3, 1.3, size=(20, 2))
+    mu, expected = function_box(kernel, X, weights, rank, np.vstack([X, Y]))
+    assert proxy.rank == rank
+    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    # Eigenvectors have a sign (and the subspace no preferred basis): compare the proxy kernel.
+    features = np.vstack([proxy.features, proxy(Y)])
+    np.testing.assert_allclose(features @ features.T, expected @ expected.T, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.abs(features), np.abs(expected), rtol=0, atol=1e-6)
+
+
+def test_features_have_the_eigenvalues_as_second_moments(path, X):
+    proxy = kl.kernel_pca(KERNELS["gaussian"], kl.Points(X), rank=10)
+    moments = proxy.features.T @ proxy.features / len(X)
+    np.testing.assert_allclose(moments, np.diag(proxy.eigenvalues), rtol=0, atol=1e-13)
+
+
+def test_eigenvectors_are_orthonormal_in_the_rkhs(path, X):
+    # φ(x) are the coordinates of PΦ(x) in the v_j; K̂ is reproduced by P twice: PP = P.
+    kernel = KERNELS["matern-1/2"]
+    proxy = kl.kernel_pca(kernel, kl.Points(X), rank=30)
+    coefficients = np.linalg.solve(kernel(X), proxy.features)  # v_j = Σ_k c_kj Φ(x_k)
+    np.testing.assert_allclose(
+        coefficients.T @ kernel(X) @ coefficients, np.eye(30), rtol=0, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize("rank", [12, None])
+def test_rough_kernels_take_the_dense_path_by_themselves(rng, monkeypatch, rank):
+    X = rng.uniform(size=(440, 2))
+    taken, dense = [], MODULE._dense
+    monkeypatch.setattr(MODULE, "_dense", lambda *a: taken.append(1) or dense(*a))
+    kernel = kl.Matern(0.5, 0.5)
+    proxy = kl.kernel_pca(kernel, kl.Points(X), rank=rank)
+    assert taken
+    mu, _ = function_box(kernel, X, np.full(440, 1 / 440), proxy.rank, X[:1])
+    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    error = np.abs(kernel(X) - proxy.features @ proxy.features.T).max()
+    assert error <= proxy.epsilon <= error + 1e-11
+    taken.clear()
+    kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=12)
+    assert not taken
+
+
+def test_few_eigenvectors_of_a_large_symmetric_set():
+    # Mirror images: half of the eigenvectors are orthogonal to every symmetric start of Lanczos.
+    X = np.linspace(-1, 1, 1101)[:, None]
+    kernel = kl.Matern(0.5, 0.3)
+    proxy = kl.kernel_pca(kernel, kl.Points(X), rank=12)
+    mu = np.linalg.eigvalsh(kernel(X) / len(X))[::-1][:12]
+    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    odd = np.abs(proxy.features + proxy.features[::-1]).max(axis=0) < 1e-6
+    np.testing.assert_array_equal(odd, np.arange(12) % 2 == 1)
+
+
+def test_zero_weights_are_as_good_as_absent(X, rng):
+    weights = np.zeros(len(X))
+    weights[::4] = rng.dirichlet(np.ones(len(X[::4])))
+    whole = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=8, measure=weights)
+    part = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X[::4]), rank=8, measure=weights[::4])
+    np.testing.assert_allclose(whole.eigenvalues, part.eigenvalues, rtol=1e-9)
+    np.testing.assert_allclose(
+        whole.features @ whole.features.T, part(X) @ part(X).T, rtol=0, atol=1e-9
+    )
+    assert whole.epsilon > part.epsilon  # certified on all actions, weight or not
+
+
+class TestSamples:
+    """The paper's own way: p draws."""
+
+    def test_one_seed_gives_one_proxy(self, X):
+        first, same, other = (
+            kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=6, samples=40, rng=seed)
+            for seed in (1, 1, 2)
+        )
+        np.testing.assert_array_equal(first.features, same.features)
+        assert np.abs(first.eigenvalues - other.eigenvalues).max() > 1e-6
+
+    def test_a_generator_moves_on(self, X):
+        rng = np.random.default_rng(0)
+        first, second = (
+            kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=3, samples=10, rng=rng)
+            for _ in range(2)
+        )
+        assert np.abs(first.eigenvalues - second.eigenvalues).max() > 1e-6
+
+    @pytest.mark.parametrize("actions", [kl.Box([-1, -1], [1, 1]), kl.Ball(2)])
+    def test_uses_p_draws(self, actions, monkeypatch):
+        drawn = []
+        sample = type(actions).sample
+        monkeypatch.setattr(
+            type(actions), "sample", lambda *a: drawn.append(sample(*a)) or drawn[-1]
+        )
+        kernel = kl.Gaussian(0.6)
+        proxy = kl.kernel_pca(kernel, actions, rank=5, samples=33, spacing=0.2, rng=4)
+        assert [d.shape for d in drawn] == [(33, 2)]
+        net = proxy.points.X
+        mu, expected = function_box(kernel, drawn[0], np.full(33, 1 / 33), 5, net)
+        np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+        np.testing.assert_allclose(
+            proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-9
+        )
+
+    def test_draws_follow_the_measure(self, X):
+        # All mass on five actions: their span is exact on them, and cannot have a higher rank.
+        weights = np.zeros(len(X))
+        weights[[3, 9, 20, 41, 66]] = 0.2
+        options = {"measure": weights, "samples": 60, "rng": 0}
+        with pytest.raises(RankUnreachable, match="of 60 samples, got 6") as info:
+            kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=6, **options)
+        assert info.value.rank == 5
+        proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=5, **options)
+        assert proxy.residual[weights > 0].max() < 1e-12 < proxy.residual[weights == 0].max()
+
+    def test_draws_have_the_frequencies_of_the_measure(self):
+        # Points so far apart that K = I: the eigenvalues are the shares of the draws. Chi-square with 3 degrees
+        # of freedom, false-alarm level 10⁻⁶ (quantile 30.7); uniform draws are the negative control.
+        X, shares = 1e3 * np.arange(4.0)[:, None], np.array([0.4, 0.3, 0.2, 0.1])
+
+        def distance(measure):
+            options = {"samples": 3000, "rng": 7, "measure": measure}
+            seen = kl.kernel_pca(kl.Gaussian(1.0), kl.Points(X), rank=4, **options).eigenvalues
+            return 3000 * np.sum((seen - shares) ** 2 / shares)
+
+        assert distance(shares) < 30.7 < distance(None)
+
+    def test_more_samples_come_closer(self, X):
+        whole = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=4)
+        few, many = (
+            np.abs(
+                kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=4, samples=p, rng=0).eigenvalues
+                - whole.eigenvalues
+            ).max()
+            for p in (10, 20_000)
+        )
+        assert many < 0.01 < few
+
+    def test_rank_beyond_the_samples(self, X):
+        with pytest.raises(RankUnreachable) as info:
+            kl.kernel_pca(kl.Matern(0.5, 0.4), kl.Points(X), rank=9, samples=8, rng=0)
+        assert info.value.rank <= 8
+
+
+def test_too_many_points_for_a_dense_gram_matrix(monkeypatch, X):
+    monkeypatch.setattr(MODULE, "DENSE_LIMIT", 50)
+    monkeypatch.setattr(MODULE, "SMOOTH_RANK", 3)
+    with pytest.raises(RankUnreachable, match=r"`actions` must have at most 50 points .* got 70"):
+        kl.kernel_pca(kl.Matern(0.5, 0.4), kl.Points(X), rank=2)
