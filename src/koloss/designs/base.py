@@ -25,7 +25,7 @@ from koloss.errors import RankUnreachable
 from koloss.proxy.base import Proxy, blocks
 from koloss.proxy.pivoted_cholesky import solve_lower
 
-ROWS = 65536
+ROWS = 4096
 """Rows of features handled at a time, to keep the memory of temporaries small."""
 
 
@@ -146,10 +146,40 @@ def orthonormal(features: Array) -> Basis:
     # Divided first: the squares of very large or small features are no floating point numbers.
     lengths = largest * xp.sqrt(xp.sum((features / largest) ** 2, axis=0))
     scales = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, largest), lengths)
+    quick = _cholesky_qr(features, scales)
+    if quick is not None:
+        return Basis(features @ quick, quick)
     Q, R = xp.linalg.qr(features * scales)
     U, s, Vh = xp.linalg.svd(R, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > max(features.shape) * 2 * roundoff(features) * s[0], xp.int64)))
     return Basis(Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank])
+
+
+def _cholesky_qr(features: Array, scales: Array) -> Array | None:
+    """Transform to orthonormal columns by two Cholesky factorisations; None where they are ill-conditioned.
+
+    Only matrix products touch the features, a block of rows at a time: several times faster than Householder's
+    QR for tall ones.
+    """
+    xp = namespace(features)
+    if float(xp.min(scales)) == 0 or features.shape[0] < features.shape[1]:
+        return None
+    transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
+    for _ in range(2):  # the second removes the rounding of the first
+        total: Array = 0.0
+        for block in blocks(features.shape[0], ROWS):
+            rows = features[block, :] @ transform
+            total = total + rows.T @ rows
+        try:
+            lower = xp.linalg.cholesky(total)
+        except (np.linalg.LinAlgError, RuntimeError):
+            return None
+        pivots = xp.abs(xp.linalg.diagonal(lower))
+        if not float(xp.min(pivots)) > 1e-4 * float(xp.max(pivots)):
+            return None
+        eye = xp.eye(total.shape[0], dtype=total.dtype, device=total.device)
+        transform = transform @ solve_lower(lower, eye, xp).T
+    return transform
 
 
 def covariance(features: Array, weights: Array) -> Array:

@@ -21,7 +21,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, qr
+from scipy.linalg import qr
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from koloss._arrays import Array, as_float, as_int, matching, namespace, to_numpy
 from koloss.designs.base import Design, as_features, certify, leverages, orthonormal
@@ -101,10 +102,20 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
 
 def _first_actions(Z: Array) -> Any:
     """Actions that span the space (greedy, by pivoted Cholesky) and those of largest norm."""
-    xp, m = namespace(Z), Z.shape[1]
-    norms = xp.sum(Z * Z, axis=1)
-    spanning = greedy(lambda i: Z @ Z[i, :], norms, most=m).pivots
-    return np.union1d(spanning, np.argsort(-to_numpy(norms), kind="stable")[: 2 * m])
+    m = Z.shape[1]
+    norms = to_numpy(namespace(Z).sum(Z * Z, axis=1))
+    largest = np.argsort(-norms, kind="stable")
+    for candidates in (largest[: 200 * m], largest):  # those of large norm span it nearly always
+        rows = _rows(Z, candidates)
+        spanning = _spanning(rows, m)
+        if len(spanning) == m:
+            break
+    return np.union1d(candidates[spanning], largest[: 2 * m])
+
+
+def _spanning(rows: Any, most: int) -> Any:
+    """Rows that span the space, the longest first and then what is longest at a right angle to them."""
+    return greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=most).pivots
 
 
 def _interior_point(rows: Any) -> Any:
@@ -114,22 +125,27 @@ def _interior_point(rows: Any) -> Any:
     equation for the weights is (G∘G + diag(z/w)) dw = g - m + μ/w with G = φ'Σ⁻¹φ.
     """
     n, m = rows.shape
+    columns, diagonal = np.asfortranarray(rows.T), np.arange(n)
     w, z = np.full(n, 1 / n), np.full(n, float(m))
     best, best_gap = w, math.inf
     sigma = 0.1
     for _ in range(100):
-        root = np.linalg.cholesky(rows.T @ (w[:, None] * rows))
-        white = np.linalg.solve(root, rows.T)
+        root, _ = dpotrf((columns * w) @ rows, lower=1)
+        white, _ = dtrtrs(root, columns, lower=1)
         G = white.T @ white
-        g = np.diag(G)
+        g = G[diagonal, diagonal]
         gap = g.max() * w.sum() / m - 1
         if gap < best_gap:
             best, best_gap = w / w.sum(), gap
         if gap <= INNER_TOLERANCE:
             break
         mu = sigma * float(w @ z) / n
-        factor = cho_factor(G * G + np.diag(z / w), lower=True, check_finite=False)
-        dw = cho_solve(factor, g - m + mu / w, check_finite=False)
+        newton = np.square(G, out=G)
+        newton[diagonal, diagonal] += z / w
+        factor, failed = dpotrf(newton.T, lower=1, overwrite_a=1)
+        if failed:  # rounding has the last word
+            break
+        dw, _ = dpotrs(factor, g - m + mu / w, lower=1)
         dz = mu / w - z - z / w * dw
         step = min(1.0, 0.99 * _room(w, dw))
         w = w + step * dw

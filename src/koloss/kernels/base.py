@@ -360,6 +360,10 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Array:
         if rows.shape[0] * d <= 4 * X.shape[0] * Y.shape[0]:
             difference = xp.take(X, rows, axis=0) - xp.take(Y, columns, axis=0)
             return assign(total, near, xp.sum(difference * difference, axis=1))
+    if isinstance(X, np.ndarray) and X.dtype == np.float64 and Y.shape[0] > 1:
+        from scipy.spatial.distance import cdist  # the same sums, in one pass
+
+        return cdist(X, Y, "sqeuclidean")
     total = 0.0
     for i in range(d):
         difference = X[:, i, None] - Y[None, :, i]

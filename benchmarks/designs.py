@@ -1,0 +1,152 @@
+"""The G-optimal design against a convex solver, the textbook's algorithm, and one pass over the features."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import cvxpy as cp
+import numpy as np
+from scipy.linalg import qr
+
+import koloss as kl
+from benchmarks.tables import Table
+from benchmarks.timing import race, slope
+
+PATIENCE = 20.0
+"""Seconds after which the textbook's algorithm is stopped."""
+
+
+def run(full: bool = False) -> list[Table]:
+    sizes = [(1_000, 20), (10_000, 20), (100_000, 20), *(((1_000_000, 64),) if full else ())]
+    ranks = [(10_000, m) for m in (10, 20, 50, 100, 200)]
+    return [
+        _against_solvers(500, 20),
+        _growth("the number of actions", sizes, by_rank=False),
+        _growth("the rank", ranks, by_rank=True),
+    ]
+
+
+def _against_solvers(N: int, m: int) -> Table:
+    features = np.random.default_rng(0).normal(size=(N, m))
+    contestants: dict[str, Callable[[], np.ndarray]] = {
+        "koloss, 1e-6": lambda: kl.john_design(features, tolerance=1e-6).weights,
+        "koloss, 1e-3": lambda: kl.john_design(features, tolerance=1e-3).weights,
+        "textbook, 1e-3": lambda: textbook(features, 1e-3),
+        "textbook, 1e-6": lambda: textbook(features, 1e-6),
+    }
+    default = log_det_program(features).solver_stats.solver_name
+    for solver in sorted({"CLARABEL", "SCS", default} & set(cp.installed_solvers())):
+        name = f"CVXPY with {solver}" + (" (default)" if solver == default else "")
+        contestants[name] = lambda solver=solver: _weights(log_det_program(features, solver))
+    if "SCS" in cp.installed_solvers():
+        contestants["CVXPY with SCS, eps 1e-7"] = lambda: _weights(
+            log_det_program(features, "SCS", eps=1e-7)
+        )
+    laps = race(contestants, repeats=5, budget=25.0)
+    table = Table(
+        f"Design on {N:,} actions of rank {m}",
+        ["method", "ms", "ratio", "gap", "support"],
+        "Ratio of time to koloss at tolerance 1e-6. Gap: max leverage / rank - 1, computed alike for all; zero "
+        "is the optimum. CVXPY maximises the log-determinant, at the solver's own accuracy unless one is named.",
+    )
+    base = laps["koloss, 1e-6"].seconds
+    for name, lap in laps.items():
+        support = int(np.sum(lap.result > 1e-6))
+        table.add(name, 1e3 * lap.seconds, lap.seconds / base, gap(features, lap.result), support)
+    return table
+
+
+def _growth(what: str, sizes: list[tuple[int, int]], *, by_rank: bool) -> Table:
+    table = Table(
+        f"john_design as {what} grows (tolerance 1e-3)",
+        ["actions", "rank", "s", "textbook / koloss", "passes", "gap", "textbook gap"],
+        "Passes: time in units of one product of the features with a square matrix, N m^2 "
+        f"multiplications. The textbook's algorithm is stopped after {PATIENCE:.0f} s.",
+    )
+    for N, m in sizes:
+        features = np.random.default_rng(1).normal(size=(N, m))
+        square = np.eye(m)
+        laps = race(
+            {
+                "koloss": lambda F=features: kl.john_design(F).weights,
+                "textbook": lambda F=features: textbook(F, 1e-3),
+                "pass": lambda F=features, S=square: F @ S,
+            },
+            repeats=5,
+            budget=10.0,
+        )
+        seconds = {name: lap.seconds for name, lap in laps.items()}
+        table.add(
+            N,
+            m,
+            seconds["koloss"],
+            seconds["textbook"] / seconds["koloss"],
+            seconds["koloss"] / seconds["pass"],
+            gap(features, laps["koloss"].result),
+            gap(features, laps["textbook"].result),
+        )
+    column = 1 if by_rank else 0
+    rows = table.rows if by_rank else [row for row in table.rows if row[1] == sizes[0][1]]
+    power = slope([row[column] for row in rows], [row[2] for row in rows])
+    table.note += f" Time grows like {'m' if by_rank else 'N'}^{power:.2f}."
+    return table
+
+
+def log_det_program(
+    features: np.ndarray, solver: str | None = None, **options: float
+) -> cp.Problem:
+    """D-optimal weights by a general convex solver: maximise log det of the covariance."""
+    N, m = features.shape
+    w = cp.Variable(N, nonneg=True, name="weights")
+    # The covariance as one product; CVXPY takes longer to read the other ways to write it.
+    products = np.einsum("ni,nj->ijn", features, features).reshape(m * m, N)
+    covariance = cp.reshape(products @ w, (m, m), order="F")
+    problem = cp.Problem(cp.Maximize(cp.log_det(covariance)), [cp.sum(w) == 1])
+    problem.solve(solver=solver, **options)
+    return problem
+
+
+def _weights(problem: cp.Problem) -> np.ndarray:
+    weights = np.maximum(problem.var_dict["weights"].value, 0)
+    return weights / weights.sum()
+
+
+def textbook(features: np.ndarray, tolerance: float, *, seconds: float = PATIENCE) -> np.ndarray:
+    """Fedorov-Wynn: Frank-Wolfe for log det Σ(w) with exact steps, towards or (Atwood) away from one action.
+
+    Each step changes Σ by a rank-one matrix and all leverages in O(N m). Starts, as Kumar and Yıldırım advise, on
+    few actions: those that a QR factorisation with pivoting takes first.
+    """
+    N, m = features.shape
+    w = np.zeros(N)
+    w[qr(features.T, mode="r", pivoting=True)[1][:m]] = 1 / m
+    inverse = np.linalg.inv(features.T @ (w[:, None] * features))
+    g = np.einsum("ij,jk,ik->i", features, inverse, features, optimize=True)
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        towards = int(np.argmax(g))
+        if g[towards] <= (1 + tolerance) * m:
+            break
+        support = np.flatnonzero(w)
+        away = int(support[np.argmin(g[support])])
+        j = towards if g[towards] - m >= m - g[away] else away
+        # The step λ maximises log det((1 - λ)Σ + λ φφ'), where it leaves the weight non-negative.
+        step = (g[j] / m - 1) / (g[j] - 1) if g[j] > 1 else -np.inf
+        drop = j == away and step <= -w[j] / (1 - w[j])
+        if drop:
+            step = -w[j] / (1 - w[j])
+        direction = inverse @ features[j]
+        share = step / (1 - step + step * g[j])
+        g = (g - share * (features @ direction) ** 2) / (1 - step)
+        inverse = (inverse - share * np.outer(direction, direction)) / (1 - step)
+        w *= 1 - step
+        w[j] = 0.0 if drop else w[j] + step
+    return w / w.sum()
+
+
+def gap(features: np.ndarray, weights: np.ndarray) -> float:
+    """max leverage / rank - 1, from the definition."""
+    sigma = features.T @ (weights[:, None] * features)
+    white = np.linalg.solve(np.linalg.cholesky(sigma), features.T)
+    return float(np.max(np.sum(white**2, axis=0))) / features.shape[1] - 1
