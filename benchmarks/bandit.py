@@ -211,7 +211,7 @@ def _blas(make, losses) -> Table:
     def algebra():
         for _ in range(epochs):
             features @ theta
-            factor, _ = dpotrf(dsyrk(1.0, scaled.T, lower=1), lower=1)
+            factor, _ = dpotrf(dsyrk(1.0, scaled, trans=1, lower=1), lower=1)
             dpotrs(factor, theta[:count] @ rows, lower=1)
 
     made = race({"set-up": make}, repeats=5)["set-up"].seconds

@@ -118,8 +118,8 @@ class Epoch:
 
 def _factor(features: Any, p: Any, buffer: Any) -> Any:
     """Cholesky factor of Σ = E_p φφ'. The buffer has the shape of the features, and saves its allocation."""
-    np.multiply(features, np.sqrt(p)[:, None], out=buffer)
-    factor, failed = dpotrf(dsyrk(1.0, buffer.T, lower=1), lower=1, overwrite_a=1)
+    np.multiply(features.T, np.sqrt(p), out=buffer.T)
+    factor, failed = dpotrf(dsyrk(1.0, buffer, trans=1, lower=1), lower=1, overwrite_a=1)
     if failed:
         raise np.linalg.LinAlgError(
             f"the covariance must be positive definite, and pivot {failed} is not"
