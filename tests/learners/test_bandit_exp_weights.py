@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from koloss.guarantees import bandit
 from koloss.learners.bandit_epoch import Epoch
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
@@ -363,6 +364,23 @@ def test_compact_set_through_a_net():
     terms = learner.guarantee().terms
     expected = 1000 * kl.Gaussian(0.7).modulus(kl.Ball(2).net(0.2).covering_radius, kl.Ball(2))
     np.testing.assert_allclose(terms["net"], expected)
+
+
+def test_actions_cannot_be_changed_through_a_decision():
+    learner = make()
+    for found in (learner, kl.BanditExpWeights.from_state(learner.state())):
+        with pytest.raises(ValueError, match="read-only"):
+            found.ask().action[0] = 7.0
+
+
+def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):
+    learner = make(covariance="sampled", rank=5)
+    monkeypatch.setattr(bandit, "sample_count", lambda *_: 2)
+    learner.ask()
+    p = learner._epoch.p
+    sigma = learner.setup.features.T @ (p[:, None] * learner.setup.features)
+    factor = np.tril(learner._epoch.factor)
+    np.testing.assert_allclose(factor @ factor.T, sigma, atol=1e-12)
 
 
 def test_epoch_is_plain_data():

@@ -54,14 +54,18 @@ class Epoch:
         """Begin an epoch: cumulative sums of p, Σ and its factor (Algorithm 1, lines 4 and 7)."""
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
-        weights = _sampled(setup, p, eta, rng) if setup.sampled else p
+        factor = (
+            _factor(setup.features, _sampled(setup, p, eta, rng), buffer) if setup.sampled else None
+        )
+        if factor is None:  # exact, also where a sample fails to span the space
+            factor = _factor(setup.features, p, buffer)
         epoch = cls(
             number,
             eta,
             gamma,
             1.0 if setup.horizon is not None else 1 - gamma,
             whole,
-            _factor(setup.features, weights, buffer),
+            factor,
             p,
             cdf,
         )
@@ -117,14 +121,13 @@ class Epoch:
 
 
 def _factor(features: Any, p: Any, buffer: Any) -> Any:
-    """Cholesky factor of Σ = E_p φφ'. The buffer has the shape of the features, and saves its allocation."""
+    """Cholesky factor of Σ = E_p φφ', or None where it is singular.
+
+    The buffer has the shape of the features, and saves its allocation.
+    """
     np.multiply(features.T, np.sqrt(p), out=buffer.T)
     factor, failed = dpotrf(dsyrk(1.0, buffer, trans=1, lower=1), lower=1, overwrite_a=1)
-    if failed:
-        raise np.linalg.LinAlgError(
-            f"the covariance must be positive definite, and pivot {failed} is not"
-        )
-    return factor
+    return None if failed else factor
 
 
 def _sampled(setup: Setup, p: Any, eta: float, rng: Any) -> Any:

@@ -222,9 +222,8 @@ class BanditExpWeights:
         self._bonus = np.zeros(len(setup.points)) if setup.problem.bonus else None
         self._buffer = np.empty_like(setup.features)
         self._tally = Tally()
-        self._outstanding: dict[
-            int, tuple[int, int, int]
-        ] = {}  # id: index, epoch, losses heard by then
+        # id: index, epoch, losses heard by then
+        self._outstanding: dict[int, tuple[int, int, int]] = {}
         self._epochs: dict[int, Epoch] = {}  # the current one, and those with losses to come
         self._epoch: Epoch | None = None
 

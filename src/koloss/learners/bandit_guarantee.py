@@ -46,7 +46,7 @@ def _fixed(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarant
     statement, worst = max(kinds, key=lambda kind: sum(terms(kind[1]).values()))
     found = terms(worst)
     late = seen["late"]
-    if problem.delay > 0 and seen["longest_delay"] <= problem.delay:
+    if problem.delay > 0 and seen["longest_delay"] <= problem.delay and not seen["whole"]:
         statement, late = "Theorem B3-delay", 0
     found["delay"] += late * bandit.late_cost(problem, rates.learning_rate, rates.kappa)
     found["unheard"] = 2 * problem.loss_bound * seen["outstanding"]

@@ -82,6 +82,10 @@ class Setup:
     printed: dict[str, Any] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for array in (self.points, self.features, self.design, self.log_prior):
+            array.flags.writeable = False  # decisions hand out views of them
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         return {**self.__dict__, "problem": asdict(self.problem), "rates": asdict(self.rates)}
@@ -90,8 +94,9 @@ class Setup:
     def from_dict(cls, data: dict[str, Any]) -> Setup:
         """The setup in a snapshot."""
         problem, rates = BanditProblem(**data["problem"]), Rates(**data["rates"])
-        features = np.asfortranarray(data["features"])
-        return cls(**{**data, "problem": problem, "rates": rates, "features": features})
+        arrays = {name: np.array(data[name]) for name in ("points", "design", "log_prior")}
+        features = np.array(data["features"], order="F")
+        return cls(**{**data, **arrays, "problem": problem, "rates": rates, "features": features})
 
 
 def prepare(
