@@ -364,6 +364,14 @@ def test_compact_set_through_a_net():
     terms = learner.guarantee().terms
     expected = 1000 * kl.Gaussian(0.7).modulus(kl.Ball(2).net(0.2).covering_radius, kl.Ball(2))
     np.testing.assert_allclose(terms["net"], expected)
+    # The player is on the net, the loss Φ(y) anywhere in the disc: |Φ(y)(a) - projection| by brute force.
+    proxy = kl.pivoted_cholesky(
+        kl.Gaussian(0.7), kl.Ball(2), spacing=0.2, rank=learner.setup.problem.rank
+    )
+    Y = kl.Ball(2).sample(300, rng=0)
+    error = np.abs(kl.Gaussian(0.7)(proxy.points.X, Y) - proxy.features @ proxy(Y).T).max()
+    assert error <= learner.setup.problem.epsilon
+    assert learner.setup.problem.epsilon < 0.7 * proxy.epsilon
 
 
 def test_actions_cannot_be_changed_through_a_decision():

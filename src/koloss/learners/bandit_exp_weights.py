@@ -20,8 +20,7 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -34,10 +33,12 @@ from koloss.guarantees import Guarantee, bandit
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit_epoch import Epoch
 from koloss.learners.bandit_guarantee import guarantee
+from koloss.learners.bandit_records import BanditDiagnostics, Recommendation, Tally
 from koloss.learners.bandit_setup import Adversary, Setup, Tuning, prepare
 from koloss.learners.base import (
     Decision,
     Decisions,
+    as_losses,
     decision_ids,
     generator_of,
     generator_state,
@@ -46,62 +47,6 @@ from koloss.learners.base import (
     unseal,
 )
 from koloss.proxy import Proxy
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """The best action so far by the estimates."""
-
-    index: int
-    action: Any
-    estimated_loss: float
-
-
-@dataclass(frozen=True)
-class BanditDiagnostics:
-    """What an operator may want to see.
-
-    Attributes
-    ----------
-    epoch, rounds, heard, outstanding, late : int
-        Epochs opened; decisions made; losses heard; decisions not heard of; losses heard after their epoch.
-    learning_rate, exploration : float
-        η and γ of the current epoch.
-    drift : float
-        Largest rise of a log-weight since the epoch began.
-    entropy : float
-        Of the distribution that would be drawn from now, in nats.
-    max_leverage : float
-        max_a φ(a)'Σ⁻¹φ(a) of the current epoch.
-    estimated_losses : array of shape (N,)
-        Estimated mean loss of every action, per loss heard.
-    """
-
-    epoch: int
-    rounds: int
-    heard: int
-    outstanding: int
-    late: int
-    learning_rate: float
-    exploration: float
-    drift: float
-    entropy: float
-    max_leverage: float
-    estimated_losses: Any
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts over the whole game."""
-
-    made: int = 0  # decisions
-    heard: int = 0  # losses
-    late: int = 0  # losses heard after their epoch was over
-    longest_delay: int = 0  # most losses heard between a decision and its own
-    whole: int = 0  # decisions made in whole epochs
-    longest_whole: int = 0
-    epochs: int = 0
-    mass: float = 0.0  # Σ of the weights of all estimates
 
 
 class BanditExpWeights:
@@ -287,7 +232,7 @@ class BanditExpWeights:
             Outside the interval that was promised.
         """
         ids = decision_ids(decision, self._mark)
-        losses = _as_losses(loss, len(ids))
+        losses = as_losses(loss, len(ids))
         known = self._check(ids, losses)
         # Nothing can go wrong from here on.
         for i in ids:
@@ -511,20 +456,3 @@ class BanditExpWeights:
         learner._epochs = {e["number"]: Epoch(**e) for e in data["epochs"]}
         learner._epoch = None if data["epoch"] is None else learner._epochs[data["epoch"]]
         return learner
-
-
-def _as_losses(loss: Any, count: int) -> Any:
-    """Finite losses, one for each decision."""
-    if count == 1 and type(loss) is float and math.isfinite(loss):
-        return (loss,)
-    try:
-        losses = np.asarray(loss, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}") from error
-    if losses.size != count or losses.ndim > 1:
-        raise ValueError(
-            f"`loss` must have {count} entries, one a decision, got shape {losses.shape}"
-        )
-    if not np.all(np.isfinite(losses)):
-        raise ValueError(f"`loss` must be finite, got {loss!r}")
-    return losses.reshape(-1)

@@ -16,7 +16,7 @@ from koloss._arrays import as_distribution, as_float, as_int, as_vector, to_nump
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.errors import RankUnreachable
-from koloss.guarantees import bandit
+from koloss.guarantees import bandit, paper
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.kernels.base import KernelLike
 from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
@@ -123,13 +123,13 @@ def prepare(
     spacing: float | None,
 ) -> Setup:
     """Check all settings and compute what they imply."""
-    _one_of("tuning", tuning, ("sharp", "paper"))
-    _one_of("covariance", covariance, ("exact", "sampled"))
-    _one_of("adversary", adversary, ("rank-one", "general"))
-    if not isinstance(bonus, bool):
-        raise TypeError(f"`bonus` must be True or False, got {bonus!r}")
+    _check_words(tuning, covariance, adversary, bonus)
     horizon = None if horizon is None else as_int("horizon", horizon, minimum=1)
     delay = as_int("delay", delay, minimum=0)
+    if tuning == "paper" and (horizon is None or bonus or delay or covariance != "exact"):
+        raise ValueError(
+            "`tuning` of 'paper' must have a horizon, no bonus, no delay and the exact covariance"
+        )
     if isinstance(proxy, Proxy):
         if proxy.actions is not actions and proxy.actions != actions:
             raise ValueError(
@@ -144,10 +144,6 @@ def prepare(
     centred = loss_range is not None and tuning == "sharp"
     center = (low + high) / 2 if centred else 0.0
     L = max(high - center, center - low)
-    if tuning == "paper" and (horizon is None or bonus or delay or covariance != "exact"):
-        raise ValueError(
-            "`tuning` of 'paper' must have a horizon, no bonus, no delay and the exact covariance"
-        )
     base = BanditProblem(
         rounds=horizon or 10_000,
         rank=1,
@@ -160,8 +156,12 @@ def prepare(
         delay=delay,
     )
 
-    def error(residual: float) -> float:
-        return residual if adversary == "rank-one" else norm * math.sqrt(residual)
+    def error(proxy: Proxy, j: int) -> float:
+        # Theory B1, the player on the points: √(max r · max r_Y) for Φ(y), y in all of the actions, and
+        # ‖w‖ max √r for any w.
+        played = float(proxy.point_curve[j])
+        whole = float(proxy.residual_curve[j]) if adversary == "rank-one" else norm**2
+        return math.sqrt(played * whole)
 
     printed: dict[str, Any] = {}
     if tuning == "paper":
@@ -185,7 +185,7 @@ def prepare(
             **asdict(base),
             "rank": white.shape[1],
             "leverage": float(np.max(np.sum(white**2, axis=1))),
-            "epsilon": 0.0 if exact else error(chosen.epsilon),
+            "epsilon": 0.0 if exact else error(chosen, chosen.rank),
         }
     )
     rates = _rates(problem, horizon, printed, learning_rate, exploration_rate)
@@ -213,6 +213,14 @@ def prepare(
             "adversary": adversary,
         },
     )
+
+
+def _check_words(tuning: Any, covariance: Any, adversary: Any, bonus: Any) -> None:
+    _one_of("tuning", tuning, ("sharp", "paper"))
+    _one_of("covariance", covariance, ("exact", "sampled"))
+    _one_of("adversary", adversary, ("rank-one", "general"))
+    if not isinstance(bonus, bool):
+        raise TypeError(f"`bonus` must be True or False, got {bonus!r}")
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
@@ -315,7 +323,7 @@ def _totals(proxy: Proxy, base: BanditProblem, error: Any, centred: bool) -> lis
     totals = []
     for j in range(1, proxy.rank + 1):
         exact = proxy.method == "exact features" and j == proxy.rank
-        epsilon = 0.0 if exact else error(float(proxy.residual_curve[j]))
+        epsilon = 0.0 if exact else error(proxy, j)
         totals.append(_quick_bound(bandit.with_rank(base, j + extra, epsilon)))
     return totals
 
@@ -387,48 +395,9 @@ def _batch(batch: Any, problem: BanditProblem, tuning: str, delay: int) -> int:
 
 
 def _corollary(kernel: Any, points: Points, base: BanditProblem) -> dict[str, Any]:
-    """ε, m, η, γ and the regret that the paper's Corollary prints (its Theorem, for finite features).
-
-    The Corollary is for 𝒢 = 1, which the guarantee checks. γ is at most 1 here.
-    """
-    n, log_n = base.rounds, max(base.log_prior, 1e-300)
-    size = getattr(kernel, "feature_dimension", lambda _: None)(points.dimension)
+    """What the paper's Corollary says of this game, or its Theorem where the features are finite."""
     G2 = float(np.max(to_numpy(kernel.diag(points.X))))
+    size = getattr(kernel, "feature_dimension", lambda _: None)(points.dimension)
     if size is not None and size <= EXACT_LIMIT:
-        m = exact_features(kernel, points).rank
-        slope = (16 * G2**3 + (math.e - 2) * G2**2) * m * n
-        eta = math.sqrt(log_n / slope)
-        return {
-            "profile": "exact",
-            "bound": 2 * math.sqrt(slope * log_n),
-            "rank": m,
-            "learning_rate": eta,
-            "exploration": min(1.0, 4 * eta * G2**2 * m),
-            "epsilon": 0.0,
-            "size": G2,
-            "rate": None,
-        }
-    decay = eigendecay(kernel, points)
-    best, B2, epsilon = decay.best, decay.eigenfunction_bound**2, log_n / (2 * n)
-    if not best.valid:
-        raise ValueError(f"`tuning` of 'paper' must have a decay rate above 1, got {best.rate:.6g}")
-    C, beta = best.constant, best.rate
-    m = min(decay.effective_dimension(epsilon), len(decay.eigenvalues))
-    if best.profile == "polynomial":
-        front = (2 ** (beta + 2) * C * B2 / (beta - 1)) ** (1 / (2 * (beta - 1)))
-        power = log_n ** ((beta - 2) / (2 * (beta - 1))) * n ** (beta / (2 * (beta - 1)))
-        bound = math.sqrt(160) * front * power
-    else:
-        inside = max(math.log(40 * C * B2 * n / (beta * log_n)), 0.0)
-        bound = math.sqrt(320 * log_n / beta * inside * n)
-    eta = math.sqrt(epsilon / (10 * m))
-    return {
-        "profile": best.profile,
-        "bound": bound,
-        "rank": m,
-        "learning_rate": eta,
-        "exploration": min(1.0, 4 * eta * G2**2 * m),
-        "epsilon": epsilon,
-        "size": G2,
-        "rate": beta,
-    }
+        return paper.theorem(base.rounds, exact_features(kernel, points).rank, base.log_prior, G2)
+    return paper.corollary(base.rounds, eigendecay(kernel, points), base.log_prior, G2)

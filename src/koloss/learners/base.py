@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 import uuid
@@ -98,6 +99,23 @@ def decision_ids(decisions: Any, mark: str) -> list[int]:
             f"`decision` must be a Decision or its id, got {type(decisions).__name__}"
         ) from error
     return [i for item in items for i in decision_ids(item, mark)]
+
+
+def as_losses(loss: Any, count: int) -> Any:
+    """Finite losses, one for each decision."""
+    if count == 1 and type(loss) is float and math.isfinite(loss):
+        return (loss,)
+    try:
+        losses = np.asarray(loss, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}") from error
+    if losses.size != count or losses.ndim > 1:
+        raise ValueError(
+            f"`loss` must have {count} entries, one a decision, got shape {losses.shape}"
+        )
+    if not np.all(np.isfinite(losses)):
+        raise ValueError(f"`loss` must be finite, got {loss!r}")
+    return losses.reshape(-1)
 
 
 # Snapshots.

@@ -53,6 +53,8 @@ class Proxy:
         The certified error of the first 0, 1, ..., rank features.
     pivots : array of shape (rank,), or None
         Indices of the points that span the subspace, in order, where the features were chosen so.
+    point_curve : array of shape (rank + 1,)
+        The same on the points alone: smaller where these are a net of a compact set.
     epsilon : float
         Certified bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions. It bounds the error of a loss
         Φ(y), y an action; see `epsilon_general` and `epsilon_against` for other losses.
@@ -155,8 +157,8 @@ class Proxy:
             largest.append(max(float(xp.max(left)), 0.0))
         top = largest[0]
         margins = [allowance(j, phi) * top for j in range(self.rank + 1)]
-        self._point_curve = np.asarray(largest) + np.asarray(margins)  # on the points alone
-        curve = (np.sqrt(self._point_curve) + self._step) ** 2
+        self.point_curve = np.asarray(largest) + np.asarray(margins)  # on the points alone
+        curve = (np.sqrt(self.point_curve) + self._step) ** 2
         if self._step > 0 and hasattr(self.kernel, "bound"):
             curve = np.minimum(curve, self.kernel.bound(self.actions))  # r(a) ≤ K(a, a) everywhere
         return xp.clip(left, 0.0, None) + allowance(self.rank, phi) * self._diagonal, curve
@@ -234,7 +236,7 @@ def first_below(curve: Any, limit: float) -> int | None:
 
 def default_rank(proxy: Proxy) -> int | None:
     """Smallest rank that certifies a thousandth of sup K(a, a) on the points; None where there is none."""
-    on_points = proxy._point_curve
+    on_points = proxy.point_curve
     return first_below(on_points, DEFAULT_TOLERANCE * on_points[0])
 
 
