@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-NAMES = ("imports", "kernels", "proxies", "designs", "bandit")
+NAMES = ("imports", "kernels", "proxies", "designs", "bandit", "samplers")
 
 # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
 # machine measure the machine. Set a variable yourself to choose otherwise.

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import koloss as kl
+from koloss.samplers.quadratic_ball import quadratic_ball
 
 INK = {"light": "#24292f", "dark": "#e6e6ea"}
 LINES = {
@@ -91,7 +92,46 @@ def designs(_scheme: str) -> Figure:
     return figure
 
 
-FIGURES = {"proxies": proxies, "designs": designs}
+def sampling(scheme: str) -> Figure:
+    """Densities exp(x'Bx + b'x) on the disc, and exact draws from them."""
+    panels = {
+        "hard case": (np.diag([5.0, 2.0]), np.array([0.0, 3.0])),
+        "interior mode": (np.diag([-8.0, -30.0]), np.array([6.0, 12.0])),
+        "repeated top eigenvalue": (np.diag([5.0, 5.0]), np.array([1.2, 0.6])),
+    }
+    side = np.linspace(-1, 1, 161)
+    grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    figure = Figure(figsize=(7.6, 2.9), layout="constrained")
+    axes = figure.subplots(1, 3, sharex=True, sharey=True)
+    for axis, (name, (B, b)) in zip(axes, panels.items(), strict=True):
+        logs = np.einsum("ij,jk,ik->i", grid, B, grid) + grid @ b
+        inside = np.sum(grid**2, axis=1) <= 1
+        density = np.where(inside, np.exp(logs - logs[inside].max()), np.nan)
+        axis.imshow(
+            density.reshape(len(side), -1),
+            origin="lower",
+            extent=(-1, 1, -1, 1),
+            cmap="cividis",
+            norm=mpl.colors.Normalize(0, 1),
+            interpolation="nearest",
+        )
+        draws = quadratic_ball(B, b, 150, rng=0)
+        axis.plot(
+            *draws.T,
+            "o",
+            markersize=2.6,
+            color="white",
+            markeredgecolor="#24292f",
+            markeredgewidth=0.3,
+        )
+        axis.set(title=name, xlabel="$x_1$", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+        axis.set(xlim=(-1.04, 1.04), ylim=(-1.04, 1.04), aspect="equal")
+        axis.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color=INK[scheme], linewidth=0.8))
+    axes[0].set_ylabel("$x_2$")
+    return figure
+
+
+FIGURES = {"proxies": proxies, "designs": designs, "sampling": sampling}
 
 
 def main(folder: Path) -> list[Path]:

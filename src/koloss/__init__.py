@@ -3,6 +3,9 @@
 Losses, never rewards: smaller is better everywhere in this package.
 """
 
+import importlib
+from typing import Any
+
 from koloss.actions import ActionSet, Ball, Box, Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
@@ -30,6 +33,20 @@ from koloss.proxy import (
 )
 
 __version__ = "0.1.0"
+
+_LAZY = ("samplers",)
+"""Parts that are imported when they are first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"koloss.{name}")
+    raise AttributeError(f"module 'koloss' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
 
 __all__ = [
     "ActionSet",

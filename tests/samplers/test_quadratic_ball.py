@@ -1,0 +1,359 @@
+"""Exactness of draws from exp(x'Bx + b'x) on the ball.
+
+In one to three dimensions: Kolmogorov-Smirnov tests of projections against quadrature, for every envelope. In more:
+identities that hold for this density alone (integration by parts with a field that vanishes on the boundary). The
+level of all tests together is 10⁻⁵, split evenly; seeds are fixed. Negative controls: the paper's own sampler, and
+envelopes with a factor left out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from koloss.samplers.quadratic_ball import (
+    Angular,
+    QuadraticBall,
+    Sphere,
+    Split,
+    Tilted,
+    _cluster,
+    _log_mean,
+    _log_mean_slope,
+    _von_mises_fisher,
+    quadratic_ball,
+)
+
+LEVEL = 1e-5 / 1000  # fewer than a thousand comparisons below
+SIZE = 20_000
+
+
+def families(d):
+    """B in its eigenbasis and b, by name."""
+    rng = np.random.default_rng(d)
+    b = rng.normal(size=d)
+    across = np.append(0.0, b[1:]) if d > 1 else np.zeros(1)
+    falling = np.linspace(8.0, -6.0, d)
+    repeated = np.where(np.arange(d) < 2, 9.0, -4.0)
+    return {
+        "B = 0": (np.zeros(d), 3 * b),
+        "b = 0": (falling, np.zeros(d)),
+        "both zero": (np.zeros(d), np.zeros(d)),
+        "definite": (falling + 7, b),
+        "negative": (falling - 9, 4 * b),
+        "indefinite": (3 * falling, 5 * b),
+        "hard case": (4 * falling, 10 * across),
+        "near the hard case": (4 * falling, 10 * across + 0.5 * np.eye(d)[0]),
+        "interior mode": (-np.full(d, 30.0), 25 * b / np.linalg.norm(b)),
+        "repeated top": (repeated, 3 * b),
+        "repeated top, b outside": (repeated, 6 * np.where(np.arange(d) < 2, 0.0, b)),
+        "large": (12 * falling, 30 * b),
+    }
+
+
+def sphere_of(values, linear):
+    """The padded density on the sphere, eigenvalues in decreasing order, and where each coordinate went."""
+    values, linear = np.append(values, [0.0, 0.0]), np.append(linear, [0.0, 0.0])
+    order = np.argsort(-values, kind="stable")
+    return Sphere(values[order], linear[order]), order
+
+
+def envelopes(values, linear):
+    """Every envelope there is for a density."""
+    sphere, order = sphere_of(values, linear)
+    found = {"angular": Angular.fit(sphere)}
+    for name, around in (("zero", 0.0), ("top", sphere.values[0])):
+        inside = _cluster(sphere.values, around)
+        if 2 <= inside.sum() < sphere.p:
+            found[f"tilted, {name}"] = Tilted.fit(sphere, inside)
+    if sphere.values[0] > 0 and _cluster(sphere.values, sphere.values[0]).sum() == 1:
+        found["split"] = Split.fit(sphere)
+    return found, order
+
+
+def draw(envelope, order, size, rng):
+    """Draws from one envelope, in the coordinates of the ball."""
+    parts, total = [], 0
+    while total < size:
+        x = envelope.propose(20_000, rng)
+        parts.append(x)
+        total += len(x)
+    x = np.concatenate(parts)[:size]
+    plain = np.empty_like(x)
+    plain[:, order] = x
+    return plain[:, :-2]
+
+
+def projection_cdf(values, linear, direction):
+    """Distribution function of direction·x, by Gauss-Legendre quadrature over the slices of the ball."""
+    d = len(values)
+    grid = -np.cos(np.linspace(0, math.pi, 2001))  # dense at the ends, where large densities sit
+    basis = np.linalg.svd(direction[None, :])[2]
+    basis[0] = direction
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    if d == 1:
+        offsets, area = np.zeros((1, 0)), np.ones(1)
+    elif d == 2:
+        offsets, area = nodes[:, None], weights
+    else:
+        radius, angle = (nodes + 1) / 2, np.arange(48) * 2 * math.pi / 48
+        offsets = np.stack(
+            [np.outer(radius, np.cos(angle)).ravel(), np.outer(radius, np.sin(angle)).ravel()],
+            axis=1,
+        )
+        area = np.repeat(weights / 2 * radius, 48) * 2 * math.pi / 48
+    half = np.sqrt(np.maximum(1 - grid**2, 0.0))
+    logs = np.empty((len(grid), len(area)))
+    for k, t in enumerate(grid):
+        x = np.concatenate([np.full((len(area), 1), t), half[k] * offsets], axis=1) @ basis
+        logs[k] = x**2 @ values + x @ linear
+    density = np.exp(logs - logs.max()) @ area * half ** (d - 1)
+    cumulative = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid)))
+    return lambda t: np.interp(t, grid, cumulative / cumulative[-1])
+
+
+def directions(d):
+    found = [np.eye(d)[0]]
+    if d > 1:
+        found += [np.eye(d)[-1], np.ones(d) / math.sqrt(d)]
+    return found
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("family", families(2))
+def test_every_envelope_against_quadrature(d, family, rng):
+    values, linear = families(d)[family]
+    found, order = envelopes(values, linear)
+    tests = [(u, projection_cdf(values, linear, u)) for u in directions(d)]
+    for name, envelope in found.items():
+        x = draw(envelope, order, SIZE, rng)
+        assert np.all(np.sum(x**2, axis=1) <= 1 + 1e-12)
+        for u, cdf in tests:
+            assert stats.kstest(x @ u, cdf).pvalue > LEVEL, (name, u)
+
+
+def by_parts(x, values, linear):
+    """z-scores of E[(1 - |x|²)(div v + v·∇log f) - 2x·v] = 0 for v = e_i, x and x_i x."""
+    inside, gradient = 1 - np.sum(x**2, axis=1), 2 * x * values + linear
+    terms = [inside * gradient[:, i] - 2 * x[:, i] for i in range(x.shape[1])]
+    radial = np.sum(x * gradient, axis=1)
+    squares = 1 - inside
+    terms.append(inside * (x.shape[1] + radial) - 2 * squares)
+    terms += [
+        inside * (x[:, i] * (x.shape[1] + 1 + radial)) - 2 * x[:, i] * squares
+        for i in range(x.shape[1])
+    ]
+    values = np.stack(terms)
+    return values.mean(axis=1) / (values.std(axis=1) / math.sqrt(x.shape[0]))
+
+
+@pytest.mark.parametrize("d", [10, 50])
+@pytest.mark.parametrize("family", families(2))
+def test_integration_by_parts_in_many_dimensions(d, family, rng):
+    values, linear = families(d)[family]
+    found, order = envelopes(values, linear)
+    limit = stats.norm.isf(LEVEL / (2 * (2 * d + 1)))
+    for name, envelope in found.items():
+        if math.exp(min(found[k].log_mass for k in found) - envelope.log_mass) < 1e-3:
+            continue  # too many rejections to test
+        x = draw(envelope, order, SIZE, rng)
+        assert np.max(np.abs(by_parts(x, values, linear))) < limit, name
+
+
+def test_integration_by_parts_notices_a_wrong_density(rng):
+    values, linear = families(10)["indefinite"]
+    found, order = envelopes(values, linear)
+    x = draw(found["angular"], order, SIZE, rng)
+    assert np.max(np.abs(by_parts(x, values, 1.5 * linear))) > 10
+
+
+def paper_sampler(lam, b, size, rng):
+    """The sampler of the paper's lemma in one dimension, as printed."""
+    c = b / (2 * lam)
+    low, high = max(c - 1, 0.0) ** 2 if c >= 0 else 0.0, (1 + c) ** 2
+    u = rng.random(size)
+    beta = np.log(np.exp(lam * low) + u * (np.exp(lam * high) - np.exp(lam * low))) / lam
+    return rng.choice([-1.0, 1.0], size=size) * (np.sqrt(beta) - c)
+
+
+def test_negative_control_the_papers_sampler_fails(rng):
+    for lam, b in ((1.0, 0.0), (1.0, 1.0)):
+        cdf = projection_cdf(np.array([lam]), np.array([b]), np.ones(1))
+        assert stats.kstest(paper_sampler(lam, b, SIZE, rng), cdf).pvalue < LEVEL
+        ours = quadratic_ball([[lam]], [b], SIZE, rng=rng)[:, 0]
+        assert stats.kstest(ours, cdf).pvalue > LEVEL
+
+
+def test_negative_control_a_factor_left_out_fails(rng):
+    # Any border and push are valid; without the push's factor in the acceptance the draws are wrong.
+    values, linear = np.array([1.5, -1.0]), np.array([0.3, 0.5])
+    sphere, order = sphere_of(values, linear)
+    inside = _cluster(sphere.values, sphere.values[0])
+    pushed = Sphere(np.where(inside, sphere.values - 8.0, sphere.values), sphere.linear)
+    tilted, angular = Tilted.fit(sphere, inside), Angular.fit(pushed)
+    low, high = tilted.log_mass - 0.5 * math.log(0.4), angular.log_mass + 8.0 * 0.4
+    weight = 1 / (1 + math.exp(high - low))
+    tests = [(u, projection_cdf(values, linear, u)) for u in directions(2)]
+    smallest = {}
+    for push in (8.0, 0.0):
+        split = Split(tilted, angular, 0.4, push, weight, float(np.logaddexp(low, high)))
+        x = draw(split, order, SIZE, rng)
+        smallest[push] = min(stats.kstest(x @ u, cdf).pvalue for u, cdf in tests)
+    assert smallest[8.0] > LEVEL
+    assert smallest[0.0] < LEVEL
+
+
+def test_rotations_and_reflections(rng):
+    values, linear = families(5)["indefinite"]
+    turn, _ = np.linalg.qr(rng.normal(size=(5, 5)))
+    turn[0] = -turn[0]
+    plain = quadratic_ball(np.diag(values), linear, SIZE, rng=1)
+    turned = quadratic_ball(turn @ np.diag(values) @ turn.T, turn @ linear, SIZE, rng=2) @ turn
+    for i in range(5):
+        assert stats.ks_2samp(plain[:, i], turned[:, i]).pvalue > LEVEL
+    mirrored = -quadratic_ball(np.diag(values), -linear, SIZE, rng=3)
+    assert stats.ks_2samp(plain[:, 0], mirrored[:, 0]).pvalue > LEVEL
+
+
+def test_radius_scales(rng):
+    B, b = np.diag([2.0, -1.0]), np.array([1.0, 0.5])
+    small = quadratic_ball(B, b, SIZE, radius=3.0, rng=1)
+    unit = 3 * quadratic_ball(9 * B, 3 * b, SIZE, rng=2)
+    assert stats.ks_2samp(small[:, 0], unit[:, 0]).pvalue > LEVEL
+    assert np.all(np.sum(small**2, axis=1) <= 9 * (1 + 1e-12))
+
+
+def hostile(family, d, s, rng):
+    """The families of theory B6's table at scale s."""
+    turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    u = rng.normal(size=d)
+    u /= np.linalg.norm(u)
+    if family in ("random", "positive"):
+        A = rng.normal(size=(d, d))
+        A = A + A.T if family == "random" else A @ A.T
+        return A * s / np.linalg.norm(A, 2), s * u
+    if family.startswith("boundary"):
+        B = turn @ np.diag(-s * rng.random(d)) @ turn.T
+        return B, 2 * (s ** float(family.split()[1]) * np.eye(d) - B) @ u
+    if family == "interior":
+        B = turn @ np.diag(-s * (0.1 + 0.9 * rng.random(d))) @ turn.T
+        return B, -2 * B @ (0.99 * u)
+    values = np.sort(rng.uniform(-s, s, d))[::-1]
+    values[: 2 if family == "repeated" else 1] = s
+    skip = 2 if family == "repeated" else 1
+    b = turn[:, skip:] @ rng.normal(size=d - skip) if d > skip else np.zeros(d)
+    b = s * b / max(np.linalg.norm(b), 1e-300)
+    return turn @ np.diag(values) @ turn.T, b + (turn[:, 0] if family == "near hard" else 0)
+
+
+@pytest.mark.parametrize("s", [1e3, 1e6])
+@pytest.mark.parametrize("d", [2, 10, 50])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "random",
+        "positive",
+        "boundary 0.5",
+        "boundary 0.67",
+        "interior",
+        "hard",
+        "near hard",
+        "repeated",
+    ],
+)
+def test_acceptance_stays_above_a_twentieth(family, d, s):
+    for seed in range(3):
+        B, b = hostile(family, d, s, np.random.default_rng([seed, d]))
+        assert QuadraticBall().draw(B, b, 400, rng=seed).acceptance >= 0.05
+
+
+def test_a_warm_start_changes_nothing_but_the_search(rng):
+    sampler = QuadraticBall()
+    values, linear = families(3)["indefinite"]
+    for k in range(40):
+        sampler.draw(np.diag(values * k / 40), linear * k / 40, 1, rng=k)
+    x = sampler.draw(np.diag(values), linear, SIZE, rng=5).points
+    for u in directions(3):
+        assert stats.kstest(x @ u, projection_cdf(values, linear, u)).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 10])
+def test_mean_over_directions(k):
+    for r in (1e-6, 0.01, 0.5, 3.0, 40.0):
+        if k == 1:
+            exact = math.log(math.cosh(r))
+        else:
+            t, w = np.polynomial.legendre.leggauss(400)
+            angle = (t + 1) * math.pi / 2
+            weight = w * np.sin(angle) ** (k - 2)
+            exact = math.log(weight @ np.exp(r * (np.cos(angle) - 1)) / weight.sum()) + r
+        assert float(_log_mean(k, r)) == pytest.approx(exact, rel=1e-8, abs=1e-13)
+        h = 1e-5
+        slope = (_log_mean(k, r * math.sqrt(0.5 + h)) - _log_mean(k, r * math.sqrt(0.5 - h))) / (
+            2 * h
+        )
+        assert _log_mean_slope(k, r, 0.5) == pytest.approx(float(slope), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_von_mises_fisher(k, rng):
+    mean = np.eye(k)[-1]
+    for concentration in (0.0, 2.0, 300.0):
+        x = _von_mises_fisher(mean, np.full(SIZE, concentration), rng)
+        np.testing.assert_allclose(np.sum(x**2, axis=1), 1)
+        t = np.linspace(-1, 1, 200_001)[1:-1]
+        density = np.exp(concentration * (t - 1)) * (1 - t**2) ** ((k - 3) / 2)
+        cdf = np.cumsum(density) / density.sum()
+        if k == 2:  # the arcsine pole is integrated better in the angle
+            angle = np.arccos(np.clip(x[:, -1], -1, 1))
+            a = np.linspace(0, math.pi, 20_001)
+            d = np.exp(concentration * (np.cos(a) - 1))
+            assert (
+                stats.kstest(
+                    angle, lambda v, a=a, d=d: np.interp(v, a, np.cumsum(d) / d.sum())
+                ).pvalue
+                > LEVEL
+            )
+        else:
+            assert stats.kstest(x[:, -1], lambda v, t=t, c=cdf: np.interp(v, t, c)).pvalue > LEVEL
+
+
+def test_masses_are_those_of_the_envelopes(rng):
+    # acceptance = Z / mass, with Z = E exp(log density) over the uniform sphere, by plain Monte Carlo.
+    values, linear = families(2)["definite"]
+    sphere, _ = sphere_of(values, linear)
+    x = rng.standard_normal((400_000, 4))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    f = np.exp(x**2 @ sphere.values + x @ sphere.linear)
+    Z, error = f.mean(), f.std() / math.sqrt(len(f))
+    for envelope in envelopes(values, linear)[0].values():
+        rate = len(envelope.propose(200_000, rng)) / 200_000
+        assert rate * math.exp(envelope.log_mass) == pytest.approx(Z, abs=8 * error + 0.02 * Z)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: quadratic_ball([[1.0, 0.0]], [0.0], 1), "`matrix` must be square"),
+        (
+            lambda: quadratic_ball([[1.0, 1.0], [0.0, 1.0]], [0.0, 0.0], 1),
+            "`matrix` must be symmetric",
+        ),
+        (lambda: quadratic_ball(np.eye(2), [0.0], 1), "`vector` must have length 2"),
+        (lambda: quadratic_ball(np.eye(2), [0.0, np.nan], 1), "`vector` must be finite"),
+        (lambda: quadratic_ball(np.eye(2), [0.0, 0.0], 0), "`size` must be at least 1"),
+        (lambda: quadratic_ball(np.eye(2), [0.0, 0.0], 1, radius=0), "`radius` must be positive"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_expit_is_what_the_flip_needs():
+    # P(x) = e^u / (e^u + e^-u)
+    u = np.array([-3.0, 0.0, 2.0])
+    np.testing.assert_allclose(special.expit(2 * u), np.exp(u) / (np.exp(u) + np.exp(-u)))
