@@ -138,3 +138,11 @@ def test_milestones(last):
     assert (found[0], found[-1]) == (1, last)
     assert found == sorted(set(found))
     assert len(found) <= 8
+
+
+def test_errors_below_rounding_have_no_dimension():
+    square = kl.Box([0, 0], [1, 1]).net(0.1)
+    found = inspect(kl.Gaussian(0.3), square, tolerance=1e-12)
+    assert found.measured_dimension is None
+    assert found.to_dict()["spectrum"]["measured_dimension"] is None
+    assert inspect(kl.Gaussian(0.3), square, tolerance=1e-4).measured_dimension > 10

@@ -13,7 +13,7 @@ from typing import Any
 from koloss._arrays import to_numpy
 from koloss.actions import Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
-from koloss.errors import RankUnreachable
+from koloss.errors import RankUnreachable, ToleranceUnreachable
 from koloss.kernels import Kernel
 from koloss.proxy import (
     Decay,
@@ -85,10 +85,19 @@ class Inspection:
 
     def effective_dimension(self, decay: Decay) -> int | None:
         """Rank that the paper's proposition asks for; None where the rate is too small for it."""
-        if not decay.valid:
-            return None
         bound = self.decay.eigenfunction_bound
-        return decay.effective_dimension(self.epsilon, eigenfunction_bound=bound)
+        try:
+            return decay.effective_dimension(self.epsilon, eigenfunction_bound=bound)
+        except ValueError:
+            return None
+
+    @property
+    def measured_dimension(self) -> int | None:
+        """The same from the eigenvalues alone; None where those below rounding would decide."""
+        try:
+            return self.decay.measured_dimension(self.epsilon)
+        except ToleranceUnreachable:
+            return None
 
     @property
     def sample_size(self) -> float | None:
@@ -136,7 +145,7 @@ class Inspection:
                 "polynomial": self._fit(decay.polynomial),
                 "exponential": self._fit(decay.exponential),
                 "epsilon": self.epsilon,
-                "measured_dimension": decay.measured_dimension(self.epsilon),
+                "measured_dimension": self.measured_dimension,
             },
             "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
             "designs": [

@@ -63,8 +63,7 @@ def _decay(found: Inspection) -> RenderableType:
             "fits better" if better else "",
             style="bold" if better else "",
         )
-    measured = decay.measured_dimension(epsilon)
-    table.add_row("eigenvalues alone", "", "", "", _count(measured), "")
+    table.add_row("eigenvalues alone", "", "", "", _count(found.measured_dimension), "")
     return _section(f"Decay, and the effective dimension at error {epsilon:.3g}", table)
 
 
