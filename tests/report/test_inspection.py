@@ -141,8 +141,8 @@ def test_milestones(last):
 
 
 def test_errors_below_rounding_have_no_dimension():
-    square = kl.Box([0, 0], [1, 1]).net(0.1)
-    found = inspect(kl.Gaussian(0.3), square, tolerance=1e-12)
+    square = kl.Box([0, 0], [1, 1]).net(0.05)
+    found = inspect(kl.Gaussian(0.3), square, tolerance=1e-11)
     assert found.measured_dimension is None
     assert found.to_dict()["spectrum"]["measured_dimension"] is None
     assert inspect(kl.Gaussian(0.3), square, tolerance=1e-4).measured_dimension > 10
