@@ -1,5 +1,24 @@
-"""Draw from exp(-η·loss) on an action set."""
+"""Draw from exp(-η·loss) on an action set: exactly where that is possible, by Markov chains elsewhere."""
 
-from koloss.samplers.quadratic_ball import Draws, QuadraticBall, quadratic_ball
+from koloss.samplers.categorical import categorical
+from koloss.samplers.chains import Draws
+from koloss.samplers.diagnostics import effective_size, r_hat
+from koloss.samplers.hit_and_run import hit_and_run
+from koloss.samplers.langevin import langevin
+from koloss.samplers.lookup import sample
+from koloss.samplers.particles import Particles
+from koloss.samplers.quadratic_ball import ExactDraws, QuadraticBall, quadratic_ball
 
-__all__ = ["Draws", "QuadraticBall", "quadratic_ball"]
+__all__ = [
+    "Draws",
+    "ExactDraws",
+    "Particles",
+    "QuadraticBall",
+    "categorical",
+    "effective_size",
+    "hit_and_run",
+    "langevin",
+    "quadratic_ball",
+    "r_hat",
+    "sample",
+]

@@ -32,7 +32,7 @@ CLUSTER = 1e-10
 """Eigenvalues closer than this, relative to the largest, are one eigenspace; the rest is rejected exactly."""
 
 
-class Draws(NamedTuple):
+class ExactDraws(NamedTuple):
     """Draws, and how many of the proposals were accepted."""
 
     points: Any
@@ -72,7 +72,7 @@ class QuadraticBall:
 
     def draw(
         self, matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
-    ) -> Draws:
+    ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
         matrix, vector, radius = _checked(matrix, vector, radius)
         size, rng = as_int("size", size, minimum=1), np.random.default_rng(rng)
@@ -102,7 +102,9 @@ class QuadraticBall:
         points = np.concatenate(found)[:size]
         unsorted = np.empty_like(points)
         unsorted[:, order] = points
-        return Draws(radius * unsorted[:, : len(values)] @ axes.T, accepted / proposed, best.name)
+        return ExactDraws(
+            radius * unsorted[:, : len(values)] @ axes.T, accepted / proposed, best.name
+        )
 
     def _envelope(self, sphere: Sphere) -> Any:
         """The envelope of least mass; mostly only the one that was best the last time is fitted."""

@@ -1,0 +1,200 @@
+"""What the Markov chain samplers share: the density they aim at, where chains start, what a run returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import as_array, as_float, as_int, as_points, to_numpy
+from koloss.actions import ActionSet, Ball, Box
+from koloss.losses import LinearLoss, Loss, QuadraticLoss
+from koloss.samplers.categorical import categorical
+from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
+
+CANDIDATES = 64
+"""Uniform points per chain among which its start is chosen, by their density."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A density on an action set, as its logarithm up to a constant.
+
+    Attributes
+    ----------
+    log_density : callable
+        (n, d) -> (n,).
+    gradient : callable, optional
+        (n, d) -> (n, d), of the log density.
+    quadratic : pair of arrays, optional
+        B and b where the log density is x'Bx + b'x.
+    """
+
+    log_density: Callable[[Any], Any]
+    gradient: Callable[[Any], Any] | None = None
+    quadratic: tuple[Any, Any] | None = None
+
+    def __call__(self, X: Any) -> Any:
+        """Log density at the rows of X; -inf where the density is zero, never NaN or +inf."""
+        values = np.asarray(to_numpy(self.log_density(X)), dtype=np.float64)
+        if values.shape != (len(X),):
+            raise ValueError(
+                f"`target` must give one value a row, shape {(len(X),)}, got {values.shape}"
+            )
+        bad = np.isnan(values) | (values == np.inf)
+        if np.any(bad):
+            i = int(np.argmax(bad))
+            raise ValueError(
+                f"`target` must be finite or -inf, got {values[i]} at {np.asarray(X)[i].tolist()}"
+            )
+        return values
+
+    def slopes(self, X: Any) -> Any:
+        """Gradient of the log density at the rows of X."""
+        assert self.gradient is not None
+        values = np.asarray(to_numpy(self.gradient(X)), dtype=np.float64)
+        if values.shape != X.shape:
+            raise ValueError(f"`gradient` must have the shape {X.shape}, got {values.shape}")
+        return as_array("gradient", values, ndim=2)
+
+
+def as_target(target: Any, learning_rate: float | None, dimension: int) -> Target:
+    """Density exp(-learning_rate · loss), exp(x'Bx + b'x) of a pair, or exp(f) of a callable f."""
+    if isinstance(target, Target):
+        found = target
+    elif isinstance(target, Loss):
+        if target.dimension != dimension:
+            raise ValueError(f"`target` must have dimension {dimension}, got {target.dimension}")
+        rate = 1.0 if learning_rate is None else learning_rate
+        eta = as_float("learning_rate", rate, minimum=0.0)
+        return _of_loss(target, eta)
+    elif isinstance(target, tuple) and len(target) == 2:
+        found = _quadratic(QuadraticLoss(*target), 1.0)
+        if found.quadratic is not None and len(found.quadratic[1]) != dimension:
+            got = len(found.quadratic[1])
+            raise ValueError(f"`target` must have dimension {dimension}, got {got}")
+    elif callable(target):
+        found = Target(target)
+    else:
+        raise TypeError(
+            "`target` must be a Loss, a pair (matrix, vector) or a log density, got "
+            f"{type(target).__name__}"
+        )
+    if learning_rate is not None:
+        raise ValueError("`learning_rate` must be left out where `target` is not a Loss")
+    return found
+
+
+def _of_loss(loss: Loss, eta: float) -> Target:
+    if isinstance(loss, QuadraticLoss):
+        return _quadratic(loss, -eta)
+    if isinstance(loss, LinearLoss):
+        d = loss.dimension
+        return _quadratic(QuadraticLoss(np.zeros((d, d)), to_numpy(loss.vector)), -eta)
+    return Target(lambda X: -eta * loss(X), lambda X: -eta * loss.gradient(X))
+
+
+def _quadratic(loss: QuadraticLoss, factor: float) -> Target:
+    B = factor * to_numpy(loss.matrix).astype(np.float64)
+    b = factor * to_numpy(loss.vector).astype(np.float64)
+    return Target(lambda X: np.sum((X @ B) * X, axis=1) + X @ b, lambda X: 2 * (X @ B) + b, (B, b))
+
+
+def as_actions(actions: Any) -> Ball | Box:
+    """A ball or a box, or an error."""
+    if not isinstance(actions, (Ball, Box)):
+        kind = type(actions).__name__
+        hint = "; use `categorical` on finite sets" if isinstance(actions, ActionSet) else ""
+        raise TypeError(f"`actions` must be a Ball or a Box, got {kind}{hint}")
+    return actions
+
+
+def start_points(
+    target: Target, actions: Ball | Box, chains: int, start: Any, rng: np.random.Generator
+) -> Any:
+    """Where the chains begin: as given, or uniform points chosen by their density.
+
+    The choice puts chains into every region that uniform points find, about as often as its mass deserves.
+    It does not make the start a draw from the density; the warm-up is for that.
+    """
+    d = actions.dimension
+    if start is not None:
+        X = to_numpy(as_points("start", start, dimension=d)).astype(np.float64)
+        if len(X) != chains:
+            raise ValueError(f"`start` must have one row a chain, {chains}, got {len(X)}")
+        if not np.all(actions.contains(X)):
+            i = int(np.argmin(actions.contains(X)))
+            raise ValueError(f"`start` must lie in {actions!r}, got {X[i].tolist()} at {i}")
+        X = actions.project(X)
+        if np.any(target(X) == -np.inf):
+            raise ValueError("`start` must have positive density, got a log density of -inf")
+        return X
+    X = actions.sample(CANDIDATES * chains, rng)
+    values = target(X)
+    if np.all(values == -np.inf):
+        raise ValueError(
+            f"`target` is -inf at all of {len(X)} uniform points; pass a `start` of positive density"
+        )
+    return X[categorical(values, chains, rng=rng)]
+
+
+def free_coordinates(actions: Ball | Box) -> Any:
+    """Which coordinates can move: all but a box's sides of length zero."""
+    if isinstance(actions, Ball):
+        return np.ones(actions.dimension, dtype=bool)
+    return np.asarray(actions.upper) > np.asarray(actions.lower)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a run of several chains returns.
+
+    Attributes
+    ----------
+    points : array of shape (size, d)
+        The draws, first those of all chains at one time, then those at the next.
+    chains : array of shape (chains, draws, d)
+        The same draws by chain; up to one a chain more than asked for.
+    effective_size : array of shape (d,), or None
+        Bulk effective sample size of each coordinate, of all chains together; none below four draws a chain.
+    r_hat : array of shape (d,), or None
+        Split R-hat of each coordinate; none below four draws a chain.
+    acceptance : float
+        Share of proposals accepted after the warm-up; 1 where a sampler rejects none.
+    step_size : float or None
+        Of samplers that have one.
+    jump_acceptance : float or None
+        Share of jumps to independent uniform points that left their place, of samplers that make them.
+    """
+
+    points: Any
+    chains: Any
+    effective_size: Any
+    r_hat: Any
+    acceptance: float
+    step_size: float | None = None
+    jump_acceptance: float | None = None
+
+
+def collect(
+    chains: Any, size: int, actions: Ball | Box, acceptance: float = 1.0, **more: float | None
+) -> Draws:
+    """Draws of shape (chains, draws, d) with their diagnostics."""
+    points = np.swapaxes(chains, 0, 1).reshape(-1, chains.shape[2])[:size]
+    ess = hat = None
+    if chains.shape[1] >= SHORTEST:
+        free = free_coordinates(actions)  # what cannot move is exact
+        ess, hat = np.full(len(free), float(chains.shape[0] * chains.shape[1])), np.ones(len(free))
+        ess[free], hat[free] = effective_size(chains[:, :, free]), r_hat(chains[:, :, free])
+    return Draws(points, chains, ess, hat, acceptance, **more)
+
+
+def as_counts(size: Any, steps: Any, chains: Any, warmup: Any) -> tuple[int, int, int, int, int]:
+    """Checked size, steps, chains, warm-up, and the number of draws a chain."""
+    size = as_int("size", size, minimum=1)
+    steps = as_int("steps", steps, minimum=1)
+    chains = as_int("chains", chains, minimum=1)
+    warmup = as_int("warmup", warmup, minimum=0)
+    return size, steps, chains, warmup, -(-size // chains)

@@ -1,0 +1,373 @@
+"""A population carried from round to round: sequential Monte Carlo for exp(-Σ_t η ℓ_t) on a ball or a box.
+
+From round to round the density changes little, so the population of the last round is almost one of the next:
+
+1. Reweight every particle by exp(-η ℓ_t).
+2. Where the effective sample size (Σw)² / Σw² has fallen below half the population, resample it
+   (systematically) and move every particle by a few Markov steps that leave the current density invariant:
+   hit-and-run along chords, and a choice among independent uniform points, which lets particles change modes.
+
+A loss so large that the effective size would fall at once far below half is taken in parts exp(-φ η ℓ_t), 0 < φ < 1,
+each as large as keeps it at a third, with step 2 after each (adaptive tempering).
+
+The weights cannot see a mode that appears where no particle is: all of them stay equal. So every round as many
+fresh uniform points, the scouts, estimate the normaliser Z = mean of exp(-Σ η ℓ) over the actions too, and where
+their estimate exceeds the population's by more than three of their standard errors, the population begins again
+from uniform points, tempered to the current density. In low dimension this finds every mode of which a scout
+is likely to touch the slope; in high dimension nothing of the kind can be promised.
+
+Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
+from koloss.actions import Ball, Box
+from koloss.errors import SnapshotError
+from koloss.losses import Loss
+from koloss.samplers.categorical import categorical, systematic
+from koloss.samplers.chains import Target, as_actions, as_target
+from koloss.samplers.hit_and_run import Move as HitAndRun
+from koloss.samplers.langevin import Move as Jump
+
+VERSION = 1
+STAGES = 1000
+"""Parts of one loss after which something must be wrong with it."""
+
+
+class Particles:
+    """Weighted population that follows the density ∝ exp(-Σ_t learning_rate_t · loss_t).
+
+    Parameters
+    ----------
+    actions : Ball or Box
+    size : int
+        Number of particles; at first uniform draws, all of one weight.
+    learning_rate : float
+        η, the factor of every loss; small losses are likely.
+    moves : int
+        Markov steps of every particle after a resampling.
+    rng : seed or Generator, optional
+
+    Attributes
+    ----------
+    points : array of shape (size, d)
+    log_weights : array of shape (size,)
+        The largest is zero.
+    rounds : int
+        Losses taken in.
+    resamplings : int
+        How often the population was resampled and moved.
+    restarts : int
+        How often the scouts found mass that the population had missed, and it began again.
+    log_normalizer : float
+        Estimate of log of the mean of exp(-Σ_t learning_rate_t · loss_t) over the actions.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> from koloss.samplers.particles import Particles
+    >>> particles = Particles(kl.Ball(2), 500, learning_rate=1.0, rng=0)
+    >>> for _ in range(20):
+    ...     particles.update(kl.LinearLoss([1.0, 0.0]))
+    >>> particles.draw(3).shape, particles.resamplings > 0
+    ((3, 2), True)
+    >>> bool(-1 < particles.mean()[0] < -0.85), particles.effective_size() > 250
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        actions: Ball | Box,
+        size: int,
+        *,
+        learning_rate: float = 1.0,
+        moves: int = 5,
+        rng: Any = None,
+    ) -> None:
+        self.actions = as_actions(actions)
+        size = as_int("size", size, minimum=2)
+        self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
+        self.moves = as_int("moves", moves, minimum=1)
+        self._rng = np.random.default_rng(rng)
+        self.points = self.actions.sample(size, self._rng)
+        self.log_weights = np.zeros(size)
+        self.rounds = self.resamplings = self.restarts = 0
+        self.log_normalizer = 0.0
+        self._potential: Loss | None = None  # Σ η ℓ: the density is exp(-potential)
+        self._jumps_accepted = self._jumps_proposed = 0
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        return f"Particles({self.actions!r}, {len(self)}, rounds={self.rounds})"
+
+    @property
+    def weights(self) -> Any:
+        """Probabilities of the particles."""
+        weights = np.exp(self.log_weights)
+        return weights / weights.sum()
+
+    @property
+    def jump_acceptance(self) -> float | None:
+        """Share of jumps to uniform points that left their place, in all moves so far; none before the first."""
+        return self._jumps_accepted / self._jumps_proposed if self._jumps_proposed else None
+
+    def effective_size(self) -> float:
+        """(Σw)² / Σw²: so many particles of equal weight would be as good."""
+        return _effective_size(self.log_weights)
+
+    def mean(self) -> Any:
+        """Weighted mean of the particles, an array of shape (d,)."""
+        return self.weights @ self.points
+
+    def draw(self, size: int = 1, *, rng: Any = None) -> Any:
+        """Particles drawn by their weights, with replacement.
+
+        Parameters
+        ----------
+        size : int
+        rng : seed or Generator, optional
+            The population's own generator where it is missing.
+
+        Returns
+        -------
+        array of shape (size, d)
+        """
+        generator = self._rng if rng is None else np.random.default_rng(rng)
+        return self.points[categorical(self.log_weights, size, rng=generator)]
+
+    def update(self, loss: Loss, *, learning_rate: float | None = None) -> None:
+        """Take in the newest loss: reweight, and resample and move where that is due.
+
+        Parameters
+        ----------
+        loss : Loss
+            Of the family of all losses before it.
+        learning_rate : float, optional
+            Factor of this loss; the population's own where it is missing.
+
+        Raises
+        ------
+        ValueError
+            Where the loss has another dimension, or is not finite at a particle; nothing changes then.
+        """
+        if not isinstance(loss, Loss):
+            raise TypeError(f"`loss` must be a Loss, got {type(loss).__name__}")
+        if loss.dimension != self.actions.dimension:
+            raise ValueError(
+                f"`loss` must have dimension {self.actions.dimension}, got {loss.dimension}"
+            )
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        increment = as_float("learning_rate", rate, minimum=0.0) * loss
+        before = 0.0 * increment if self._potential is None else self._potential
+        after = before + increment  # refuses another family before anything has changed
+        own = dict(vars(self))  # arrays are replaced, never written to
+        bits = self._rng.bit_generator.state
+        try:
+            self._temper(before, increment)
+            if self._scouts_find_more(after):
+                self._restart(after)
+        except Exception:
+            vars(self).update(own)
+            self._rng.bit_generator.state = bits
+            raise
+        self._potential = after
+        self.rounds += 1
+
+    def _temper(self, before: Loss, increment: Loss) -> None:
+        """From the density exp(-before) to exp(-before - increment), in as many parts as it takes."""
+        after, change, done = before + increment, self._change(increment), 0.0
+        for _ in range(STAGES):
+            part = _largest_part(self.log_weights, change, 1.0 - done)
+            done = 1.0 if part >= 1.0 - done else done + part
+            weights = self.log_weights + part * change
+            self.log_normalizer += _log_sum(weights) - _log_sum(self.log_weights)
+            self.log_weights = weights - weights.max()
+            if self.effective_size() < len(self) / 2 or done < 1.0:
+                self._resample_and_move(after if done == 1.0 else before + done * increment)
+            if done == 1.0:
+                return
+            change = self._change(increment)
+        raise ValueError(f"`loss` is too large to be taken in within {STAGES} parts")
+
+    def _scouts_find_more(self, potential: Loss) -> bool:
+        """Whether fresh uniform points see mass that the population has missed."""
+        values = -to_numpy(potential(self.actions.sample(len(self), self._rng)))
+        estimate = _log_sum(values) - math.log(len(self))
+        error = 1 / math.sqrt(_effective_size(values))  # relative, of the scouts' estimate
+        return estimate - self.log_normalizer > math.log1p(3 * error)
+
+    def _restart(self, potential: Loss) -> None:
+        self.points = self.actions.sample(len(self), self._rng)
+        self.log_weights, self.log_normalizer = np.zeros(len(self)), 0.0
+        self.restarts += 1
+        self._temper(0.0 * potential, potential)
+
+    def _change(self, increment: Loss) -> Any:
+        """Log weight that the whole of an increment adds to each particle."""
+        change = -np.asarray(to_numpy(increment(self.points)), dtype=np.float64)
+        if not np.all(np.isfinite(change)):
+            i = int(np.argmin(np.isfinite(change)))
+            raise ValueError(
+                f"`loss` must be finite, got {-change[i]} at {self.points[i].tolist()}"
+            )
+        return change
+
+    def _resample_and_move(self, potential: Loss) -> None:
+        self.points = self.points[systematic(self.log_weights, len(self), rng=self._rng)]
+        self.log_weights = np.zeros(len(self))
+        self.resamplings += 1
+        target = as_target(potential, 1.0, self.actions.dimension)
+        along_chords = HitAndRun(target, self.actions)
+        for _ in range(self.moves):
+            self.points = along_chords(self.points, self._rng)
+        jumps = Jump(Target(target.log_density), self.actions, self.points)
+        jumps.jump(1.0, self._rng)
+        self.points = jumps.X
+        self._jumps_accepted += jumps._jumps_accepted
+        self._jumps_proposed += jumps._jumps_proposed
+
+    # State as plain data.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data from which `Particles.from_dict` continues exactly, random numbers included."""
+        if isinstance(self.actions, Ball):
+            actions: dict[str, Any] = {
+                "kind": "Ball",
+                "dimension": self.actions.dimension,
+                "radius": self.actions.radius,
+            }
+        else:
+            actions = {
+                "kind": "Box",
+                "lower": list(self.actions.lower),
+                "upper": list(self.actions.upper),
+            }
+        return {
+            "kind": "Particles",
+            "version": VERSION,
+            "actions": actions,
+            "learning_rate": self.learning_rate,
+            "moves": self.moves,
+            "points": self.points.tolist(),
+            "log_weights": self.log_weights.tolist(),
+            "rounds": self.rounds,
+            "resamplings": self.resamplings,
+            "restarts": self.restarts,
+            "log_normalizer": self.log_normalizer,
+            "jumps": [self._jumps_accepted, self._jumps_proposed],
+            "potential": None if self._potential is None else self._potential.to_dict(),
+            "rng": _plain(self._rng.bit_generator.state),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Population described by plain data.
+
+        Raises
+        ------
+        SnapshotError
+            Where the data is of another kind, from a newer version, or damaged.
+        """
+        if not isinstance(data, Mapping) or data.get("kind") != "Particles":
+            raise SnapshotError("`data` must be a snapshot of Particles")
+        if data.get("version") != VERSION:
+            raise SnapshotError(f"`version` must be {VERSION}, got {data.get('version')!r}")
+        try:
+            given = dict(data["actions"])
+            kind = {"Ball": Ball, "Box": Box}[given.pop("kind")]
+            actions = kind(**given)
+            points = as_points("points", data["points"], dimension=actions.dimension)
+            self = cls(
+                actions,
+                len(points),
+                learning_rate=data["learning_rate"],
+                moves=data["moves"],
+                rng=_generator(data["rng"]),
+            )
+            if not np.all(actions.contains(points)):
+                raise ValueError("`points` must be actions")
+            self._restore(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"the snapshot is damaged: {error}") from error
+        return self
+
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        """Everything that changes from round to round, as it was when `to_dict` was called."""
+        self.points = to_numpy(as_points("points", data["points"]))
+        self.log_weights = to_numpy(
+            as_vector("log_weights", data["log_weights"], length=len(self.points))
+        )
+        self.rounds = as_int("rounds", data["rounds"], minimum=0)
+        self.resamplings = as_int("resamplings", data["resamplings"], minimum=0)
+        self.restarts = as_int("restarts", data["restarts"], minimum=0)
+        self.log_normalizer = as_float("log_normalizer", data["log_normalizer"])
+        self._jumps_accepted, self._jumps_proposed = (
+            as_int("jumps", count, minimum=0) for count in data["jumps"]
+        )
+        potential = data["potential"]
+        self._potential = None if potential is None else Loss.from_dict(potential)
+        self._rng = _generator(data["rng"])
+
+
+def _effective_size(log_weights: Any) -> float:
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def _log_sum(logs: Any) -> float:
+    top = float(np.max(logs))
+    return top + math.log(float(np.sum(np.exp(logs - top))))
+
+
+def _largest_part(log_weights: Any, change: Any, rest: float) -> float:
+    """Largest part of a change, up to `rest`, after which a third of the population or more is effective.
+
+    A third, not half: one half decides when to resample, and what falls a little below it in one round is
+    resampled as it is. Bisection on the part; the effective size is continuous in it.
+    """
+    least = len(log_weights) / 3
+    if _effective_size(log_weights + rest * change) >= least:
+        return rest
+    low, high = 0.0, rest
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _effective_size(log_weights + middle * change) >= least:
+            low = middle
+        else:
+            high = middle
+    return max(low, rest * 1e-12)
+
+
+def _plain(state: Any) -> Any:
+    """A bit generator's state with lists for arrays and Python's own integers."""
+    if isinstance(state, Mapping):
+        return {key: _plain(value) for key, value in state.items()}
+    if isinstance(state, np.ndarray):
+        return {"uint": str(state.dtype), "values": state.tolist()}
+    return state.item() if isinstance(state, np.generic) else state
+
+
+def _restored(state: Any) -> Any:
+    if isinstance(state, Mapping):
+        if set(state) == {"uint", "values"}:
+            return np.asarray(state["values"], dtype=state["uint"])
+        return {key: _restored(value) for key, value in state.items()}
+    return state
+
+
+def _generator(state: Any) -> np.random.Generator:
+    kind = state["bit_generator"]
+    if kind not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
+        raise ValueError(f"`bit_generator` must be one of NumPy's, got {kind!r}")
+    bits = getattr(np.random, kind)()
+    bits.state = _restored(state)
+    return np.random.Generator(bits)

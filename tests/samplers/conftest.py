@@ -1,0 +1,77 @@
+"""Exact draws to begin with, and the chi-square test against quadrature, for the tests of all chains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+import koloss as kl
+
+
+@pytest.fixture
+def exact_draws():
+    """Function (log_density, actions, n, rng, top) -> independent draws, by rejection."""
+    return _exact_draws
+
+
+@pytest.fixture
+def fits():
+    """Function (X, actions, log_density) -> p-value of independent draws against quadrature, in two dimensions."""
+    return _fits
+
+
+def _exact_draws(log_density, actions, n, rng, top):
+    """Rejection from uniform draws under a bound of the log density."""
+    found = []
+    while sum(map(len, found)) < n:
+        X = actions.sample(4 * n, rng)
+        values = log_density(X)
+        assert values.max() <= top
+        found.append(X[np.log(rng.random(len(X))) < values - top])
+    return np.concatenate(found)[:n]
+
+
+def _cells(actions, rings=6, sectors=8, nodes=24):
+    """Index of a point's cell, and the quadrature of a density over the cells (disc or rectangle)."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    ball = isinstance(actions, kl.Ball)
+    low = np.array([0.0, -np.pi]) if ball else np.asarray(actions.lower)
+    high = np.array([actions.radius, np.pi]) if ball else np.asarray(actions.upper)
+    step = (high - low) / [rings, sectors]
+
+    def index(X):
+        U = (
+            np.column_stack([np.linalg.norm(X, axis=1), np.arctan2(X[:, 1], X[:, 0])])
+            if ball
+            else X
+        )
+        i = np.clip(((U - low) / step).astype(int), 0, [rings - 1, sectors - 1])
+        return i[:, 0] * sectors + i[:, 1]
+
+    def masses(log_density):
+        mass = np.empty((rings, sectors))
+        for i in range(rings):
+            for j in range(sectors):
+                u = low[0] + step[0] * (i + (x + 1) / 2)
+                v = low[1] + step[1] * (j + (x + 1) / 2)
+                U, V = np.meshgrid(u, v, indexing="ij")
+                X = np.column_stack([(U * np.cos(V)).ravel(), (U * np.sin(V)).ravel()])
+                X = X if ball else np.column_stack([U.ravel(), V.ravel()])
+                density = np.exp(log_density(X)).reshape(U.shape) * (U if ball else 1.0)
+                mass[i, j] = w @ density @ w
+        return (mass / mass.sum()).ravel()
+
+    return index, masses
+
+
+def _fits(X, actions, log_density):
+    """P-value of the chi-square test of draws against quadrature, rare cells pooled."""
+    index, masses = _cells(actions)
+    p = masses(log_density)
+    counts = np.bincount(index(X), minlength=len(p))
+    rare = p * len(X) < 20
+    if rare.any():
+        p, counts = np.append(p[~rare], p[rare].sum()), np.append(counts[~rare], counts[rare].sum())
+        p, counts = (p[:-1] / p[:-1].sum(), counts[:-1]) if p[-1] * len(X) < 5 else (p, counts)
+    return chisquare(counts, p * counts.sum()).pvalue

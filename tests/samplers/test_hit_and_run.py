@@ -1,0 +1,324 @@
+"""Hit-and-run: the draw on a chord, the chord, and the density left invariant.
+
+Every statistical test has the false-alarm level LEVEL and there are fewer than two hundred: 2e-7 over the file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ks_1samp, ks_2samp
+
+import koloss as kl
+from koloss.samplers.chains import as_target
+from koloss.samplers.hit_and_run import Move, chord, hit_and_run
+from koloss.samplers.interval import quadratic_interval
+from koloss.samplers.quadratic_ball import quadratic_ball
+
+LEVEL = 1e-9
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def interval_distribution(log_density, lower, upper, marks=()):
+    """Distribution function by Gauss quadrature on panels that shrink towards the ends and the marks."""
+    width = upper - lower
+    away = width * np.geomspace(1e-14, 1, 400)
+    edges = np.concatenate([[lower, upper], lower + away, upper - away])
+    edges = np.concatenate([edges, *(m + s * away for m in marks for s in (-1, 1))])
+    edges = np.unique(np.clip(edges, lower, upper))
+    top = log_density(edges).max()
+
+    def integral(a, b):
+        t = (a + b)[:, None] / 2 + (b - a)[:, None] / 2 * NODES
+        return (b - a) / 2 * (np.exp(log_density(t) - top) @ WEIGHTS)
+
+    cumulative = np.concatenate([[0.0], np.cumsum(integral(edges[:-1], edges[1:]))])
+
+    def distribution(t):
+        t = np.asarray(t)
+        i = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(edges) - 2)
+        return (cumulative[i] + integral(edges[i], t)) / cumulative[-1]
+
+    return distribution
+
+
+CASES = [  # curvature, slope, lower, upper
+    (0.0, 0.0, -1.0, 2.0),
+    (0.0, 3.0, -1.0, 1.0),
+    (0.0, -1e8, 0.0, 1.0),
+    (0.0, 1e-12, 0.0, 1.0),
+    (-1.0, 0.3, -1.0, 1.0),
+    (-0.3, 0.1, -1.0, 1.0),
+    (-0.05, 2.0, -1.0, 1.0),
+    (-50.0, 10.0, -1.0, 1.0),
+    (-50.0, 120.0, -1.0, 1.0),
+    (-50.0, -99.0, -1.0, 1.0),
+    (-50.0, 1000.0, -1.0, 1.0),
+    (-1e8, 0.0, -1.0, 1.0),
+    (-1e8, 1e8, -1.0, 1.0),
+    (-1e8, 2e8, -1.0, 1.0),
+    (-1e8, 2.0002e8, -1.0, 1.0),
+    (-1e8, 1e10, -1.0, 1.0),
+    (-1e8, 2e8 * 3e-5, 0.0, 1e-4),
+    (-1e8, 0.0, 0.3, 0.7),
+    (1.0, 0.3, -1.0, 1.0),
+    (1e-9, -0.2, -1.0, 1.0),
+    (20.0, 0.5, -1.0, 1.0),
+    (20.0, 39.0, -1.0, 1.0),
+    (20.0, -60.0, -1.0, 1.0),
+    (1e8, 0.3, -1.0, 1.0),
+    (1e8, -0.3, -1.0, 1.0),
+    (1e8, 2e8, -1.0, 0.5),
+    (1e8, -5e9, -1.0, 0.5),
+    (1e4, 0.4, -1e-4, 1e-4),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_draws_on_an_interval_are_exact(case):
+    c, b, lower, upper = case
+
+    def log_density(t):  # measured from the higher end: the reference keeps its digits too
+        end = upper if c * (upper**2 - lower**2) + b * (upper - lower) > 0 else lower
+        return (t - end) * (c * (t + end) + b)
+
+    mode = [m for m in ([-b / (2 * c)] if c else []) if lower < m < upper]
+    reference = interval_distribution(log_density, lower, upper, mode)
+    t = quadratic_interval(np.full(40_000, c), b, lower, upper, rng=7)
+    assert np.all((lower <= t) & (t <= upper))
+    assert ks_1samp(t, reference).pvalue > LEVEL
+    # Negative control: squeezed by six percent towards the lower end.
+    assert ks_1samp(lower + (t - lower) * 0.94, reference).pvalue < LEVEL
+
+
+def test_mixed_cases_in_one_call_and_repeatable():
+    c, b, lower, upper = np.array(CASES).T
+    first = quadratic_interval(c, b, lower, upper, rng=0)
+    assert np.array_equal(first, quadratic_interval(c, b, lower, upper, rng=0))
+    assert np.all((first >= lower) & (first <= upper))
+
+
+def test_reflecting_an_interval_reflects_the_draws():
+    for c, b, lower, upper in CASES:
+        t = quadratic_interval(np.full(4000, c), b, lower, upper, rng=1)
+        s = quadratic_interval(np.full(4000, c), -b, -upper, -lower, rng=2)
+        assert ks_2samp(t, -s).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("c", [-1e300, -1e-300, 0.0, 1e-300, 1e300])
+@pytest.mark.parametrize("b", [-1e300, 0.0, 1e-300, 1e300])
+def test_extreme_numbers(c, b):
+    t = quadratic_interval(np.full(100, c), b, -1.0, 1.0, rng=0)
+    assert np.all(np.abs(t) <= 1)
+
+
+def test_an_interval_of_length_zero():
+    assert quadratic_interval([1e8, 0.0, -3.0], 1.0, 0.25, 0.25).tolist() == [0.25] * 3
+
+
+def test_bad_intervals():
+    with pytest.raises(ValueError, match="`curvature` must be finite"):
+        quadratic_interval(np.nan, 0.0, 0.0, 1.0)
+    with pytest.raises(ValueError, match="`lower` must not exceed `upper`, got 1 > 0 at 0"):
+        quadratic_interval(0.0, 0.0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="overflow"):
+        quadratic_interval(1e300, 0.0, 0.0, 1e10)
+
+
+# Chords.
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [kl.Ball(1), kl.Ball(3, 2.0), kl.Box([-1.0, 0.0], [1.0, 5.0]), kl.Box([0, 0, 1], [1, 2, 1])],
+    ids=repr,
+)
+def test_chords_end_on_the_boundary(actions, rng):
+    X = actions.sample(500, rng)
+    V = rng.standard_normal(X.shape)
+    if isinstance(actions, kl.Box):
+        V[:, np.asarray(actions.lower) == np.asarray(actions.upper)] = 0
+        V[: len(V) // 4, 0] = 0
+    V = V / np.linalg.norm(V, axis=1, keepdims=True)
+    lower, upper = chord(actions, X, V)
+    assert np.all((lower <= 0) & (upper >= 0))
+    room = 1e-9 * actions.diameter()
+    for t, outwards in ((lower, -room), (upper, room)):
+        assert np.all(actions.contains(X + (t - np.sign(outwards) * room)[:, None] * V))
+        assert not np.any(actions.contains(X + (t + 3 * outwards)[:, None] * V))
+
+
+def test_chords_turn_with_the_ball(rng):
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    X, V = kl.Ball(4).sample(100, rng), rng.standard_normal((100, 4))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    for plain, turned in zip(chord(kl.Ball(4), X, V), chord(kl.Ball(4), X @ Q, V @ Q), strict=True):
+        assert np.allclose(plain, turned, rtol=0, atol=1e-7)
+
+
+# The density stays what it is.
+
+
+DISC, SQUARE = kl.Ball(2), kl.Box([-1.0, 0.0], [1.0, 3.0])
+SADDLE = kl.QuadraticLoss([[-2.0, 0.5], [0.5, 1.5]], [0.3, -1.0])
+BUMPS = kl.KernelLoss(kl.Gaussian(0.4), [[0.7, 0.2], [-0.5, -0.5], [0.0, 1.0]], [-2.0, -1.5, 1.0])
+
+
+@pytest.mark.parametrize("actions", [DISC, SQUARE], ids=repr)
+@pytest.mark.parametrize("loss", [SADDLE, BUMPS], ids=["quadratic", "slice"])
+def test_exact_draws_stay_exact(loss, actions, rng, exact_draws, fits):
+    target = as_target(loss, 1.0, 2)
+    top = target(actions.net(0.02).X).max() + 0.2
+    X = exact_draws(target.log_density, actions, 20_000, rng, top)
+    assert fits(X, actions, target.log_density) > LEVEL
+    move = Move(target, actions)
+    for _ in range(5):
+        X = move(X, rng)
+    assert np.all(actions.contains(X))
+    assert fits(X, actions, target.log_density) > LEVEL
+
+
+def test_negative_controls_of_invariance(rng, exact_draws, fits):
+    target = as_target(SADDLE, 1.0, 2)
+    X = exact_draws(target.log_density, DISC, 20_000, rng, target(DISC.net(0.02).X).max() + 0.2)
+    B, b = target.quadratic
+    half = Move(as_target((B, b / 2), None, 2), DISC)  # the slope of another density
+    flat = Move(
+        as_target(lambda Y: np.zeros(len(Y)), None, 2), DISC
+    )  # the chord without its density
+    for wrong in (half, flat):
+        Y = X
+        for _ in range(5):
+            Y = wrong(Y, rng)
+        assert fits(Y, DISC, target.log_density) < LEVEL
+
+
+@pytest.mark.parametrize("as_quadratic", [True, False])
+def test_one_dimension(as_quadratic, rng, exact_draws):
+    segment = kl.Ball(1, 2.0)
+
+    def log_density(t):
+        return 1.3 * t**2 - 0.4 * t
+
+    target = ([[1.3]], [-0.4]) if as_quadratic else (lambda X: log_density(X[:, 0]))
+    goal = as_target(target, None, 1)
+    X = exact_draws(goal.log_density, segment, 10_000, rng, 6.1)
+    move = Move(goal, segment)
+    for _ in range(4):
+        X = move(X, rng)
+    reference = interval_distribution(log_density, -2.0, 2.0)
+    assert ks_1samp(X[:, 0], reference).pvalue > LEVEL
+    assert ks_1samp(-X[:, 0], reference).pvalue < LEVEL  # negative control: reflected
+
+
+@pytest.mark.parametrize("loss", [SADDLE, BUMPS], ids=["quadratic", "slice"])
+def test_from_a_point_to_the_density(loss, fits):
+    # Every draw from a chain of its own, all begun at one point: independent, and far from the density at first.
+    options = {"learning_rate": 2.0, "chains": 8000, "start": np.zeros((8000, 2)), "rng": 3}
+    draws = hit_and_run(loss, DISC, 8000, steps=1, warmup=60, **options)
+    assert fits(draws.points, DISC, lambda X: -2.0 * loss(X)) > LEVEL
+    early = hit_and_run(loss, DISC, 8000, steps=1, warmup=0, **options)
+    assert fits(early.points, DISC, lambda X: -2.0 * loss(X)) < LEVEL  # negative control
+
+
+def test_narrow_density_of_a_huge_quadratic(rng):
+    # exp(-1e8 (x'n)² + ...) in three dimensions: the ball cut to a disc 1e-4 thick, askew to the axes.
+    Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    B = Q @ np.diag([-1e8, 2.0, 0.0]) @ Q.T
+    draws = hit_and_run(((B + B.T) / 2, np.zeros(3)), kl.Ball(3), 4000, chains=40, rng=0)
+    Y = draws.points @ Q
+    assert np.std(Y[:, 0]) == pytest.approx(np.sqrt(0.5e-8), rel=0.1)
+    assert ks_2samp(Y[:, 1], -Y[:, 1]).pvalue > LEVEL
+    assert draws.r_hat.max() < 1.05
+
+
+@pytest.mark.parametrize("d, scale", [(2, 20.0), (6, 1000.0), (20, 30.0)])
+def test_leaves_the_draws_of_the_exact_sampler_as_they_are(d, scale, rng):
+    B, b = scale * rng.standard_normal((d, d)), scale * rng.standard_normal(d)
+    B = (B + B.T) / 2
+    X, Y = quadratic_ball(B, b, 2000, rng=1), quadratic_ball(B, b, 2000, rng=2)
+    options = {"chains": 2000, "steps": 1, "warmup": 100, "start": X, "rng": 3}
+    moved = hit_and_run((B, b), kl.Ball(d), 2000, **options).points
+    assert np.all(np.any(moved != X, axis=1))
+    top = np.linalg.eigh(B)[1]
+    for x, y in zip((moved @ top).T, (Y @ top).T, strict=True):
+        assert ks_2samp(x, y).pvalue > LEVEL
+    other = hit_and_run((B, b / 2), kl.Ball(d), 2000, **options).points  # negative control
+    assert min(ks_2samp(x, y).pvalue for x, y in zip(other.T, Y.T, strict=True)) < LEVEL
+
+
+def test_turning_the_problem_turns_the_draws(rng):
+    Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    A, b = np.diag([-3.0, 1.0, 2.0]), np.array([1.0, 0.0, -2.0])
+    turned = ((Q @ A @ Q.T + (Q @ A @ Q.T).T) / 2, Q @ b)
+    common = {"chains": 4000, "steps": 1, "warmup": 60}
+    X = hit_and_run((A, b), kl.Ball(3), 4000, rng=1, **common).points
+    Y = hit_and_run(turned, kl.Ball(3), 4000, rng=2, **common).points @ Q
+    for j in range(3):
+        assert ks_2samp(X[:, j], Y[:, j]).pvalue > LEVEL
+    assert ks_2samp(X[:, 2], -Y[:, 2]).pvalue < LEVEL  # negative control
+
+
+# What comes back, and what is refused.
+
+
+def test_shapes_seeds_and_diagnostics():
+    draws = hit_and_run(BUMPS, DISC, 1001, chains=10, warmup=50, steps=2, rng=4)
+    assert draws.points.shape == (1001, 2)
+    assert draws.chains.shape == (10, 101, 2)
+    assert np.array_equal(draws.points[:10], draws.chains[:, 0])
+    assert draws.effective_size.shape == draws.r_hat.shape == (2,)
+    assert draws.acceptance == 1.0
+    again = hit_and_run(BUMPS, DISC, 1001, chains=10, warmup=50, steps=2, rng=4)
+    assert np.array_equal(draws.points, again.points)
+    few = hit_and_run(BUMPS, DISC, 20, chains=10, rng=4)
+    assert few.effective_size is None
+    assert few.r_hat is None
+
+
+def test_sides_of_length_zero_stay():
+    thin = kl.Box([0.0, 1.0], [1.0, 1.0])
+    draws = hit_and_run(BUMPS, thin, 400, chains=20, rng=0)
+    assert np.all(draws.points[:, 1] == 1.0)
+    assert np.all(np.isfinite(draws.r_hat))
+    point = kl.Box([1.0, 1.0], [1.0, 1.0])
+    for target in (BUMPS, SADDLE):
+        assert np.all(hit_and_run(target, point, 40, chains=4, rng=0).points == 1.0)
+
+
+def test_densities_that_vanish_somewhere():
+    def half(X):
+        return np.where(X[:, 0] > 0, 0.0, -np.inf)
+
+    assert np.all(hit_and_run(half, DISC, 500, rng=0).points[:, 0] > 0)
+
+
+def test_bad_input():
+    with pytest.raises(
+        TypeError, match="`actions` must be a Ball or a Box, got Points; use `categ"
+    ):
+        hit_and_run(SADDLE, kl.Points([[0.0, 0.0]]), 1)
+    with pytest.raises(ValueError, match="`target` must have dimension 3, got 2"):
+        hit_and_run(SADDLE, kl.Ball(3), 1)
+    with pytest.raises(ValueError, match="`target` must have dimension 3, got 2"):
+        hit_and_run((np.eye(2), np.zeros(2)), kl.Ball(3), 1)
+    with pytest.raises(TypeError, match="`target` must be a Loss, a pair"):
+        hit_and_run(3.0, DISC, 1)
+    with pytest.raises(ValueError, match="`learning_rate` must be left out"):
+        hit_and_run((np.eye(2), np.zeros(2)), DISC, 1, learning_rate=1.0)
+    with pytest.raises(ValueError, match="`learning_rate` must be at least 0"):
+        hit_and_run(SADDLE, DISC, 1, learning_rate=-1.0)
+    with pytest.raises(ValueError, match="`start` must have one row a chain, 64, got 1"):
+        hit_and_run(SADDLE, DISC, 1, start=[[0.0, 0.0]])
+    with pytest.raises(ValueError, match="`start` must lie in Ball"):
+        hit_and_run(SADDLE, DISC, 1, start=[[0.0, 2.0]], chains=1)
+    with pytest.raises(ValueError, match="`size` must be at least 1, got 0"):
+        hit_and_run(SADDLE, DISC, 0)
+    with pytest.raises(ValueError, match="`target` must be finite or -inf, got nan at"):
+        hit_and_run(lambda X: X[:, 0] * np.nan, DISC, 1)
+    with pytest.raises(ValueError, match="`target` must give one value a row"):
+        hit_and_run(lambda X: X, DISC, 1)
+    with pytest.raises(ValueError, match="`target` is -inf at all"):
+        hit_and_run(lambda X: np.full(len(X), -np.inf), DISC, 1)
+    with pytest.raises(ValueError, match="`start` must have positive density"):
+        hit_and_run(lambda X: np.full(len(X), -np.inf), DISC, 1, start=[[0.0, 0.0]], chains=1)

@@ -1,0 +1,189 @@
+"""Langevin proposals and jumps: invariance up to the boundary, separated modes, adaptation.
+
+Every statistical test has the false-alarm level LEVEL and there are fewer than two hundred: 2e-7 over the file.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+import koloss as kl
+from koloss.samplers.chains import Target, as_target
+from koloss.samplers.langevin import Move, langevin
+
+LEVEL = 1e-9
+
+DISC, SQUARE = kl.Ball(2), kl.Box([-1.0, 0.0], [1.0, 3.0])
+BUMPS = kl.KernelLoss(kl.Gaussian(0.4), [[0.7, 0.2], [-0.5, -0.5], [0.0, 1.0]], [-2.0, -1.5, 1.0])
+UPHILL = kl.LinearLoss([2.0, 1.0])  # most of the mass at the boundary
+
+
+@pytest.fixture(params=[(BUMPS, DISC), (BUMPS, SQUARE), (UPHILL, DISC), (UPHILL, SQUARE)], ids=str)
+def problem(request, rng, exact_draws):
+    """A target, its action set, and exact draws."""
+    loss, actions = request.param
+    target = as_target(loss, 1.0, 2)
+    top = target(actions.net(0.02).X).max() + 0.2
+    return target, actions, exact_draws(target.log_density, actions, 20_000, rng, top)
+
+
+@pytest.mark.parametrize("h", [0.002, 0.1])
+def test_langevin_steps_leave_the_density_invariant(problem, h, rng, fits):
+    target, actions, X = problem
+    move = Move(target, actions, X)
+    for _ in range(20):
+        move.diffuse(h, rng)
+    assert np.mean(np.any(move.X != X, axis=1)) > 0.5
+    assert np.all(actions.contains(move.X))
+    assert fits(move.X, actions, target.log_density) > LEVEL
+    assert np.array_equal(move.values, target(move.X))
+    assert np.array_equal(move.slopes, target.slopes(move.X))
+
+
+def test_jumps_leave_the_density_invariant(problem, rng, fits):
+    target, actions, X = problem
+    move = Move(target, actions, X)
+    for _ in range(3):
+        move.jump(0.7, rng)
+    assert np.mean(np.any(move.X != X, axis=1)) > 0.5
+    assert fits(move.X, actions, target.log_density) > LEVEL
+    assert np.array_equal(move.values, target(move.X))
+
+
+def test_negative_control_projected_proposals(problem, rng, fits):
+    target, actions, X = problem
+    move = Move(target, actions, X)
+    for _ in range(
+        20
+    ):  # what leaves the set is put on its boundary, and Metropolis's rule applied as if it had not
+        Y = X + 0.1 * target.slopes(X) + np.sqrt(0.2) * rng.standard_normal(X.shape)
+        outside = ~actions.contains(Y)
+        move.diffuse(0.1, rng)
+        X = np.where(outside[:, None], actions.project(Y), move.X)
+        move = Move(target, actions, X)
+    assert fits(X, actions, target.log_density) < LEVEL
+
+
+@pytest.mark.parametrize("problem", [(BUMPS, DISC), (BUMPS, SQUARE)], ids=str, indirect=True)
+def test_negative_control_without_metropolis(problem, rng, fits):
+    # Only with the bumps: for a linear loss the gradient is constant and the rule accepts everything inside.
+    target, actions, X = problem
+    for _ in range(20):
+        Y = X + 0.1 * target.slopes(X) + np.sqrt(0.2) * rng.standard_normal(X.shape)
+        X = np.where(actions.contains(Y)[:, None], Y, X)
+    assert fits(X, actions, target.log_density) < LEVEL
+
+
+def test_negative_control_of_jumps(problem, rng, fits):
+    target, actions, X = problem
+    move = Move(
+        Target(lambda Y: 0.7 * target.log_density(Y)), actions, X
+    )  # weights to another power
+    for _ in range(3):
+        move.jump(0.7, rng)
+    assert fits(move.X, actions, target.log_density) < LEVEL
+
+
+def test_gaussian_bumps_of_the_paper(fits, rng):
+    # A ball of radius 10, learning rate 10, bumps of both signs: separated modes of unequal mass.
+    disc = kl.Ball(2, 10.0)
+    loss = kl.KernelLoss(kl.Gaussian(2.0), disc.sample(12, 5), rng.choice([-0.5, 0.5], 12))
+    n = 6000
+    draws = langevin(loss, disc, n, learning_rate=10.0, chains=n, steps=1, warmup=150, rng=1)
+    assert fits(draws.points, disc, lambda X: -10.0 * loss(X)) > LEVEL
+    # Negative control: without jumps, from one point, the other modes are missing.
+    start = np.repeat(draws.points[:1], n, axis=0)
+    local = langevin(
+        loss,
+        disc,
+        n,
+        learning_rate=10.0,
+        chains=n,
+        steps=1,
+        warmup=150,
+        jump=0.0,
+        start=start,
+        rng=1,
+    )
+    assert fits(local.points, disc, lambda X: -10.0 * loss(X)) < LEVEL
+
+
+def test_separated_modes_have_their_masses_from_any_start():
+    disc = kl.Ball(2, 10.0)
+    loss = kl.KernelLoss(kl.Gaussian(1.5), [[5.0, 0.0], [-5.0, 0.0]], [-1.0, -0.9])
+    X = disc.net(0.02).X
+    weights = np.exp(-10.0 * loss(X))
+    share = weights[X[:, 0] > 0].sum() / weights.sum()
+    start = np.tile([-5.0, 0.0], (3000, 1))
+    draws = langevin(loss, disc, 3000, learning_rate=10.0, chains=3000, steps=1, start=start, rng=2)
+    # Binomial: six standard deviations.
+    found = np.mean(draws.points[:, 0] > 0)
+    assert found == pytest.approx(share, abs=6 * np.sqrt(share * (1 - share) / 3000))
+    assert share == pytest.approx(0.7, abs=0.15)  # not one half, so that the test can see something
+
+
+def test_turning_and_reflecting_the_problem(rng):
+    angle = 0.7
+    Q = np.array([[np.cos(angle), np.sin(angle)], [np.sin(angle), -np.cos(angle)]])  # a reflection
+    turned = kl.KernelLoss(BUMPS.kernel, BUMPS.centers @ Q, BUMPS.coefficients)
+    common = {"learning_rate": 2.0, "chains": 4000, "steps": 1, "warmup": 100}
+    X = langevin(BUMPS, DISC, 4000, rng=1, **common).points
+    Y = langevin(turned, DISC, 4000, rng=2, **common).points @ Q.T
+    for j in range(2):
+        assert ks_2samp(X[:, j], Y[:, j]).pvalue > LEVEL
+    assert ks_2samp(X[:, 0], -Y[:, 0]).pvalue < LEVEL  # negative control
+
+
+def test_adaptation_reaches_its_acceptance():
+    disc = kl.Ball(2, 10.0)
+    loss = kl.KernelLoss(kl.Gaussian(2.0), [[4.0, 0.0], [-4.0, 0.0]], [-1.0, -1.0])
+    draws = langevin(loss, disc, 4000, learning_rate=10.0, chains=40, rng=0)
+    assert draws.acceptance == pytest.approx(0.574, abs=0.1)
+    assert draws.step_size > 0
+    assert 0 < draws.jump_acceptance < 1
+    assert draws.effective_size.shape == draws.r_hat.shape == (2,)
+    assert draws.r_hat.max() < 1.05
+    fixed = langevin(loss, disc, 40, learning_rate=10.0, step_size=0.3, jump=0.0, warmup=0, rng=0)
+    assert fixed.step_size == 0.3
+    assert fixed.jump_acceptance is None
+
+
+def test_a_log_density_with_its_gradient_and_seeds():
+    first = langevin(lambda X: -4 * (X**2).sum(1), DISC, 200, gradient=lambda X: -8 * X, rng=3)
+    again = langevin(lambda X: -4 * (X**2).sum(1), DISC, 200, gradient=lambda X: -8 * X, rng=3)
+    pair = langevin((-4 * np.eye(2), np.zeros(2)), DISC, 200, rng=3)
+    assert np.array_equal(first.points, again.points)
+    assert np.allclose(first.points, pair.points)
+
+
+def test_sides_of_length_zero_stay():
+    thin = kl.Box([0.0, 1.0], [1.0, 1.0])
+    draws = langevin(BUMPS, thin, 400, chains=20, rng=0)
+    assert np.all(draws.points[:, 1] == 1.0)
+    assert draws.acceptance > 0.3
+    assert np.all(langevin(BUMPS, kl.Box([1, 1], [1, 1]), 8, chains=8, rng=0).points == 1.0)
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="`actions` must be a Ball or a Box"):
+        langevin(BUMPS, kl.Points([[0.0, 0.0]]), 1)
+    with pytest.raises(
+        ValueError, match="`gradient` must be given where `target` is a log density"
+    ):
+        langevin(lambda X: X[:, 0], DISC, 1)
+    with pytest.raises(ValueError, match="`gradient` must be left out"):
+        langevin(BUMPS, DISC, 1, gradient=lambda X: X)
+    with pytest.raises(TypeError, match="`gradient` must be callable, got int"):
+        langevin(lambda X: X[:, 0], DISC, 1, gradient=3)
+    with pytest.raises(ValueError, match=r"`gradient` must have the shape \(64, 2\), got \(64,\)"):
+        langevin(lambda X: X[:, 0], DISC, 1, gradient=lambda X: X[:, 0])
+    with pytest.raises(ValueError, match="`gradient` must be finite"):
+        langevin(lambda X: X[:, 0], DISC, 1, gradient=lambda X: X * np.nan)
+    with pytest.raises(ValueError, match="`jump` must be at most 1, got 2"):
+        langevin(BUMPS, DISC, 1, jump=2.0)
+    with pytest.raises(ValueError, match="`step_size` must be positive, got 0"):
+        langevin(BUMPS, DISC, 1, step_size=0.0)
+    with pytest.raises(ValueError, match="`warmup` must be positive where `step_size` is missing"):
+        langevin(BUMPS, DISC, 1, warmup=0)

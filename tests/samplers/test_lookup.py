@@ -1,0 +1,85 @@
+"""One lookup for every pair of loss family and action set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.samplers import sample
+
+LEVEL = 1e-8
+DISC, SQUARE = kl.Ball(2), kl.Box([0.5, 0.5], [1.5, 2.0])
+LOSSES = {
+    "linear": kl.LinearLoss([1.0, -0.5]),
+    "quadratic": kl.QuadraticLoss([[1.0, 0.2], [0.2, -1.0]], [0.3, 0.0]),
+    "kernel": kl.KernelLoss(kl.Gaussian(0.5), [[0.6, 0.5], [-0.3, 0.9]], [1.0, -1.0]),
+    "posynomial": kl.PosynomialLoss(kl.Posynomial([[1, -1], [0.5, 2]]), [1.0, 0.3]),
+}
+
+
+def on_a_grid(loss, actions, eta, count=20_000, rng=None):
+    """Draws from a fine grid of the set."""
+    grid = actions.net(0.008).X
+    logs = -eta * loss(grid)
+    weights = np.exp(logs - logs.max())
+    return grid[np.random.default_rng(rng).choice(len(grid), size=count, p=weights / weights.sum())]
+
+
+@pytest.mark.parametrize(
+    "name, actions",
+    [
+        (name, actions)
+        for name in LOSSES
+        for actions in (DISC, SQUARE)
+        if not (name == "posynomial" and actions is DISC)
+    ],
+)
+def test_draws_follow_the_density(name, actions):
+    loss = LOSSES[name]
+    x = sample(loss, actions, 3.0, 2000, rng=0)
+    assert x.shape == (2000, 2)
+    assert np.all(actions.contains(x))
+    y = on_a_grid(loss, actions, 3.0, rng=1)
+    thin = x[::4]  # chains: far enough apart to count as independent
+    for u in ([1.0, 0.0], [0.0, 1.0], [0.7, -0.7]):
+        # the grid's step adds up to half a step to every draw of it
+        jitter = np.random.default_rng(2).uniform(-0.004, 0.004, size=y.shape)
+        assert stats.ks_2samp(thin @ u, (y + jitter) @ u).pvalue > LEVEL
+    wrong = on_a_grid(-1.0 * loss, actions, 3.0, rng=1)  # negative control: rewards
+    assert min(stats.ks_2samp(thin @ u, wrong @ u).pvalue for u in ([1.0, 0.0], [0.0, 1.0])) < LEVEL
+
+
+def test_points_are_exact():
+    points = kl.Points(np.arange(5.0)[:, None])
+    loss = kl.LinearLoss([0.7])
+    x = sample(loss, points, 1.0, 50_000, rng=0)[:, 0]
+    weights = np.exp(-0.7 * np.arange(5))
+    expected = 50_000 * weights / weights.sum()
+    assert stats.chisquare(np.bincount(x.astype(int), minlength=5), expected).pvalue > LEVEL
+
+
+def test_no_learning_is_uniform():
+    x = sample(LOSSES["quadratic"], DISC, 0.0, 5000, rng=0)
+    assert stats.kstest(np.sum(x**2, axis=1), "uniform").pvalue > LEVEL
+
+
+def test_a_pair_without_engine_lists_those_there_are():
+    with pytest.raises(
+        TypeError, match="no sampler for PosynomialLoss on Ball; there are: Loss on Points"
+    ):
+        sample(LOSSES["posynomial"], DISC, 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((LOSSES["linear"], kl.Ball(3), 1.0, 1), "`loss` must have the dimension"),
+        ((LOSSES["linear"], DISC, -1.0, 1), "`learning_rate` must be at least 0"),
+        ((LOSSES["linear"], DISC, 1.0, 0), "`size` must be at least 1"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sample(*arguments)
