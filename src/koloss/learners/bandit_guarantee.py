@@ -67,7 +67,7 @@ def _fixed(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarant
         )
     if late:
         assumptions.append(
-            Assumption("when a loss is heard does not depend on actions not yet heard of")
+            Assumption("neither losses nor when they are heard depend on actions not yet heard of")
         )
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
