@@ -81,6 +81,17 @@ def test_general_adversary_pays_the_square_root():
     assert general.setup.problem.loss_bound == pytest.approx(2.0)
 
 
+def test_default_bound_lets_unit_losses_through():
+    # Points inside the unit ball, |w| = 1: the loss may exceed sup K(a, a) but not its root.
+    points = kl.Points([[0.5, 0.0], [0.0, 0.8]])
+    learner = kl.BanditExpWeights(points, kl.Linear(), horizon=100, rng=0)
+    assert learner.setup.problem.loss_bound == pytest.approx(0.8)
+    large = kl.BanditExpWeights(
+        kl.Points([[2.0, 0.0], [0.0, 3.0]]), kl.Linear(), horizon=100, rng=0
+    )
+    assert large.setup.problem.loss_bound == pytest.approx(9.0)
+
+
 def test_prior_enters_through_its_smallest_weight():
     prior = np.arange(1, 61) / 1830
     learner = make(batch=1, prior=prior)

@@ -381,3 +381,9 @@ def test_bad_arguments(call, message):
     decay = kl.eigendecay(kl.Gaussian(0.3), LINE)
     with pytest.raises(ValueError, match=message):
         call(decay)
+
+
+def test_a_decay_unpacks_to_its_constants():
+    decay = kl.eigendecay(kl.Gaussian(0.3), kl.Points(np.linspace(0, 1, 30)[:, None]))
+    C, beta = decay.exponential
+    assert (C, beta) == (decay.exponential.constant, decay.exponential.rate)

@@ -61,12 +61,13 @@ class BanditExpWeights:
     horizon : int or None
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
     loss_bound : float, optional
-        L ≥ |loss|; by default sup K(a, a), which bounds Φ(y) for every action y.
+        L ≥ |loss|; by default 𝒢 times `loss_norm`, 𝒢² = sup K(a, a): 1 for a Gaussian kernel.
     loss_range : (float, float), optional
         One interval that holds all losses of all rounds. Then a constant feature is added and losses are
         centred, which halves the bound for losses in [0, L].
     loss_norm : float, optional
-        Bound on the RKHS norm of losses, √sup K(a, a) by default; for `adversary="general"`, and for nets.
+        Bound on the RKHS norm of losses; by default 1, or 𝒢 where that is larger (which is enough for every
+        Φ(y), y an action).
     tuning : "sharp" or "paper"
         Rates that minimise the proved bound, or those of the paper's Corollary.
     proxy : str or Proxy, optional

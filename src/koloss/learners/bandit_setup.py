@@ -140,7 +140,7 @@ def prepare(
         points = discretise(kernel, actions, spacing)
     N = len(points)
     log_prior = _log_prior(prior, N)
-    low, high, norm = _losses(kernel, points, loss_bound, loss_range, loss_norm, adversary)
+    low, high, norm = _losses(kernel, points, loss_bound, loss_range, loss_norm)
     centred = loss_range is not None and tuning == "sharp"
     center = (low + high) / 2 if centred else 0.0
     L = max(high - center, center - low)
@@ -245,11 +245,10 @@ def _losses(
     loss_bound: float | None,
     loss_range: Any,
     loss_norm: float | None,
-    adversary: str,
 ) -> tuple[float, float, float]:
     """Interval of the losses, and the RKHS norm they may have."""
     size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
-    norm = size if loss_norm is None else as_float("loss_norm", loss_norm, positive=True)
+    norm = max(1.0, size) if loss_norm is None else as_float("loss_norm", loss_norm, positive=True)
     if loss_range is not None:
         if loss_bound is not None:
             raise ValueError("give `loss_bound` or `loss_range`, not both")
@@ -259,8 +258,7 @@ def _losses(
                 f"`loss_range` must be (low, high) with low < high, got ({low:.6g}, {high:.6g})"
             )
         return low, high, norm
-    natural = size * (size if adversary == "rank-one" and loss_norm is None else norm)
-    L = natural if loss_bound is None else as_float("loss_bound", loss_bound, positive=True)
+    L = size * norm if loss_bound is None else as_float("loss_bound", loss_bound, positive=True)
     return -L, L, norm
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,6 +40,10 @@ class Decay:
     constant: float
     rate: float
     slack: float
+
+    def __iter__(self) -> Iterator[float]:
+        """C and β, so that `C, beta = decay` reads like the definition."""
+        return iter((self.constant, self.rate))
 
     @property
     def valid(self) -> bool:
