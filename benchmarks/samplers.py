@@ -7,13 +7,14 @@ import time
 import emcee
 import numpy as np
 
+from benchmarks.hostile import FAMILIES, hostile
 from benchmarks.tables import Table
 from benchmarks.timing import race
 from koloss.samplers.quadratic_ball import QuadraticBall
 
 
 def run(full: bool = False) -> list[Table]:
-    return [_against_emcee(full), _dimensions(full), _rounds()]
+    return [_acceptance(full), _against_emcee(full), _dimensions(full), _rounds()]
 
 
 def _density(d, scale, seed=0):
@@ -21,6 +22,29 @@ def _density(d, scale, seed=0):
     A = rng.normal(size=(d, d))
     b = rng.normal(size=d)
     return (A + A.T) * scale / np.linalg.norm(A + A.T, 2), scale * b / np.linalg.norm(b)
+
+
+def _acceptance(full) -> Table:
+    instances = 10 if full else 4
+    table = Table(
+        f"quadratic_ball: smallest acceptance of {instances} densities, |B| = s, and |b| = s where b is free",
+        ["family", *(f"s=1e{k}, d={d}" for k in (3, 6) for d in (2, 10, 50))],
+        "Share of proposals accepted by the envelope that the draws ended on. Goal: 0.05.",
+    )
+    for family in FAMILIES:
+        row = []
+        for s in (1e3, 1e6):
+            for d in (2, 10, 50):
+                densities = [
+                    hostile(family, d, s, np.random.default_rng([k, d])) for k in range(instances)
+                ]
+                rates = [
+                    QuadraticBall().draw(B, b, 2000, rng=k).acceptance
+                    for k, (B, b) in enumerate(densities)
+                ]
+                row.append(min(rates))
+        table.add(family, *row)
+    return table
 
 
 def _against_emcee(full) -> Table:

@@ -33,7 +33,7 @@ CLUSTER = 1e-10
 
 
 class ExactDraws(NamedTuple):
-    """Draws, and how many of the proposals were accepted."""
+    """Draws, with the envelope they ended on and the share of its proposals that was accepted."""
 
     points: Any
     acceptance: float
@@ -81,14 +81,15 @@ class QuadraticBall:
         order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
         sphere = Sphere(np.append(values, [0.0, 0.0])[order], np.append(linear, [0.0, 0.0])[order])
         best = self._envelope(sphere)
-        found, accepted, proposed, tried = [], 0, 0, False
-        while accepted < size:
+        found, kept = [], 0  # draws, of all envelopes tried
+        accepted, proposed, tried = 0, 0, False  # by the envelope in use
+        while kept < size:
             rate = max(accepted, 1) / max(proposed, 2)
             most = 2**16 if tried else 512  # look again soon, until the envelope has proved itself
-            count = int(min(max(1.2 * (size - accepted) / rate, 32), most))
+            count = int(min(max(1.2 * (size - kept) / rate, 32), most))
             x = best.propose(count, rng)
             found.append(x)
-            accepted, proposed = accepted + len(x), proposed + count
+            kept, accepted, proposed = kept + len(x), accepted + len(x), proposed + count
             if tried or proposed < 512:
                 continue
             tried = True
@@ -97,7 +98,9 @@ class QuadraticBall:
                 others = [best, Angular.fit(sphere), *_tilted(sphere)]
                 if sphere.values[0] > 0:
                     others.append(Split.fit(sphere))
-                best = min(others, key=lambda e: e.log_mass)
+                chosen = min(others, key=lambda e: e.log_mass)
+                if chosen is not best:
+                    best, accepted, proposed = chosen, 0, 0
         self._kind = best.name if best.name in ("angular", "tilted") else ""
         points = np.concatenate(found)[:size]
         unsorted = np.empty_like(points)

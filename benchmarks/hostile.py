@@ -1,0 +1,39 @@
+"""Densities on the ball that are hard to sample, by family and scale; shared with the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+FAMILIES = (
+    "random",
+    "positive",
+    "boundary 0.5",
+    "boundary 0.67",
+    "interior",
+    "hard",
+    "near hard",
+    "repeated",
+)
+
+
+def hostile(family, d, s, rng):
+    """The families of theory B6's table at scale s."""
+    turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    u = rng.normal(size=d)
+    u /= np.linalg.norm(u)
+    if family in ("random", "positive"):
+        A = rng.normal(size=(d, d))
+        A = A + A.T if family == "random" else A @ A.T
+        return A * s / np.linalg.norm(A, 2), s * u
+    if family.startswith("boundary"):
+        B = turn @ np.diag(-s * rng.random(d)) @ turn.T
+        return B, 2 * (s ** float(family.split()[1]) * np.eye(d) - B) @ u
+    if family == "interior":
+        B = turn @ np.diag(-s * (0.1 + 0.9 * rng.random(d))) @ turn.T
+        return B, -2 * B @ (0.99 * u)
+    values = np.sort(rng.uniform(-s, s, d))[::-1]
+    values[: 2 if family == "repeated" else 1] = s
+    skip = 2 if family == "repeated" else 1
+    b = turn[:, skip:] @ rng.normal(size=d - skip) if d > skip else np.zeros(d)
+    b = s * b / max(np.linalg.norm(b), 1e-300)
+    return turn @ np.diag(values) @ turn.T, b + (turn[:, 0] if family == "near hard" else 0)
