@@ -95,6 +95,7 @@ def _against_textbook(make, losses, full) -> Table:
             "player",
             "seconds",
             "textbook / player",
+            "at its slower quartile",
             f"regret, mean of {SEEDS}",
             "s.e.",
             "regret / textbook",
@@ -103,31 +104,42 @@ def _against_textbook(make, losses, full) -> Table:
     )
     setup, best = make().setup, losses.sum(axis=0).min()
     players = {
-        "ask(rank)": lambda seed=0: in_batches(make(seed), losses, RANK + 1),
-        "ask(2 rank)": lambda seed=0: in_batches(make(seed), losses, 2 * (RANK + 1)),
-        "single calls": lambda seed=0: one_by_one(make(seed), losses),
+        "ask(rank)": lambda learner: in_batches(learner, losses, RANK + 1),
+        "ask(2 rank)": lambda learner: in_batches(learner, losses, 2 * (RANK + 1)),
+        "ask(3 rank)": lambda learner: in_batches(learner, losses, 3 * (RANK + 1)),
+        "ask(4 rank)": lambda learner: in_batches(learner, losses, 4 * (RANK + 1)),
+        "single calls": lambda learner: one_by_one(learner, losses),
     }
-    made = race({"set-up": make}, repeats=5)["set-up"].seconds
-    laps = race(
-        {"textbook": lambda: textbook(setup, losses), **players},
-        repeats=5 if full else 3,
-        warmup=False,
-    )
-    slow = laps["textbook"].seconds
+    repeats = 7 if full else 5
+    seconds = {"textbook": [], **{name: [] for name in players}}
+    for seed in range(repeats):  # in turn; learners are made before the clock starts
+        seconds["textbook"].append(_clock(lambda seed=seed: textbook(setup, losses, seed)))
+        for name, play in players.items():
+            for _ in range(3):
+                learner = make(seed)
+                seconds[name].append(_clock(lambda play=play, learner=learner: play(learner)))
+    slow = median(seconds["textbook"])
     reference = np.array([one_by_one(make(seed, batch=1), losses) - best for seed in range(SEEDS)])
-    table.add("textbook", slow, 1.0, float(reference.mean()), _error(reference), 1.0)
+    table.add("textbook", slow, 1.0, 1.0, float(reference.mean()), _error(reference), 1.0)
     for name, play in players.items():
-        seconds = laps[name].seconds - made
-        regret = np.array([play(seed) - best for seed in range(SEEDS)])
+        own = sorted(seconds[name])
+        regret = np.array([play(make(seed)) - best for seed in range(SEEDS)])
         table.add(
             name,
-            seconds,
-            slow / seconds,
+            median(own),
+            slow / median(own),
+            slow / own[3 * len(own) // 4],
             float(regret.mean()),
             _error(regret),
             float(regret.mean() / reference.mean()),
         )
     return table
+
+
+def _clock(call) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 def _error(values) -> float:
@@ -214,8 +226,10 @@ def _blas(make, losses) -> Table:
             factor, _ = dpotrf(dsyrk(1.0, scaled, trans=1, lower=1), lower=1)
             dpotrs(factor, theta[:count] @ rows, lower=1)
 
-    made = race({"set-up": make}, repeats=5)["set-up"].seconds
-    laps = race({"play": lambda: in_batches(make(), losses, count), "algebra": algebra}, repeats=7)
-    seconds = laps["play"].seconds - made
-    table.add("ask(rank)", seconds, laps["algebra"].seconds, laps["algebra"].seconds / seconds)
+    seconds = median(
+        _clock(lambda learner=learner: in_batches(learner, losses, count))
+        for learner in [make(seed) for seed in range(9)]
+    )
+    alone = race({"algebra": algebra}, repeats=9)["algebra"].seconds
+    table.add("ask(rank)", seconds, alone, alone / seconds)
     return table
