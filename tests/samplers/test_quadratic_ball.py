@@ -1,7 +1,8 @@
 """Exactness of draws from exp(x'Bx + b'x) on the ball.
 
 In one to three dimensions: Kolmogorov-Smirnov tests of projections against quadrature, for every envelope. In more:
-identities that hold for this density alone (integration by parts with a field that vanishes on the boundary). The
+identities that hold for this density alone (integration by parts with a field that vanishes on the boundary), and
+long independent Markov chains. The
 level of all tests together is 10⁻⁵, split evenly; seeds are fixed. Negative controls: the paper's own sampler, and
 envelopes with a factor left out.
 """
@@ -15,6 +16,9 @@ import pytest
 from scipy import special, stats
 
 from benchmarks.hostile import FAMILIES, hostile
+from koloss.actions import Ball
+from koloss.samplers.chains import as_target
+from koloss.samplers.hit_and_run import Move
 from koloss.samplers.quadratic_ball import (
     Angular,
     QuadraticBall,
@@ -168,6 +172,54 @@ def test_integration_by_parts_in_many_dimensions(d, family, rng):
         assert np.max(np.abs(by_parts(x, values, linear))) < limit, name
 
 
+LONG = [(10, name) for name in families(10) if name != "both zero"] + [
+    (50, name)
+    for name in ("definite", "indefinite", "hard case", "interior mode", "repeated top", "b = 0")
+]
+
+
+def by_long_chains(values, linear, size, steps, rng):
+    """One draw of each of many independent hit-and-run chains, all started uniformly."""
+    d = len(values)
+    move = Move(as_target((np.diag(values), linear), None, d), Ball(d))
+    X = Ball(d).sample(size, rng)
+    for _ in range(steps):
+        X = move(X, rng)
+    return X
+
+
+def farthest(x, y, directions):
+    """Smallest p-value of two-sample Kolmogorov-Smirnov tests over the directions."""
+    return min(stats.ks_2samp(x @ u, y @ u).pvalue for u in directions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("d, family", LONG)
+def test_against_long_independent_chains(d, family):
+    """Projections on the top axis, the last one, b and random directions; a wrong scale of b must be seen."""
+    values, linear = families(d)[family]
+    rng = np.random.default_rng([d, 7])
+    steps = (
+        4000 if family == "large" else 300 if d == 10 else 800
+    )  # chains crawl along a sharp edge
+    chains = by_long_chains(values, linear, 600, steps, rng)
+    exact = quadratic_ball(np.diag(values), linear, SIZE, rng=rng)
+    random = rng.normal(size=(2, d))
+    directions = [np.eye(d)[0], np.eye(d)[-1], linear + 1e-9, *random]
+    assert farthest(exact, chains, directions) > LEVEL
+    np.testing.assert_array_less(
+        LEVEL, stats.ks_2samp(np.sum(exact**2, axis=1), np.sum(chains**2, axis=1)).pvalue
+    )
+
+
+def test_long_chains_notice_a_wrong_density(rng):
+    """Negative control: with the linear term a third larger, the comparison fails."""
+    values, linear = families(10)["indefinite"]
+    chains = by_long_chains(values, linear, 1200, 300, rng)
+    wrong = quadratic_ball(np.diag(values), 4 / 3 * linear, SIZE, rng=rng)
+    assert farthest(wrong, chains, [linear]) < LEVEL
+
+
 def test_integration_by_parts_notices_a_wrong_density(rng):
     values, linear = families(10)["indefinite"]
     found, order = envelopes(values, linear)
@@ -238,6 +290,15 @@ def test_acceptance_stays_above_a_twentieth(family, d, s):
     for seed in range(3):
         B, b = hostile(family, d, s, np.random.default_rng([seed, d]))
         assert QuadraticBall().draw(B, b, 400, rng=seed).acceptance >= 0.05
+
+
+def test_an_envelope_that_is_given_up_when_all_is_drawn():
+    """A few draws are found just when the first envelope proves poor: there is nothing left to propose."""
+    for seed in range(20):
+        B, b = hostile("near hard", 2, 1e3, np.random.default_rng([seed, 2]))
+        draws = QuadraticBall().draw(B, b, 20, rng=seed)
+        assert draws.points.shape == (20, 2)
+        assert 0 < draws.acceptance <= 1
 
 
 def test_a_warm_start_changes_nothing_but_the_search(rng):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_array, as_float, as_int, as_points, to_numpy
-from koloss.actions import ActionSet, Ball, Box
+from koloss.actions import ActionSet, Ball, Box, PositiveBall
 from koloss.losses import LinearLoss, Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
@@ -112,7 +112,11 @@ def as_actions(actions: Any) -> Ball | Box:
 
 
 def start_points(
-    target: Target, actions: Ball | Box, chains: int, start: Any, rng: np.random.Generator
+    target: Target,
+    actions: Ball | Box | PositiveBall,
+    chains: int,
+    start: Any,
+    rng: np.random.Generator,
 ) -> Any:
     """Where the chains begin: as given, or uniform points chosen by their density.
 
@@ -140,8 +144,8 @@ def start_points(
     return X[categorical(values, chains, rng=rng)]
 
 
-def free_coordinates(actions: Ball | Box) -> Any:
-    """Which coordinates can move: all but a box's sides of length zero."""
+def free_coordinates(actions: Ball | Box | PositiveBall) -> Any:
+    """Which coordinates can move: all but sides of length zero."""
     if isinstance(actions, Ball):
         return np.ones(actions.dimension, dtype=bool)
     return np.asarray(actions.upper) > np.asarray(actions.lower)
@@ -179,7 +183,11 @@ class Draws:
 
 
 def collect(
-    chains: Any, size: int, actions: Ball | Box, acceptance: float = 1.0, **more: float | None
+    chains: Any,
+    size: int,
+    actions: Ball | Box | PositiveBall,
+    acceptance: float = 1.0,
+    **more: float | None,
 ) -> Draws:
     """Draws of shape (chains, draws, d) with their diagnostics."""
     points = np.swapaxes(chains, 0, 1).reshape(-1, chains.shape[2])[:size]

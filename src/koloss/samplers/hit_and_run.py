@@ -1,4 +1,4 @@
-"""Hit-and-run on balls and boxes: a random direction, the chord of the set, a draw on the chord.
+"""Hit-and-run on balls, boxes and positive balls: a random direction, the chord of the set, a draw on the chord.
 
 One step from x: choose a direction v that does not depend on x, find the chord {x + t v} ∩ actions in closed
 form, and move along it.
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.actions import Ball, Box
+from koloss.actions import Ball, Box, PositiveBall
 from koloss.samplers.chains import (
     Draws,
     Target,
@@ -42,7 +42,7 @@ SHRINKAGES = 200
 
 def hit_and_run(
     target: Any,
-    actions: Ball | Box,
+    actions: Ball | Box | PositiveBall,
     size: int,
     *,
     learning_rate: float | None = None,
@@ -52,14 +52,14 @@ def hit_and_run(
     start: Any = None,
     rng: Any = None,
 ) -> Draws:
-    """Draws from a density on a ball or a box by hit-and-run, many chains at once.
+    """Draws from a density on a ball, a box or a positive ball by hit-and-run, many chains at once.
 
     Parameters
     ----------
     target : Loss, pair of arrays (matrix, vector), or callable
         A loss stands for the density ∝ exp(-learning_rate · loss): small losses are likely. A pair (B, b)
         stands for exp(x'Bx + b'x); a callable is a log density, (n, d) -> (n,), up to a constant.
-    actions : Ball or Box
+    actions : Ball, Box or PositiveBall
     size : int
         Number of draws.
     learning_rate : float, optional
@@ -92,7 +92,7 @@ def hit_and_run(
     True
     """
     rng = np.random.default_rng(rng)
-    actions = as_actions(actions)
+    actions = actions if isinstance(actions, PositiveBall) else as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup
     size, steps, chains, burn, count = as_counts(size, steps, chains, burn)
@@ -114,10 +114,10 @@ class Move:
     Parameters
     ----------
     target : Target
-    actions : Ball or Box
+    actions : Ball, Box or PositiveBall
     """
 
-    def __init__(self, target: Target, actions: Ball | Box) -> None:
+    def __init__(self, target: Target, actions: Ball | Box | PositiveBall) -> None:
         self.target, self.actions = target, actions
         self.free = free_coordinates(actions)
         # Directions as long as the sides: the same as round ones in the unit cube.
@@ -155,7 +155,7 @@ class Move:
         return V / np.linalg.norm(V, axis=1, keepdims=True)
 
 
-def chord(actions: Ball | Box, X: Any, V: Any) -> tuple[Any, Any]:
+def chord(actions: Ball | Box | PositiveBall, X: Any, V: Any) -> tuple[Any, Any]:
     """Interval of t, with 0 in it, where x + t v is an action, for rows x of the set and unit directions v.
 
     Examples
@@ -167,23 +167,31 @@ def chord(actions: Ball | Box, X: Any, V: Any) -> tuple[Any, Any]:
     >>> lower.round(12).tolist(), upper.round(12).tolist()
     ([-0.8], [0.8])
     """
-    if isinstance(actions, Ball):
+    lower, upper = np.full(len(X), -np.inf), np.full(len(X), np.inf)
+    if not isinstance(actions, Box):
         along = np.sum(X * V, axis=1)
         across = np.linalg.norm(X - along[:, None] * V, axis=1)
         # (r - h)(r + h) keeps its digits where the chord is short.
         half = np.sqrt(np.maximum((actions.radius - across) * (actions.radius + across), 0.0))
         lower, upper = -along - half, -along + half
-    else:
+    if not isinstance(actions, Ball):
         still = V == 0  # a coordinate that does not move sets no limit
         V = np.where(still, 1.0, V)
-        ends = np.stack([(np.asarray(side) - X) / V for side in (actions.lower, actions.upper)])
-        lower = np.where(still, -np.inf, ends.min(axis=0)).max(axis=1)
-        upper = np.where(still, np.inf, ends.max(axis=0)).min(axis=1)
+        sides = actions.lower, (actions.upper if isinstance(actions, Box) else np.inf)
+        ends = np.stack([(np.asarray(side) - X) / V for side in sides])
+        lower = np.maximum(lower, np.where(still, -np.inf, ends.min(axis=0)).max(axis=1))
+        upper = np.minimum(upper, np.where(still, np.inf, ends.max(axis=0)).min(axis=1))
     return np.minimum(lower, 0.0), np.maximum(upper, 0.0)
 
 
 def _slice(
-    target: Target, actions: Ball | Box, X: Any, V: Any, lower: Any, upper: Any, rng: Any
+    target: Target,
+    actions: Ball | Box | PositiveBall,
+    X: Any,
+    V: Any,
+    lower: Any,
+    upper: Any,
+    rng: Any,
 ) -> Any:
     """One slice sampling move on every chord, by shrinkage."""
     t, lower, upper = np.zeros(len(X)), lower.copy(), upper.copy()

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float, as_int, to_numpy
-from koloss.actions import ActionSet, Ball, Box, Points
+from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
@@ -23,8 +24,8 @@ def sample(
 ) -> Any:
     """Draws from the density ∝ exp(-learning_rate · loss) on the actions: small losses are likely.
 
-    Exact on points, and for linear and quadratic losses on the ball; by Markov chains elsewhere, whose own
-    functions (`hit_and_run`, `langevin`) say how well they mixed.
+    Exact on points, for linear and quadratic losses on the ball, and for linear losses on a box; by Markov
+    chains elsewhere, whose own functions (`hit_and_run`, `langevin`) say how well they mixed.
 
     Parameters
     ----------
@@ -82,6 +83,11 @@ def _quadratic_ball(loss: QuadraticLoss, actions: Ball, eta: float, size: int, r
     return quadratic_ball(matrix, vector, size, radius=actions.radius, rng=rng)
 
 
+def _linear_box(loss: LinearLoss, actions: Box, eta: float, size: int, rng: Any) -> Any:
+    slope = -eta * to_numpy(loss.vector)
+    return separable_box(0 * slope, slope, actions.lower, actions.upper, size, rng=rng)
+
+
 def _hit_and_run(loss: Loss, actions: Any, eta: float, size: int, rng: Any) -> Any:
     return hit_and_run(loss, actions, size, learning_rate=eta, rng=rng).points
 
@@ -94,9 +100,10 @@ ENGINES: dict[tuple[Any, Any], Engine] = {
     (Loss, Points): _points,
     (LinearLoss, Ball): _linear_ball,
     (QuadraticLoss, Ball): _quadratic_ball,
-    (LinearLoss, Box): _hit_and_run,
+    (LinearLoss, Box): _linear_box,
     (QuadraticLoss, Box): _hit_and_run,
     (KernelLoss, Ball): _langevin,
     (KernelLoss, Box): _langevin,
     (PosynomialLoss, Box): _hit_and_run,
+    (Loss, PositiveBall): _hit_and_run,
 }

@@ -22,7 +22,7 @@ Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -168,11 +168,36 @@ class Particles:
         rate = self.learning_rate if learning_rate is None else learning_rate
         increment = as_float("learning_rate", rate, minimum=0.0) * loss
         before = 0.0 * increment if self._potential is None else self._potential
-        after = before + increment  # refuses another family before anything has changed
+        # The sum refuses another family before anything has changed.
+        self._advance(before, before + increment, increment)
+
+    def follow(self, potential: Loss) -> None:
+        """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time.
+
+        Parameters
+        ----------
+        potential : Loss
+
+        Raises
+        ------
+        ValueError
+            Where it has another dimension, or is not finite at a particle; nothing changes then.
+        """
+        if not isinstance(potential, Loss):
+            raise TypeError(f"`potential` must be a Loss, got {type(potential).__name__}")
+        if potential.dimension != self.actions.dimension:
+            raise ValueError(
+                f"`potential` must have dimension {self.actions.dimension}, got {potential.dimension}"
+            )
+        before = 0.0 * potential if self._potential is None else self._potential
+        before._check_family(potential)
+        self._advance(before, potential, lambda X: potential(X) - before(X))
+
+    def _advance(self, before: Loss, after: Loss, increment: Callable[[Any], Any]) -> None:
         own = dict(vars(self))  # arrays are replaced, never written to
         bits = self._rng.bit_generator.state
         try:
-            self._temper(before, increment)
+            self._temper(before, after, increment)
             if self._scouts_find_more(after):
                 self._restart(after)
         except Exception:
@@ -182,9 +207,9 @@ class Particles:
         self._potential = after
         self.rounds += 1
 
-    def _temper(self, before: Loss, increment: Loss) -> None:
-        """From the density exp(-before) to exp(-before - increment), in as many parts as it takes."""
-        after, change, done = before + increment, self._change(increment), 0.0
+    def _temper(self, before: Loss, after: Loss, increment: Callable[[Any], Any]) -> None:
+        """From the density exp(-before) to exp(-after), in as many parts as it takes."""
+        change, done = self._change(increment), 0.0
         for _ in range(STAGES):
             part = _largest_part(self.log_weights, change, 1.0 - done)
             done = 1.0 if part >= 1.0 - done else done + part
@@ -192,7 +217,8 @@ class Particles:
             self.log_normalizer += _log_sum(weights) - _log_sum(self.log_weights)
             self.log_weights = weights - weights.max()
             if self.effective_size() < len(self) / 2 or done < 1.0:
-                self._resample_and_move(after if done == 1.0 else before + done * increment)
+                part_way = after if done == 1.0 else (1 - done) * before + done * after
+                self._resample_and_move(part_way)
             if done == 1.0:
                 return
             change = self._change(increment)
@@ -209,9 +235,9 @@ class Particles:
         self.points = self.actions.sample(len(self), self._rng)
         self.log_weights, self.log_normalizer = np.zeros(len(self)), 0.0
         self.restarts += 1
-        self._temper(0.0 * potential, potential)
+        self._temper(0.0 * potential, potential, potential)
 
-    def _change(self, increment: Loss) -> Any:
+    def _change(self, increment: Callable[[Any], Any]) -> Any:
         """Log weight that the whole of an increment adds to each particle."""
         change = -np.asarray(to_numpy(increment(self.points)), dtype=np.float64)
         if not np.all(np.isfinite(change)):

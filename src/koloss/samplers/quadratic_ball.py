@@ -70,6 +70,18 @@ class QuadraticBall:
         self._tangent: float | None = None  # u₀ of the last angular envelope
         self._kind, self._calls = "", 0  # which envelope was best, and for how many calls
 
+    def to_dict(self) -> dict[str, Any]:
+        """What it remembers, as plain data."""
+        return {"tangent": self._tangent, "kind": self._kind, "calls": self._calls}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
+        """A sampler that remembers this."""
+        sampler = cls()
+        sampler._tangent = data["tangent"]
+        sampler._kind, sampler._calls = data["kind"], data["calls"]
+        return sampler
+
     def draw(
         self, matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
     ) -> ExactDraws:
@@ -93,7 +105,7 @@ class QuadraticBall:
             if tried or proposed < 512:
                 continue
             tried = True
-            if accepted < 0.1 * proposed:
+            if accepted < 0.1 * proposed and kept < size:
                 # How many draws are kept does not depend on where they are, so changing the envelope is fair.
                 others = [best, Angular.fit(sphere), *_tilted(sphere)]
                 if sphere.values[0] > 0:

@@ -1,0 +1,88 @@
+"""Hit-and-run on the positive part of a ball: chords, the density left invariant, and the lookup.
+
+Every statistical test has the false-alarm level LEVEL, and there are fewer than fifty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+import koloss as kl
+from koloss.samplers import sample
+from koloss.samplers.chains import as_target
+from koloss.samplers.hit_and_run import Move, chord, hit_and_run
+
+LEVEL = 1e-9
+QUARTER = kl.PositiveBall(2, 1.0, [0.2, 0.05])
+LOSSES = {
+    "linear": kl.LinearLoss([1.0, -0.5]),
+    "quadratic": kl.QuadraticLoss([[-2.0, 0.5], [0.5, 1.5]], [0.3, -1.0]),
+    "kernel": kl.KernelLoss(kl.Gaussian(0.3), [[0.7, 0.2], [0.3, 0.9]], [-1.0, 1.0]),
+    "posynomial": kl.PosynomialLoss(kl.Posynomial([[1, -1], [-0.5, 2]]), [0.3, 0.5]),
+}
+every = pytest.mark.parametrize("name", LOSSES)
+DIRECTIONS = [[1.0, 0.0], [0.0, 1.0], [0.7, -0.7]]
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [kl.PositiveBall(1, 2.0, 0.5), QUARTER, kl.PositiveBall(4, 3.0, [0.0, 1.0, 0.5, 2.0])],
+    ids=repr,
+)
+def test_chords_end_on_the_boundary(actions, rng):
+    X = actions.sample(500, rng)
+    V = rng.standard_normal(X.shape)
+    if actions.dimension > 1:
+        V[:100, 0] = 0
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    lower, upper = chord(actions, X, V)
+    assert np.all((lower <= 0) & (upper >= 0))
+    room = 1e-9 * actions.radius
+    for t, outwards in ((lower, -room), (upper, room)):
+        assert np.all(actions.contains(X + (t - outwards)[:, None] * V))
+        assert not np.any(actions.contains(X + (t + 30 * outwards)[:, None] * V))
+
+
+@every
+def test_exact_draws_stay_exact(name, rng, exact_draws):
+    target = as_target(LOSSES[name], 3.0, 2)
+    top = target(QUARTER.net(0.01).X).max() + 0.5
+    X, Y = (exact_draws(target.log_density, QUARTER, 10_000, rng, top) for _ in range(2))
+    move = Move(target, QUARTER)
+    for _ in range(5):
+        X = move(X, rng)
+    assert np.all(QUARTER.contains(X))
+    assert min(ks_2samp(X @ u, Y @ u).pvalue for u in DIRECTIONS) > LEVEL
+    flat = Move(as_target(lambda x: np.zeros(len(x)), None, 2), QUARTER)  # negative control
+    for _ in range(5):
+        X = flat(X, rng)
+    assert min(ks_2samp(X @ u, Y @ u).pvalue for u in DIRECTIONS) < LEVEL
+
+
+@every
+def test_lookup_draws_from_the_density(name, rng, exact_draws):
+    target = as_target(LOSSES[name], 3.0, 2)
+    top = target(QUARTER.net(0.01).X).max() + 0.5
+    Y = exact_draws(target.log_density, QUARTER, 10_000, rng, top)
+    X = sample(LOSSES[name], QUARTER, 3.0, 2000, rng=0)
+    assert X.shape == (2000, 2)
+    thin = X[::4]  # far enough apart to count as independent
+    assert min(ks_2samp(thin @ u, Y @ u).pvalue for u in DIRECTIONS) > LEVEL
+    wrong = sample(-1.0 * LOSSES[name], QUARTER, 3.0, 2000, rng=0)  # negative control: rewards
+    assert min(ks_2samp(wrong @ u, Y @ u).pvalue for u in DIRECTIONS) < LEVEL
+
+
+def test_a_single_point_stays():
+    point = kl.PositiveBall(2, 1.0, [0.6, 0.8])
+    for loss in LOSSES.values():
+        draws = hit_and_run(loss, point, 40, chains=4, rng=0)
+        assert np.all(draws.points == [0.6, 0.8])
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="`start` must lie in PositiveBall"):
+        hit_and_run(LOSSES["linear"], QUARTER, 1, start=[[0.0, 0.5]], chains=1)
+    with pytest.raises(ValueError, match="`loss` must have the dimension of the actions, 3, got 2"):
+        sample(LOSSES["linear"], kl.PositiveBall(3), 1.0, 1)
