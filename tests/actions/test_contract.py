@@ -23,6 +23,11 @@ SETS = [
     kl.Box([-1, 2], [1, 5]),
     kl.Box([-1, 2, 0], [1, 2, 0]),  # sides of length zero
     kl.Box([1, 1], [1, 1]),  # a single point
+    kl.PositiveBall(1),
+    kl.PositiveBall(2, 0.3),
+    kl.PositiveBall(3, 2.0, [0.5, 0.0, 1.0]),
+    kl.PositiveBall(5, 10.0, 3.0),
+    kl.PositiveBall(2, 1.0, [0.6, 0.8]),  # a single point
     kl.Points([[0.5, 1.0]]),
     kl.Points([[0.0], [1.0], [1.0], [-3.0]]),
     kl.Points(np.random.default_rng(3).standard_normal((60, 3))),
@@ -112,6 +117,13 @@ def test_volume(actions):
     if isinstance(actions, kl.Ball):
         unit = {1: 2, 2: math.pi, 3: 4 / 3 * math.pi, 5: 8 / 15 * math.pi**2}[d]
         expected = unit * actions.radius**d
+    elif isinstance(actions, kl.PositiveBall):
+        draws = np.abs(kl.Ball(d, actions.radius).sample(400_000, 5))
+        share = np.all(draws >= actions.lower, axis=1).mean()
+        assert_allclose(
+            actions.volume(), share * kl.Ball(d, actions.radius).volume() / 2**d, rtol=0.03
+        )
+        return  # to many digits in test_positive_ball
     else:
         expected = math.prod(b - a for a, b in zip(actions.lower, actions.upper, strict=True))
     assert_allclose(actions.volume(), expected)

@@ -25,6 +25,13 @@ def witnesses(actions, rng):
     if isinstance(actions, kl.Ball):
         X.append(actions.project(1e3 * actions.radius * rng.standard_normal((3000, d))))
         X.append(actions.radius * np.concatenate([np.eye(d), -np.eye(d)]))
+    elif isinstance(actions, kl.PositiveBall):
+        far = np.abs(rng.standard_normal((3000, d))) * (rng.random((3000, d)) < 0.7)
+        X.append(actions.project(1e3 * actions.radius * far))
+        X.append(np.asarray([actions.lower]))
+        faces = actions.sample(2000, rng)
+        faces[np.arange(2000), rng.integers(d, size=2000)] = 0.0
+        X.append(actions.project(faces))
     else:
         sides = list(zip(actions.lower, actions.upper, strict=True))
         X.append(np.array(list(itertools.product(*sides))))
@@ -94,6 +101,27 @@ def test_box(lower, upper, spacing, rng):
         assert axis[0] == a
         assert axis[-1] == b
         assert np.all(np.diff(axis) <= spacing * ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "d, lower, spacings",
+    [
+        (1, 0.0, [0.01, 0.3, 5.0]),
+        (1, 0.3, [0.01, 0.3, 5.0]),
+        (2, 0.0, [0.05, 0.31, 1.0]),
+        (2, 0.25, [0.05, 0.31, 1.0]),
+        (2, [0.05, 0.9], [0.02, 0.1, 0.5]),
+        (3, 0.0, [0.1, 0.37, 2.0]),
+        (3, [0.1, 0.8, 0.3], [0.05, 0.2, 0.7]),
+        (4, 0.2, [0.25, 0.6]),
+        (5, [0.0, 0.0, 0.9, 0.0, 0.1], [0.2, 0.6]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("radius", [1.0, 30.0])
+def test_positive_ball(d, lower, spacings, radius, rng):
+    for spacing in spacings:
+        check(kl.PositiveBall(d, radius, radius * np.asarray(lower)), spacing * radius, rng)
 
 
 def test_covering_radius_of_a_box_is_exact():
@@ -180,6 +208,8 @@ def test_net_of_a_net_remembers_both_radii():
         (kl.Ball(2), 0.1),
         (kl.Ball(1, 3.0), 0.1),
         (kl.Ball(3), 0.4),
+        (kl.PositiveBall(2), 0.1),
+        (kl.PositiveBall(3, 2.0, 0.5), 0.2),
         (kl.Points(np.arange(20.0)[:, None]), 1.5),
     ],
     ids=repr,
@@ -212,6 +242,10 @@ def test_size_of_a_refused_box_is_exact():
         (kl.Ball(500), 0.1),
         (kl.Ball(2, 1e200), 1e-200),
         (kl.Ball(1), 5e-324),
+        (kl.PositiveBall(3), 1e-5),
+        (kl.PositiveBall(300, 1.0, 0.01), 0.01),
+        (kl.PositiveBall(1, 1.0, 0.5), 5e-324),
+        (kl.PositiveBall(2, 1.0, [0.0, 1 - 1e-12]), 1e-20),
         (kl.Box([0] * 3, [1] * 3), 1e-5),
         (kl.Box([0] * 400, [1] * 400), 0.1),
         (kl.Box([0], [1]), 5e-324),

@@ -105,13 +105,14 @@ class Posynomial(Kernel):
         )
 
     def _supremum(self, actions: ActionSet, powers: Any, coefficients: Any) -> float:
-        """Largest value of a posynomial with even or otherwise admissible powers on a ball or box.
+        """Largest value of a posynomial with even or otherwise admissible powers on a ball, its part or a box.
 
         On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even). On
         a ball, where every coordinate takes both signs, the monomials are maximised one by one, which is
-        exact for one and an upper bound for several.
+        exact for one and an upper bound for several. So they are on the positive part of a ball, unless the box
+        around it gives the smaller bound.
         """
-        from koloss.actions import Ball, Box, Points
+        from koloss.actions import Ball, Box, Points, PositiveBall
 
         alpha = np.asarray(self.exponents)
         if isinstance(actions, Points):  # the box around them holds their convex hull
@@ -133,7 +134,7 @@ class Posynomial(Kernel):
             shares = np.where(powers > 0, powers / np.where(totals > 0, totals, 1)[:, None], 1.0)
             peaks = actions.radius**totals * np.prod(shares ** (powers / 2), axis=1)
             return float(coefficients @ peaks)
-        if not isinstance(actions, Box):
+        if not isinstance(actions, (Box, PositiveBall)):
             raise TypeError(
                 f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
             )
@@ -151,14 +152,27 @@ class Posynomial(Kernel):
             [s, g] if f and r else [s] if f else [g]
             for s, g, f, r in zip(small, large, falls, rises, strict=True)
         ]
-        if sum(len(c) > 1 for c in choices) > 20:
+        bounds = []
+        if isinstance(actions, PositiveBall):
+            # Σ p_i log x_i is largest at x_i² = max(lower_i², t p_i) with |x| = radius: the projection of a far point.
+            roots = np.sqrt(np.maximum(powers, 0.0))
+            sizes = np.linalg.norm(roots, axis=1, keepdims=True)
+            peaks = actions.project(actions.radius * roots / np.where(sizes > 0, sizes, 1.0))
+            bounds.append(float(coefficients @ np.prod(peaks**powers, axis=1)))
+        most = 10 if bounds else 20  # a long search is not worth it with a bound in hand
+        if sum(len(c) > 1 for c in choices) <= most:
+            corners = itertools.product(*choices)
+            bounds.append(
+                max(
+                    float(coefficients @ np.prod(np.asarray(corner) ** powers, axis=1))
+                    for corner in corners
+                )
+            )
+        if not bounds:
             raise ValueError(
                 f"`actions` has too many corners to search for {self!r}; use actions.net(spacing)"
             )
-        return max(
-            float(coefficients @ np.prod(np.asarray(corner) ** powers, axis=1))
-            for corner in itertools.product(*choices)
-        )
+        return min(bounds)
 
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
         from koloss.losses import PosynomialLoss
