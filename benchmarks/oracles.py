@@ -1,0 +1,178 @@
+"""Minimising over the ball: against semidefinite programs and the textbook, and the growth with the dimension."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.optimize import brentq
+
+from benchmarks.tables import Table
+from benchmarks.timing import race
+from koloss.oracles import trust_region
+from koloss.oracles.trust_region import minimize_quadratic_ball
+
+
+def run(full: bool = False) -> list[Table]:
+    return [_against_programs(full), _dimensions(full), _sparse(full)]
+
+
+def _quadratic(d, seed=0, strength=1.0, hard=False):
+    """B with eigenvalues from -1 to 1 (semicircle law), |b| = strength; or the lowest one set apart, and b ⟂ it."""
+    rng = np.random.default_rng([seed, d])
+    A = rng.normal(size=(d, d)) / np.sqrt(8 * d)
+    B, b = A + A.T, rng.normal(size=d)
+    b *= strength / np.linalg.norm(b)
+    if hard:
+        values, axes = np.linalg.eigh(B)
+        values[0] -= 0.2
+        B = (axes * values) @ axes.T
+        b = axes @ (2 * (values - values[0]) * (axes.T @ b))
+    return (B + B.T) / 2, b
+
+
+def _relaxation(B, b):
+    d = len(b)
+    Y = cp.Variable((d + 1, d + 1), PSD=True)
+    objective = cp.Minimize(cp.trace(B @ Y[:d, :d]) + b @ Y[:d, d])
+    return cp.Problem(objective, [Y[d, d] == 1, cp.trace(Y[:d, :d]) <= 1]).solve(cp.CLARABEL)
+
+
+def _dual(B, b):
+    d = len(b)
+    corner = np.diag(np.append(np.zeros(d), 1.0))
+    bordered = np.block([[B, b[:, None] / 2], [b[None] / 2, np.zeros((1, 1))]])
+    mu, t = cp.Variable(nonneg=True), cp.Variable()
+    matrix = bordered + mu * (np.eye(d + 1) - corner) + t * corner
+    return cp.Problem(cp.Maximize(-t - mu), [matrix >> 0]).solve(cp.CLARABEL)
+
+
+def _textbook(B, b):
+    """Eigenvalues, then the multiplier by Brent's method: no hard case, no proof."""
+    values, axes = eigh(B)
+    h = axes.T @ b / 2
+    norm = np.linalg.norm(h)
+    low = max(0.0, -values[0])
+    if values[0] > 0 and np.linalg.norm(h / values) <= 1:
+        return axes @ (-h / values)
+    mu = brentq(
+        lambda mu: 1 / np.linalg.norm(h / (values + mu)) - 1,
+        low + abs(h[0]) * (1 - 1e-9) + 1e-15,
+        low + norm + 1e-15,
+        xtol=1e-15,
+        rtol=1e-15,
+    )
+    return axes @ (-h / (values + mu))
+
+
+def _against_programs(full) -> Table:
+    table = Table(
+        "minimize_quadratic_ball against semidefinite programs (cvxpy, Clarabel): time a problem",
+        [
+            "dimension",
+            "koloss: µs",
+            "relaxation: ms",
+            "ratio",
+            "the paper's dual: ms",
+            "ratio of it",
+            "largest difference",
+        ],
+        "100 problems in a row for koloss, one for cvxpy, which builds and solves it. Difference of values, |B| = |b| = 1.",
+    )
+    for d in (5, 10, 20, *((40,) if full else ())):
+        problems = [_quadratic(d, seed) for seed in range(100)]
+        laps = race(
+            {
+                "koloss": lambda p=problems: [minimize_quadratic_ball(B, b).value for B, b in p],
+                "relaxation": lambda p=problems: _relaxation(*p[0]),
+                "dual": lambda p=problems: _dual(*p[0]),
+            },
+            repeats=15,
+        )
+        ours, relaxation, dual = (laps[k].seconds for k in ("koloss", "relaxation", "dual"))
+        values = [laps["koloss"].result[0], laps["relaxation"].result, laps["dual"].result]
+        ours /= len(problems)
+        table.add(
+            d,
+            ours * 1e6,
+            relaxation * 1e3,
+            relaxation / ours,
+            dual * 1e3,
+            dual / ours,
+            float(np.ptp(values)),
+        )
+    return table
+
+
+def _dimensions(full) -> Table:
+    table = Table(
+        "minimize_quadratic_ball, dense matrices: growth with the dimension",
+        [
+            "problem",
+            "dimension",
+            "koloss: ms",
+            "eigenvalues alone: ms",
+            "eigh and brentq: ms",
+            "gap",
+        ],
+        f"Above {trust_region.DIRECT} dimensions by Krylov spaces. In the hard case Brent's method has no root to find.",
+    )
+    kinds = {
+        "|b| = 2": {"strength": 2.0},
+        "|b| = 0.1": {"strength": 0.1},
+        "hard": {"strength": 0.5, "hard": True},
+    }
+    sizes = [10, 50, 200, 500, 1000, 2000, *((4000,) if full else ())]
+    for name, options in kinds.items():
+        for d in sizes:
+            B, b = _quadratic(d, **options)
+            contestants = {
+                "koloss": lambda B=B, b=b: minimize_quadratic_ball(B, b),
+                "direct": lambda B=B, b=b: trust_region._by_eigenvalues(
+                    trust_region._from_array(B, b, 1.0)
+                ),
+            }
+            if name != "hard":
+                contestants["textbook"] = lambda B=B, b=b: _textbook(B, b)
+            laps = race(contestants, repeats=9 if d < 1000 else 3, budget=6.0)
+            seconds = {key: lap.seconds * 1e3 for key, lap in laps.items()}
+            table.add(
+                name,
+                d,
+                seconds["koloss"],
+                seconds["direct"],
+                seconds.get("textbook"),
+                laps["koloss"].result.gap,
+            )
+    return table
+
+
+def _sparse(full) -> Table:
+    table = Table(
+        "minimize_quadratic_ball, sparse matrices of 20 random entries a row",
+        ["problem", "dimension", "seconds", "gap / |value|", "minimisers"],
+        "Only products with vectors; the gap is proved.",
+    )
+    for d in (2000, 20_000, *((100_000,) if full else ())):
+        rng = np.random.default_rng(d)
+        half = sp.random_array(
+            (d, d), density=10 / d, rng=rng, format="csr", data_sampler=rng.standard_normal
+        )
+        B, b = half + half.T, rng.normal(size=d)
+        for strength in (10.0, 1.0, 0.0):
+            vector = strength * b / np.linalg.norm(b)
+            lap = race(
+                {"koloss": lambda B=B, v=vector: minimize_quadratic_ball(B, v)},
+                repeats=3 if d < 10_000 else 1,
+                warmup=d < 10_000,
+            )["koloss"]
+            found = lap.result
+            table.add(
+                f"|b| = {strength:g}",
+                d,
+                lap.seconds,
+                found.gap / abs(found.value),
+                len(found.points),
+            )
+    return table

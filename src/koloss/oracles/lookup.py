@@ -1,0 +1,124 @@
+"""One lookup: the oracle for a loss family and an action set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import as_points, to_numpy
+from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.oracles.base import Minimum
+from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
+from koloss.oracles.finite import minimize_points
+from koloss.oracles.geometric_program import GeometricProgram
+from koloss.oracles.multistart import multistart
+from koloss.oracles.trust_region import minimize_quadratic_ball
+
+Engine = Callable[..., Minimum]
+
+
+def minimize(loss: Loss, actions: ActionSet, *, starts: Any = None, rng: Any = None) -> Minimum:
+    """Action of smallest loss, with its certificate. Smaller is better.
+
+    Proved on points, for linear losses, for quadratic losses on the ball and convex ones elsewhere, and for posynomials
+    with non-negative coefficients; `certificate` says so, and `gap` how far the value can be above the minimum. Other
+    pairs are searched from many starts: "local only".
+
+    Parameters
+    ----------
+    loss : Loss
+    actions : ActionSet
+    starts : int or array of shape (n, d), optional
+        For the search: how many starts at most, or the starts themselves. A geometric program begins at the first of
+        given starts; the others take no notice.
+    rng : seed or Generator, optional
+        For the search.
+
+    Returns
+    -------
+    Minimum
+
+    Raises
+    ------
+    TypeError
+        Where there is no oracle for the pair; it lists those there are.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> from koloss.oracles import minimize
+    >>> best = minimize(kl.LinearLoss([3.0, 4.0]), kl.Ball(2))
+    >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
+    ([-0.6, -0.8], -5.0, 'dual')
+    """
+    if isinstance(loss, KernelLoss) and not isinstance(actions, Points):
+        # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
+        own = loss.kernel.embed(loss.centers, loss.coefficients)
+        loss = own if _engine(own, actions) is not None else loss
+    engine = _engine(loss, actions)
+    if engine is None:
+        pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
+        raise TypeError(
+            f"no oracle for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
+        )
+    if loss.dimension != actions.dimension:
+        raise ValueError(
+            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
+        )
+    return engine(loss, actions, starts=starts, rng=rng)
+
+
+def _engine(loss: Any, actions: Any) -> Engine | None:
+    for (family, kind), engine in ENGINES.items():
+        if isinstance(loss, family) and isinstance(actions, kind):
+            return engine
+    return None
+
+
+def _points(loss: Loss, actions: Points, **_: Any) -> Minimum:
+    return minimize_points(loss, actions)
+
+
+def _linear(loss: LinearLoss, actions: Any, **_: Any) -> Minimum:
+    return minimize_linear(loss, actions)
+
+
+def _quadratic_ball(loss: QuadraticLoss, actions: Ball, **_: Any) -> Minimum:
+    matrix, vector = to_numpy(loss.matrix), to_numpy(loss.vector)
+    return minimize_quadratic_ball(matrix, vector, radius=actions.radius)
+
+
+def _quadratic(loss: QuadraticLoss, actions: Any, **search: Any) -> Minimum:
+    if is_convex(loss):
+        return minimize_convex_quadratic(loss, actions)
+    return multistart(loss, actions, **search)
+
+
+def _posynomial(loss: PosynomialLoss, actions: Any, **search: Any) -> Minimum:
+    if not loss.is_posynomial or min(actions.lower) < 0:
+        return multistart(loss, actions, **search)
+    starts = search["starts"]
+    if starts is not None and not isinstance(starts, (int, np.integer)):
+        starts = as_points("starts", starts, dimension=actions.dimension)[0, ...]
+    else:
+        starts = None
+    return GeometricProgram(loss.kernel, actions).minimize(loss.coefficients, start=starts)
+
+
+ENGINES: dict[tuple[Any, Any], Engine] = {
+    (Loss, Points): _points,
+    (LinearLoss, Ball): _linear,
+    (LinearLoss, Box): _linear,
+    (LinearLoss, PositiveBall): _linear,
+    (QuadraticLoss, Ball): _quadratic_ball,
+    (QuadraticLoss, Box): _quadratic,
+    (QuadraticLoss, PositiveBall): _quadratic,
+    (PosynomialLoss, Box): _posynomial,
+    (PosynomialLoss, PositiveBall): _posynomial,
+    (KernelLoss, Ball): multistart,
+    (KernelLoss, Box): multistart,
+    (KernelLoss, PositiveBall): multistart,
+}

@@ -1,0 +1,645 @@
+"""The global minimum of x'Bx + b'x on the ball, against brute force, semidefinite programs and exact arithmetic.
+
+Most tests check the conditions of optimality on their own: nothing of the oracle's proof is used for that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from koloss.oracles import trust_region
+from koloss.oracles.trust_region import minimize_quadratic_ball
+
+FAMILIES = (
+    "definite",
+    "negative",
+    "indefinite",
+    "hard",
+    "nearly hard",
+    "interior",
+    "repeated lowest",
+    "repeated lowest, hard",
+    "singular, b in its range",
+    "graded",
+    "b = 0",
+    "B = 0",
+    "both zero",
+    "mixed scales",
+)
+
+
+def instance(family, d, rng):
+    """(B, b, radius) of a family, in a random basis."""
+    turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    values, g = np.sort(rng.normal(size=d)), rng.normal(size=d)
+    radius = 10 ** rng.uniform(-1, 1)
+    if family in ("definite", "interior"):
+        values = np.abs(values) + 0.1
+        if family == "interior":
+            g = 2 * values * rng.random() * radius * g / np.linalg.norm(g)
+    elif family == "negative":
+        values = -np.abs(values)
+    elif "hard" in family:
+        values -= values[0] + 10 ** rng.uniform(-3, 1)  # the lowest first, and negative
+        k = min(d, 2) if "repeated" in family else 1
+        values[:k] = values[0]
+        inside = rng.normal(size=d)
+        inside *= rng.random() * radius / np.linalg.norm(inside)
+        g = 2 * (values - values[0]) * inside
+        if family == "nearly hard":
+            g[0] = 10 ** rng.uniform(-14, -1)
+    elif family == "repeated lowest":
+        values[: min(d, 3)] = values[0]
+    elif family == "singular, b in its range":
+        values = np.abs(values)
+        values[0] = g[0] = 0
+    elif family == "graded":
+        values = np.sort(rng.choice([-1, 1], size=d) * 10 ** rng.uniform(-16, 0, size=d))
+        g = 10 ** rng.uniform(-16, 0, size=d)
+    elif family == "b = 0":
+        g = np.zeros(d)
+    elif family in ("B = 0", "both zero"):
+        values = np.zeros(d)
+        g = g if family == "B = 0" else np.zeros(d)
+    elif family == "mixed scales":
+        values = values * 10 ** rng.uniform(-150, 150)
+        g = g * 10 ** rng.uniform(-150, 150)
+        radius = 10 ** rng.uniform(-75, 75)
+    B = turn @ np.diag(values) @ turn.T
+    return (B + B.T) / 2, turn @ g, radius
+
+
+def size(B, b, radius):
+    """What the value is compared with: the largest terms it may have."""
+    return radius * (radius * np.linalg.norm(B, 2) + np.linalg.norm(b))
+
+
+def evaluate(B, b, x):
+    return float(x @ B @ x + b @ x)
+
+
+def violation(B, b, radius, x, multiplier):
+    """How much the conditions of optimality are violated, relative to the size of the terms."""
+    gradient = np.linalg.norm(B, 2) * radius + np.linalg.norm(b)
+    if gradient == 0:
+        gradient = 1.0
+    residual = (B @ x + multiplier * x + b / 2) / gradient
+    share = np.linalg.norm(x / radius)
+    lowest = np.linalg.eigvalsh(B)[0] + multiplier
+    return max(
+        np.linalg.norm(residual),  # stationary
+        share - 1,  # in the ball
+        -multiplier / gradient * radius,
+        multiplier / gradient * radius * abs(1 - share**2),  # complementary
+        -lowest / gradient * radius,  # B + μI ⪰ 0
+    )
+
+
+# All cases, by the conditions of optimality.
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_conditions_of_optimality(family):
+    for seed in range(720):  # 14 families, 10,080 instances
+        rng = np.random.default_rng([FAMILIES.index(family), seed])
+        d = (1, 2, 3, 4, 6, 9, 14)[seed % 7]
+        B, b, radius = instance(family, d, rng)
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        scale = max(abs(found.value), size(B, b, radius))
+        assert found.certificate == "dual"
+        assert 0 < found.gap <= 1e-10 * scale + 1e-270
+        np.testing.assert_array_equal(found.points[0], found.point)
+        assert np.linalg.norm(found.point) <= radius * (1 + 3e-16)
+        for x in found.points:
+            assert violation(B, b, radius, x, found.multiplier) < 1e-13 * d
+            assert abs(evaluate(B, b, x) - found.value) <= 1e-13 * d * scale
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_wrong_points_violate_the_conditions(family):
+    # The negative control of the test above: what is moved, reflected, or only a local minimum.
+    rng = np.random.default_rng(0)
+    B, b, radius = instance(family, 4, rng)
+    found = minimize_quadratic_ball(B, b, radius=radius)
+    moved = found.point + 1e-6 * radius * rng.normal(size=4)
+    if family != "both zero":
+        assert violation(B, b, radius, moved, found.multiplier) > 1e-8
+    else:
+        assert violation(B, b, radius, 1.001 * found.point, 0.0) > 1e-8
+    below = 0.99 * found.multiplier - 0.01 * size(B, b, radius) / radius**2 - 1e-3 * (not B.any())
+    assert violation(B, b, radius, found.point, below) > 1e-8
+
+
+def test_local_minimum_violates_the_conditions():
+    # -x² + x/2 on [-1, 1] has a local minimum at 1, with the multiplier 3/4, and the global one at -1.
+    B, b = np.array([[-1.0]]), np.array([0.5])
+    assert violation(B, b, 1.0, np.array([1.0]), 0.75) > 0.1
+    found = minimize_quadratic_ball(B, b)
+    assert found.point.tolist() == [-1.0]
+    assert (found.value, found.multiplier) == (-1.5, 1.25)
+
+
+# The gap.
+
+
+def exact_dual(B, b, radius, multiplier):
+    """Dual value -μr² - b'(B + μI)⁻¹b/4 in exact arithmetic, or None unless B + μI ≻ 0."""
+    d = len(b)
+    M = [[Fraction(float(v)) for v in row] for row in B]
+    rest = [Fraction(float(v)) for v in b]
+    value = -multiplier * Fraction(float(radius)) ** 2
+    for i in range(d):
+        M[i][i] += multiplier
+    for i in range(d):  # Gauss: positive pivots are positive definiteness
+        if M[i][i] <= 0:
+            return None
+        value -= rest[i] ** 2 / M[i][i] / 4
+        for j in range(i + 1, d):
+            factor = M[j][i] / M[i][i]
+            M[j] = [a - factor * c for a, c in zip(M[j], M[i], strict=True)]
+            rest[j] -= factor * rest[i]
+    return value
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gap_is_enough_in_exact_arithmetic(family):
+    for seed, d in itertools.product(range(12), (1, 2, 3)):
+        rng = np.random.default_rng([FAMILIES.index(family), seed, d])
+        B, b, radius = instance(family, d, rng)
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        # Weak duality holds at every multiplier, so the best of some next to the one found will do.
+        step = Fraction(size(B, b, radius) / radius**2) or Fraction(1)
+        shifts = [Fraction(0), *(step / 2**k for k in range(46, 60, 2)), step / 2**1000]
+        duals = [exact_dual(B, b, radius, Fraction(found.multiplier) + shift) for shift in shifts]
+        dual = max(value for value in duals if value is not None)
+        assert Fraction(found.value) - Fraction(found.gap) <= dual
+        # And the value is the value, to a part of the gap.
+        x = [Fraction(float(v)) for v in found.point]
+        value = sum(
+            x[i] * (sum(Fraction(float(B[i, j])) * x[j] for j in range(d)) + Fraction(float(b[i])))
+            for i in range(d)
+        )
+        assert abs(value - Fraction(found.value)) <= Fraction(found.gap)
+
+
+def test_gap_covers_any_point_and_any_multiplier():
+    rng = np.random.default_rng(0)
+    ratios = []
+    for family, _ in itertools.product(FAMILIES[:-1], range(40)):
+        B, b, radius = instance(family, 4, rng)
+        best = minimize_quadratic_ball(B, b, radius=radius).value
+        problem = trust_region._from_array(B, b, radius)
+        lowest = np.linalg.eigvalsh(problem.matrix)[0]
+        x = rng.normal(size=4)
+        x *= problem.rho * rng.random() / np.linalg.norm(x)
+        mu = abs(rng.normal())
+        value, gap, _ = problem.gap(x, mu, lowest + mu, np.linalg.norm(problem.matrix))
+        value, gap = (math.ldexp(v, problem.value_unit) for v in (value, gap))
+        assert value - gap <= best + 1e-12 * size(B, b, radius)
+        ratios.append((value - best) / gap)
+    assert np.median(ratios) > 0.05  # and is not idle
+
+
+# Brute force.
+
+
+@pytest.mark.parametrize("family", FAMILIES[:-1])
+def test_interval(family):
+    for seed in range(30):
+        B, b, radius = instance(family, 1, np.random.default_rng([seed, 1]))
+        ends = [radius, -radius]
+        if B[0, 0] > 0 and abs(b[0]) < 2 * B[0, 0] * radius:
+            ends.append(-b[0] / (2 * B[0, 0]))
+        values = [evaluate(B, b, np.array([x])) for x in ends]
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        assert found.value == pytest.approx(min(values), rel=1e-12, abs=1e-14)
+
+
+def in_ball(angles, radius):
+    """A point of the disc or the ball from angles, the first one for the distance: no constraint is left."""
+    s, rest = radius * np.sin(angles[0]), angles[1:]
+    if len(rest) == 1:
+        return s * np.stack([np.cos(rest[0]), np.sin(rest[0])])
+    return s * np.stack(
+        [np.sin(rest[0]) * np.cos(rest[1]), np.sin(rest[0]) * np.sin(rest[1]), np.cos(rest[0])]
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES[:-1])
+@pytest.mark.parametrize("d", [2, 3])
+def test_brute_force(family, d):
+    fine = 121 if d == 2 else 41
+    axes = [np.linspace(0, np.pi / 2, fine // 2), *[np.linspace(-np.pi, np.pi, fine)] * (d - 1)]
+    grid = np.stack(np.meshgrid(*axes)).reshape(d, -1)
+    for seed in range(3):
+        B, b, radius = instance(family, d, np.random.default_rng([seed, d]))
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        scale = size(B, b, radius) or 1.0
+
+        def loss(angles, B=B, b=b, radius=radius, scale=scale):
+            x = in_ball(angles, radius)
+            return (np.sum(x * (B @ x), axis=0) + b @ x) / scale
+
+        values = loss(grid)
+        assert values.min() >= found.lower_bound / scale - 1e-14
+        orthants = (in_ball(grid, 1.0) > 0).T @ 2 ** np.arange(d)  # the best of each is polished
+        firsts = [np.where(orthants == k, values, np.inf).argmin() for k in range(2**d)]
+        best = min(minimize(loss, grid[:, k], tol=1e-12).fun for k in firsts)
+        assert found.value / scale == pytest.approx(best, abs=1e-9)
+
+
+# Semidefinite programs.
+
+
+def relaxation(B, b, radius):
+    """Value of the relaxation min <B, X> + b'x over [[X, x], [x', 1]] ⪰ 0, tr X ≤ r²."""
+    d = len(b)
+    Y = cp.Variable((d + 1, d + 1), PSD=True)
+    objective = cp.Minimize(cp.trace(B @ Y[:d, :d]) + b @ Y[:d, d])
+    return cp.Problem(objective, [Y[d, d] == 1, cp.trace(Y[:d, :d]) <= radius**2]).solve(
+        cp.CLARABEL
+    )
+
+
+def paper_dual(B, b, radius, *, signed):
+    """Value of the paper's dual: max -t - μr² over [[B + μI, b/2], [b'/2, t]] ⪰ 0, and μ ≥ 0 where `signed`."""
+    d = len(b)
+    corner = np.diag(np.append(np.zeros(d), 1.0))
+    bordered = np.block([[B, b[:, None] / 2], [b[None] / 2, np.zeros((1, 1))]])
+    mu, t = cp.Variable(nonneg=signed), cp.Variable()
+    matrix = bordered + mu * (np.eye(d + 1) - corner) + t * corner
+    return cp.Problem(cp.Maximize(-t - mu * radius**2), [matrix >> 0]).solve(cp.CLARABEL)
+
+
+@pytest.mark.parametrize("family", FAMILIES[:-1])
+def test_semidefinite_programs(family):
+    for d in (2, 7):
+        B, b, radius = instance(family, d, np.random.default_rng(d))
+        scale = size(B, b, radius) or 1.0
+        B, b, radius = radius**2 * B / scale, radius * b / scale, 1.0  # the solver likes this size
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        assert relaxation(B, b, radius) == pytest.approx(found.value, abs=1e-6)
+        assert paper_dual(B, b, radius, signed=True) == pytest.approx(found.value, abs=1e-6)
+
+
+def test_dual_needs_a_sign():
+    # Without μ ≥ 0, as the paper has it, the dual is that of the sphere: wrong for a minimum inside.
+    B, b = np.diag([1.0, 2.0]), np.array([0.2, 0.0])
+    inside = minimize_quadratic_ball(B, b)
+    assert inside.value == pytest.approx(-0.01, rel=1e-12)
+    assert inside.multiplier == 0.0
+    assert paper_dual(B, b, 1.0, signed=False) == pytest.approx(1.0 - 0.2, abs=1e-6)
+    assert paper_dual(B, b, 1.0, signed=True) == pytest.approx(-0.01, abs=1e-6)
+
+
+# Hand-made cases.
+
+
+def test_hard_case_in_closed_form():
+    # λ = (-2, 1, 3), h ⟂ e₁: x₂ = -h₂/3, x₃ = -h₃/5, and x₁ = ± what is left of the sphere.
+    B, b = np.diag([1.0, -2.0, 3.0]), np.array([0.6, 0.0, 1.0])
+    found = minimize_quadratic_ball(B, b)
+    rest = np.array([-0.1, 0.0, -0.1])
+    left = np.sqrt(1 - rest @ rest)
+    points = found.points[np.argsort(found.points[:, 1])]
+    up = np.array([0.0, left, 0.0])
+    np.testing.assert_allclose(points, [rest - up, rest + up], atol=1e-15)
+    assert found.multiplier == pytest.approx(2.0, rel=1e-15)
+    assert found.value == pytest.approx(-2 - 0.03 - 0.05, rel=1e-14)
+
+
+def test_border_of_the_hard_case_has_one_minimiser():
+    # At the pole the other components fill the ball exactly.
+    found = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 4.0])
+    assert found.points.shape == (1, 2)
+    np.testing.assert_allclose(found.point, [0.0, -1.0], atol=1e-7)
+    # Beyond, μ is right of the pole.
+    found = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 8.0])
+    np.testing.assert_allclose(found.points, [[0.0, -1.0]], atol=1e-15)
+    assert found.multiplier == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("exponent", range(1, 14))
+def test_small_component_chooses_the_side(exponent):
+    component = 10.0**-exponent
+    found = minimize_quadratic_ball(np.diag([-1.0, 1.0, 2.0]), [component, 0.5, 0.5])
+    assert len(found.points) == 1
+    assert found.point[0] < -0.9
+    mirrored = minimize_quadratic_ball(np.diag([-1.0, 1.0, 2.0]), [-component, 0.5, 0.5])
+    np.testing.assert_allclose(mirrored.point, found.point * [-1, 1, 1], rtol=1e-13)
+
+
+def test_number_of_minimisers():
+    rng = np.random.default_rng(0)
+    for d in (2, 3, 8):
+        for family, count in (
+            ("indefinite", 1),
+            ("definite", 1),
+            ("interior", 1),
+            ("hard", 2),
+            ("B = 0", 1),
+            ("both zero", 2),
+        ):
+            B, b, radius = instance(family, d, rng)
+            found = minimize_quadratic_ball(B, b, radius=radius)
+            assert found.points.shape == (count, d), family
+            if count == 2:
+                assert np.linalg.norm(found.points[0] - found.points[1]) > 1e-3 * radius
+        lowest = minimize_quadratic_ball(np.diag(np.arange(d) - 1.0), np.zeros(d))
+        np.testing.assert_allclose(np.abs(lowest.points), np.eye(d)[[0, 0]], atol=1e-15)
+        repeated = minimize_quadratic_ball(-np.eye(d), np.zeros(d))
+        np.testing.assert_allclose(repeated.points[0], -repeated.points[1])
+
+
+def test_zero_and_one_dimension():
+    assert minimize_quadratic_ball([[0]], [0]).points.tolist() == [[1.0], [-1.0]]
+    assert minimize_quadratic_ball([[0.0]], [2.0], radius=3.0).point.tolist() == [-3.0]
+    inside = minimize_quadratic_ball([[2.0]], [1.0])
+    assert (inside.point.tolist(), inside.value, inside.multiplier) == ([-0.25], -0.125, 0.0)
+
+
+# Invariances.
+
+
+@pytest.mark.parametrize("family", FAMILIES[:-1])
+def test_invariances(family):
+    rng = np.random.default_rng(1)
+    for d in (1, 2, 5, 30):
+        B, b, radius = instance(family, d, rng)
+        found = minimize_quadratic_ball(B, b, radius=radius)
+        scale, mu = size(B, b, radius) + 1e-300, found.multiplier
+
+        turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
+        A = turn @ B @ turn.T
+        turned = minimize_quadratic_ball((A + A.T) / 2, turn @ b, radius=radius)
+        assert turned.value == pytest.approx(found.value, abs=1e-13 * d * scale)
+
+        unit = minimize_quadratic_ball(radius**2 * B, radius * b)
+        assert unit.value == pytest.approx(found.value, abs=1e-14 * d * scale)
+        assert unit.multiplier == pytest.approx(radius**2 * mu, rel=1e-9, abs=1e-14 * d * scale)
+
+        shift = rng.random() * scale / radius**2
+        down = minimize_quadratic_ball(B - shift * np.eye(d), b, radius=radius)
+        if mu > 0:  # stays on the sphere
+            lower = found.value - shift * radius**2
+            assert down.value == pytest.approx(lower, abs=1e-13 * d * scale)
+        else:
+            assert down.value <= found.value + 1e-13 * d * scale
+
+
+def test_scaling_by_powers_of_two_is_exact():
+    B, b, _ = instance("indefinite", 6, np.random.default_rng(0))
+    found = minimize_quadratic_ball(B, b)
+    for value, length in itertools.product((-500, -3, 0, 400), (-250, 0, 200)):
+        scaled = minimize_quadratic_ball(
+            np.ldexp(B, value - 2 * length), np.ldexp(b, value - length), radius=2.0**length
+        )
+        np.testing.assert_array_equal(scaled.point, np.ldexp(found.point, length))
+        assert scaled.value == math.ldexp(found.value, value)
+        assert scaled.gap == math.ldexp(found.gap, value)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+def test_huge_and_tiny(scale):
+    B, b = np.array([[1.0, 2.0], [2.0, -1.0]]), np.array([1.0, 0.5])
+    found = minimize_quadratic_ball(B, b)
+    scaled = minimize_quadratic_ball(scale * B, scale * b)
+    np.testing.assert_allclose(scaled.point, found.point, rtol=1e-14)
+    assert scaled.value == pytest.approx(scale * found.value, rel=1e-14)
+    assert scaled.gap <= 1e-13 * abs(scaled.value)
+    np.testing.assert_allclose(
+        minimize_quadratic_ball(B, b * scale, radius=1.0).point,
+        -b / np.linalg.norm(b) if scale > 1 else minimize_quadratic_ball(B, 0 * b).point,
+        rtol=1e-13,
+    )
+
+
+def test_out_of_the_floating_range():
+    with pytest.raises(OverflowError, match="the minimal value must be within the floating range"):
+        minimize_quadratic_ball(-1e200 * np.eye(2), np.zeros(2), radius=1e100)
+    assert minimize_quadratic_ball(np.eye(1), [1e200], radius=1e-200).multiplier == math.inf
+    lost = minimize_quadratic_ball(np.eye(1), [1e-200])  # the value is -1e-400/4
+    assert lost.value == 0.0
+    assert lost.gap > 0
+
+
+# Large problems.
+
+
+def large(family, d, rng):
+    """(B, b, value if known) of d dimensions."""
+    A = rng.normal(size=(d, d)) / np.sqrt(2 * d)
+    B, b = A + A.T, rng.normal(size=d) / np.sqrt(d)  # eigenvalues from -2 to 2
+    if family == "interior":
+        return B + 2.5 * np.eye(d), 0.1 * b
+    if family in ("hard", "nearly hard"):
+        values, axes = np.linalg.eigh(B)
+        values[0] -= 0.5
+        g = 2 * (values - values[0]) * 0.9 * axes.T @ b / np.linalg.norm(b)
+        g[0] = 1e-7 if family == "nearly hard" else 0.0
+        return axes @ np.diag(values) @ axes.T, axes @ g
+    return B, {"strong": 10 * b, "weak": 0.3 * b, "b = 0": 0 * b}[family]
+
+
+LARGE = ("strong", "weak", "interior", "b = 0", "hard", "nearly hard")
+
+
+def no_decomposition(problem):
+    raise AssertionError("the Krylov spaces should have been enough")
+
+
+@pytest.mark.parametrize("family", LARGE)
+@pytest.mark.parametrize("kind", ["array", "operator"])
+def test_krylov_spaces(family, kind, monkeypatch):
+    d, radius = 510, 1.3
+    B, b = large(family, d, np.random.default_rng(5))
+    B = (B + B.T) / 2
+    direct = trust_region._by_eigenvalues(trust_region._from_array(B, b, radius))
+    if family not in ("weak", "b = 0"):  # where the lowest eigenvalues are close together
+        monkeypatch.setattr(trust_region, "_by_eigenvalues", no_decomposition)
+    matrix = B if kind == "array" else aslinearoperator(B)
+    found = minimize_quadratic_ball(matrix, b, radius=radius)
+    scale = size(B, b, radius)
+    assert found.value == pytest.approx(direct.value, abs=1e-12 * scale)
+    assert found.points.shape == direct.points.shape
+    assert 0 < found.gap <= 1e-10 * scale
+    for x in found.points:
+        assert violation(B, b, radius, x, found.multiplier) < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["sparse", "operator"])
+def test_two_thousand_dimensions(kind, monkeypatch):
+    # Diagonal, so that the answer is known; in the hard case.
+    d = 2000
+    values = np.append(np.linspace(-1, 1, d - 1), -1.5)
+    rest = np.append(np.random.default_rng(0).normal(size=d - 1), 0.0)
+    rest *= 0.8 / np.linalg.norm(rest)
+    b = -2 * (values + 1.5) * rest
+    if kind == "sparse":
+        matrix = sp.diags_array([values], offsets=[0], format="csc")
+    else:
+        matrix = LinearOperator((d, d), matvec=lambda x: values * x.ravel(), dtype=float)
+    monkeypatch.setattr(trust_region, "_by_eigenvalues", no_decomposition)
+    found = minimize_quadratic_ball(matrix, b)
+    assert found.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
+    assert found.gap < 1e-10
+    assert found.multiplier == pytest.approx(1.5, abs=1e-10)
+    assert len(found.points) == 2
+    np.testing.assert_allclose(np.sort(found.points[:, -1]), [-0.6, 0.6], atol=1e-9)
+    np.testing.assert_allclose(found.points[:, :-1], rest[None, :-1].repeat(2, axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("b_scale", [0.0, 1.0])
+@pytest.mark.parametrize("kind", ["zero", "identity", "rank one"])
+def test_krylov_spaces_that_end(kind, b_scale):
+    d = 600
+    u = np.random.default_rng(0).normal(size=d)
+    b = b_scale * np.random.default_rng(1).normal(size=d)
+    factor, outer = {"zero": (0, 0), "identity": (-2, 0), "rank one": (0, -1)}[kind]
+    operator = LinearOperator(
+        (d, d), matvec=lambda x: factor * x.ravel() + outer * u * (u @ x.ravel())
+    )
+    found = minimize_quadratic_ball(operator, b)
+    B = factor * np.eye(d) + outer * np.outer(u, u)
+    assert found.gap <= 1e-10 * max(size(B, b, 1.0), 1e-200)
+    assert violation(B, b, 1.0, found.point, found.multiplier) < 1e-9
+
+
+def test_eigenvector_that_both_krylov_spaces_miss():
+    # Orthogonal to b and to the start of the second space: only the Cholesky factorisation can find it.
+    d = 520
+    start, b, u = np.random.default_rng(0).standard_normal(d), np.zeros(d), np.zeros(d)
+    b[0], u[1], u[2] = 1.0, start[2], -start[1]
+    u /= np.linalg.norm(u)
+    B = np.diag(np.where(np.arange(d) < 4, 0.0, 1.0)) - 0.5 * np.outer(u, u)
+    found = minimize_quadratic_ball(B, b)
+    assert found.value == pytest.approx(-1.0, abs=1e-12)  # 0.5 comes from u, if |b| is less
+    found = minimize_quadratic_ball(B, 0.1 * b)
+    assert found.value == pytest.approx(-0.5 - 0.1**2 / 4 / 0.5, abs=1e-12)
+    assert len(found.points) == 2
+
+
+def test_what_is_not_reached_is_not_claimed(monkeypatch):
+    # A chain has its lowest eigenvalues close together: a few steps find neither them nor a proof.
+    d = 700
+    chain = sp.diags_array([-np.ones(d - 1)] * 2, offsets=[-1, 1], format="csr")
+    truth = -2 * np.cos(np.pi / (d + 1))
+    monkeypatch.setattr(trust_region, "DENSE", 0)
+    monkeypatch.setattr(trust_region, "STEPS", 60)
+    found = minimize_quadratic_ball(chain, np.zeros(d))
+    assert found.gap > 1e-6
+    assert found.lower_bound <= truth <= found.value
+    # A matrix can be decomposed instead.
+    for matrix in (chain.toarray(), chain.tocsc()):
+        monkeypatch.setattr(trust_region, "DENSE", 4000)
+        found = minimize_quadratic_ball(matrix, np.zeros(d))
+        assert found.value == pytest.approx(truth, abs=1e-12)
+        assert found.gap < 1e-10
+
+
+def test_lower_bound_on_eigenvalues():
+    # False alarms have probability 10⁻¹²; with the probability set to one half, the bound must fail now and then.
+    def failures(probability, monkeypatch):
+        monkeypatch.setattr(trust_region, "FAILURE", probability)
+        count, slack = 0, []
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            values = np.sort(rng.normal(size=80))
+            krylov = trust_region._Krylov(np.diag(values), rng.normal(size=80), 40)
+            krylov.extend(5 + seed % 30)
+            bound = krylov.lower_bound(krylov.ritz()[0])
+            count += bound > values[0]
+            slack.append(values[0] - bound)
+        return count, slack
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        count, slack = failures(1e-12, monkeypatch)
+        assert count == 0
+        assert min(slack) < 0.1  # of a spectrum from about -2.5 to 2.5
+        count, _ = failures(0.5, monkeypatch)
+        assert 0 < count <= 60
+
+
+# Input.
+
+
+def test_input_is_left_alone():
+    B, b, _ = instance("indefinite", 5, np.random.default_rng(0))
+    found = minimize_quadratic_ball(B, b)
+    for array in (B, b):
+        array.flags.writeable = False
+    again = minimize_quadratic_ball(B, b)
+    np.testing.assert_array_equal(again.point, found.point)
+    for matrix in (B.tolist(), np.asfortranarray(B), sp.csr_array(B), aslinearoperator(B)):
+        other = minimize_quadratic_ball(matrix, b.tolist())
+        np.testing.assert_allclose(other.point, found.point, rtol=1e-13)
+    whole = minimize_quadratic_ball(np.array([[0, 1], [1, 0]]), np.array([1, 0], dtype=np.int8))
+    assert whole.point.dtype == np.float64
+
+
+def test_rounding_of_symmetry_is_forgiven():
+    B, b, _ = instance("indefinite", 5, np.random.default_rng(0))
+    skewed = B.copy()
+    skewed[0, 1] *= 1 + 1e-10
+    found = minimize_quadratic_ball(skewed, b)
+    assert found.value == pytest.approx(minimize_quadratic_ball(B, b).value, rel=1e-9)
+    assert evaluate(skewed, b, found.point) == pytest.approx(found.value, rel=1e-14)
+    large = sp.eye_array(600, format="lil")
+    large[0, 1], large[1, 0] = 1e-3, 1e-3 * (1 + 1e-6)
+    assert minimize_quadratic_ball(large, np.zeros(600)).value == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "matrix, vector, radius, error, message",
+    [
+        (np.ones((2, 3)), [1, 2], 1, ValueError, r"`matrix` must be square and not empty, got"),
+        (np.ones((0, 0)), [], 1, ValueError, r"`matrix` must be square and not empty, got"),
+        (sp.csr_array(np.ones((2, 3))), [1, 2], 1, ValueError, "`matrix` must be square"),
+        (np.ones(3), [1, 2, 3], 1, ValueError, "`matrix` must be 2-D, got ndim=1"),
+        ([[1, 2], [3, 4]], [1, 2], 1, ValueError, "symmetric, got entries that differ by 0.25 of"),
+        ([[1, np.nan], [np.nan, 4]], [1, 2], 1, ValueError, "`matrix` must be finite, got NaN"),
+        ([[1, 1j], [-1j, 4]], [1, 2], 1, TypeError, "`matrix` must hold real numbers, got dtype"),
+        ("matrix", [1, 2], 1, TypeError, "`matrix` must be an array of numbers, got 'matrix'"),
+        (np.eye(2), [1, 2, 3], 1, ValueError, "`vector` must have length 2, got 3"),
+        (np.eye(2), np.ones((2, 1)), 1, ValueError, "`vector` must be 1-D, got ndim=2"),
+        (np.eye(2), [1, np.inf], 1, ValueError, "`vector` must be finite, got NaN or infinity"),
+        (np.eye(2), [1, 2], 0, ValueError, "`radius` must be positive, got 0"),
+        (np.eye(2), [1, 2], -1, ValueError, "`radius` must be positive, got -1"),
+        (np.eye(2), [1, 2], np.inf, ValueError, "`radius` must be finite, got inf"),
+        (np.eye(2), [1, 2], "1", TypeError, "`radius` must be a number, got '1'"),
+    ],
+)
+def test_bad_input(matrix, vector, radius, error, message):
+    with pytest.raises(error, match=message):
+        minimize_quadratic_ball(matrix, vector, radius=radius)
+
+
+def test_bad_large_input():
+    d = 600
+    b = np.zeros(d)
+    skewed = sp.eye_array(d, format="lil")
+    skewed[0, 1] = 1.0
+    with pytest.raises(ValueError, match="`matrix` must be symmetric"):
+        minimize_quadratic_ball(skewed, b)
+    skewed[0, 1] = np.nan
+    with pytest.raises(ValueError, match="`matrix` must be finite"):
+        minimize_quadratic_ball(skewed, b)
+    with pytest.raises(TypeError, match="`matrix` must hold real numbers"):
+        minimize_quadratic_ball(sp.eye_array(d, dtype=complex), b)
+    with pytest.raises(ValueError, match="`vector` must have length 600, got 3"):
+        minimize_quadratic_ball(sp.eye_array(d), b[:3])
+    turn = LinearOperator((d, d), matvec=lambda x: np.roll(x, 1))
+    with pytest.raises(ValueError, match="`matrix` must be symmetric"):
+        minimize_quadratic_ball(turn, b)
+    broken = LinearOperator((d, d), matvec=lambda x: np.full(d, np.nan))
+    with pytest.raises(ValueError, match="`matrix` must be finite"):
+        minimize_quadratic_ball(broken, b)
