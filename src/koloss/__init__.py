@@ -6,7 +6,7 @@ Losses, never rewards: smaller is better everywhere in this package.
 import importlib
 from typing import Any
 
-from koloss.actions import ActionSet, Ball, Box, Points
+from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import (
@@ -20,7 +20,16 @@ from koloss.kernels import (
     Posynomial,
     Quadratic,
 )
-from koloss.learners import BanditExpWeights, Decision, Decisions, load_state, save_state
+from koloss.learners import (
+    BanditExpWeights,
+    ConditionalGradient,
+    Decision,
+    Decisions,
+    ExpWeights,
+    FollowTheRegularizedLeader,
+    load_state,
+    save_state,
+)
 from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
 from koloss.proxy import (
     Eigendecay,
@@ -34,18 +43,22 @@ from koloss.proxy import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("samplers",)
+_LAZY = ("games", "oracles", "samplers")
 """Parts that are imported when they are first used."""
+
+_FROM_GAMES = ("Trace", "play", "replicate")
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"koloss.{name}")
+    if name in _FROM_GAMES:
+        return getattr(importlib.import_module("koloss.games"), name)
     raise AttributeError(f"module 'koloss' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_FROM_GAMES})
 
 
 __all__ = [
@@ -54,10 +67,13 @@ __all__ = [
     "Ball",
     "BanditExpWeights",
     "Box",
+    "ConditionalGradient",
     "Decision",
     "Decisions",
     "Design",
     "Eigendecay",
+    "ExpWeights",
+    "FollowTheRegularizedLeader",
     "Gaussian",
     "Guarantee",
     "Kernel",
@@ -70,6 +86,7 @@ __all__ = [
     "Periodic",
     "Points",
     "Polynomial",
+    "PositiveBall",
     "Posynomial",
     "PosynomialLoss",
     "Proxy",

@@ -22,15 +22,18 @@ OPTIONS = [
 unit = st.floats(0, 1)
 
 
-class Machine(RuleBasedStateMachine):
+class Asking(RuleBasedStateMachine):
     """A learner, and beside it a plain model of which decisions are outstanding."""
 
     outstanding, told = Bundle("outstanding"), Bundle("told")
 
-    @initialize(options=st.sampled_from(OPTIONS), seed=st.integers(0, 5))
-    def start(self, options, seed):
-        self.learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), rng=seed, **options)
+    def begin(self, learner):
+        self.learner = learner
         self.model = {}
+
+    def loss(self, number):
+        """What to tell, of a number in [0, 1]."""
+        raise NotImplementedError
 
     @rule(target=outstanding)
     def ask(self):
@@ -46,7 +49,7 @@ class Machine(RuleBasedStateMachine):
     @rule(target=told, decision=consumes(outstanding), loss=unit)
     def tell(self, decision, loss):
         if decision.id in self.model:
-            self.learner.tell(decision, loss)
+            self.learner.tell(decision, self.loss(loss))
             del self.model[decision.id]
         return decision
 
@@ -56,7 +59,8 @@ class Machine(RuleBasedStateMachine):
             ids = data.draw(
                 st.lists(st.sampled_from(sorted(self.model)), unique=True, min_size=1, max_size=5)
             )
-            self.learner.tell(ids, data.draw(st.lists(unit, min_size=len(ids), max_size=len(ids))))
+            numbers = data.draw(st.lists(unit, min_size=len(ids), max_size=len(ids)))
+            self.learner.tell(ids, [self.loss(number) for number in numbers])
             for i in ids:
                 del self.model[i]
 
@@ -64,24 +68,41 @@ class Machine(RuleBasedStateMachine):
     def tell_twice(self, decision):
         before = self.learner.state()["digest"]
         with pytest.raises(UnknownDecision):
-            self.learner.tell(decision, 0.5)
+            self.learner.tell(decision, self.loss(0.5))
         assert self.learner.state()["digest"] == before
 
-    @rule(loss=st.sampled_from([float("nan"), float("inf"), 5.0, -5.0]))
-    def tell_nonsense(self, loss):
+    @rule(number=st.sampled_from([float("nan"), float("inf"), 5.0, -5.0]))
+    def tell_nonsense(self, number):
         if self.model:
             before = self.learner.state()["digest"]
-            with pytest.raises(ValueError, match="`loss` must be"):
-                self.learner.tell(next(iter(self.model)), loss)
+            with pytest.raises(ValueError, match=r"`(loss|vector)` must"):
+                self.learner.tell(next(iter(self.model)), self.loss(number))
             assert self.learner.state()["digest"] == before
 
     @rule()
     def save_and_restore(self):
-        self.learner = kl.BanditExpWeights.from_state(self.learner.state())
+        self.learner = type(self.learner).from_state(self.learner.state())
 
     @rule()
     def look(self):
         _ = self.learner.diagnostics, self.learner.recommend(), self.learner.guarantee()
+
+    @invariant()
+    def book(self):
+        if hasattr(self, "learner"):
+            assert set(self.learner._outstanding) == set(self.model)
+            assert self.learner.diagnostics.outstanding == len(self.model)
+
+
+class BanditMachine(Asking):
+    """Bandit feedback on points."""
+
+    @initialize(options=st.sampled_from(OPTIONS), seed=st.integers(0, 5))
+    def start(self, options, seed):
+        self.begin(kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), rng=seed, **options))
+
+    def loss(self, number):
+        return number
 
     @invariant()
     def sound(self):
@@ -90,13 +111,46 @@ class Machine(RuleBasedStateMachine):
         p = self.learner.distribution
         assert np.all(p >= 0)
         np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
-        assert set(self.learner._outstanding) == set(self.model)
         assert len(self.learner._epochs) <= len(self.model) + 1
         waiting = sum(epoch.waiting for epoch in self.learner._epochs.values())
         assert waiting == len(self.model)
 
 
-TestMachine = Machine.TestCase
-TestMachine.settings = settings(
+FULL = [
+    lambda seed: kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
+    lambda seed: kl.ExpWeights(kl.Ball(2), kernel=kl.Linear(), horizon=None, rng=seed),
+    lambda seed: kl.ExpWeights(kl.Box([0, 0], [1, 1]), kernel=kl.Linear(), horizon=300, rng=seed),
+    lambda seed: kl.ConditionalGradient(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
+    lambda seed: kl.ConditionalGradient(
+        kl.Ball(2), kernel=kl.Linear(), horizon=300, tuning="paper", rng=seed
+    ),
+    lambda seed: kl.FollowTheRegularizedLeader(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
+    lambda seed: kl.FollowTheRegularizedLeader(
+        kl.Ball(2), kernel=kl.Linear(), horizon=300, rng=seed
+    ),
+]
+
+
+class FullMachine(Asking):
+    """Full information, linear losses."""
+
+    @initialize(make=st.sampled_from(FULL), seed=st.integers(0, 5))
+    def start(self, make, seed):
+        self.begin(make(seed))
+
+    def loss(self, number):
+        return kl.LinearLoss([number, 0.2 - number / 5])
+
+    @invariant()
+    def sound(self):
+        if hasattr(self, "learner"):
+            promise = self.learner.guarantee()
+            assert 0 <= promise.total <= promise.trivial
+            assert promise.terms.get("unheard", 0.0) >= 0
+
+
+TestBanditMachine = BanditMachine.TestCase
+TestFullMachine = FullMachine.TestCase
+TestBanditMachine.settings = TestFullMachine.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
 )

@@ -103,3 +103,45 @@ def test_sampled_estimates_are_near(epoch):
     change = (np.linalg.inv(sampled) - np.linalg.inv(sigma)) @ features.T  # losses of at most 1
     size = math.sqrt(learner.setup.problem.leverage)
     assert np.max(np.linalg.norm(change, axis=0)) <= gap * size * (1 + 1e-12)
+
+
+# Full information: Section 3.1 and Appendix E.1.
+
+
+def test_log_partition_telescopes(rng):
+    # Lemma 40, its first display: Γ = log p₁·exp(-ηS_n), and on points Γ ≥ -ηS_n(a*) - log N.
+    eta, losses = 0.3, rng.normal(size=(20, 7))
+    p, gamma = np.full(7, 1 / 7), 0.0
+    for loss in losses:
+        gamma += math.log(p @ np.exp(-eta * loss))
+        p = p * np.exp(-eta * loss)
+        p /= p.sum()
+    total = losses.sum(axis=0)
+    assert gamma == pytest.approx(math.log(np.mean(np.exp(-eta * total))))
+    assert gamma >= -eta * total.min() - math.log(7)
+
+
+def test_log_partition_of_a_small_volume():
+    # Lemma 40, its second display, is reversed where the volume is at most one: no action has mass of its own.
+    a = np.linspace(0, 0.5, 2001)
+    total = 40 * a  # S_n, smallest at a* = 0
+    integral = 0.5 * np.mean(np.exp(-total))
+    assert math.log(integral) < -total.min()
+    # Shrinking the set towards a* repairs it: log mean ≥ -sup over A_δ of S_n + d log δ.
+    for delta in (0.01, 0.1, 0.5):
+        inside = a <= delta * 0.5
+        assert math.log(np.mean(np.exp(-total))) >= -total[inside].max() + math.log(delta) - 1e-3
+
+
+def test_hoeffding(rng):
+    # Lemma 49: its first display is true for λX ≥ -1; the second needs λ, not λ². Hoeffding's own lemma has ρ²/8.
+    broken = 0
+    for _ in range(200):
+        x, p = rng.uniform(-1, 3, size=5), rng.dirichlet(np.ones(5))
+        lam = rng.uniform(0.01, 1.0)
+        log_mean, mean, square = math.log(p @ np.exp(-lam * x)), p @ x, p @ x**2
+        assert log_mean <= (math.e - 2) * lam**2 * square - lam * mean + 1e-12
+        assert mean <= -log_mean / lam + (math.e - 2) * lam * square + 1e-12
+        assert log_mean <= -lam * mean + lam**2 * np.ptp(x) ** 2 / 8 + 1e-12
+        broken += mean > -log_mean / lam + (math.e - 2) * lam**2 * square + 1e-12
+    assert broken > 20  # as printed

@@ -2,5 +2,17 @@
 
 from koloss.learners.bandit_exp_weights import BanditExpWeights
 from koloss.learners.base import Decision, Decisions, load_state, save_state
+from koloss.learners.conditional_gradient import ConditionalGradient
+from koloss.learners.exp_weights import ExpWeights
+from koloss.learners.follow_the_leader import FollowTheRegularizedLeader
 
-__all__ = ["BanditExpWeights", "Decision", "Decisions", "load_state", "save_state"]
+__all__ = [
+    "BanditExpWeights",
+    "ConditionalGradient",
+    "Decision",
+    "Decisions",
+    "ExpWeights",
+    "FollowTheRegularizedLeader",
+    "load_state",
+    "save_state",
+]

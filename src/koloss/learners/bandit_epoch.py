@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -93,9 +93,9 @@ class Epoch:
         self.over = True
         self.p = self.cdf = self.gain = self.anchor = None
 
-    def drift(self, features: Any) -> float:
+    def drift(self, setup: Setup) -> float:
         """max_a (-η X(a)) for the sum X of the epoch's estimated losses."""
-        rise = -(features @ self.gain)
+        rise = -(setup.features @ self.gain)
         if self.bonus is not None:
             rise += self.heard * self.weight * self.bonus
         return max(0.0, self.eta * float(np.max(rise)))
@@ -103,21 +103,23 @@ class Epoch:
     def has_drifted(self, setup: Setup) -> bool:
         """Whether some log-weight has risen by more than h since the epoch began (theory B3).
 
-        |φ(a)|² ≤ G in whitened coordinates, so most of the time a norm shows that it has not; where it does
-        not, the exact test is made.
+        Most of the time a norm shows that it has not; where it does not, the exact test is made.
         """
-        moved = self.gain - self.anchor
-        reach = math.sqrt(float(moved @ moved) * setup.problem.leverage)
-        if self.bonus is not None:
-            reach = math.inf  # the bonuses rise every time
-        if self.anchor_drift + self.eta * reach <= bandit.DRIFT:
+        if self.anchor_drift + self.eta * self.reach(setup) <= bandit.DRIFT:
             return False
-        self.anchor, self.anchor_drift = self.gain, self.drift(setup.features)
+        self.anchor, self.anchor_drift = self.gain, self.drift(setup)
         return self.anchor_drift > bandit.DRIFT
+
+    def reach(self, setup: Setup) -> float:
+        """Upper bound on |X(a)| for the sum X of the estimates since the last exact test."""
+        if self.bonus is not None:
+            return math.inf  # the bonuses rise every time
+        moved = self.gain - self.anchor
+        return math.sqrt(float(moved @ moved) * setup.problem.leverage)  # |φ(a)|² ≤ G: whitened
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 def _factor(features: Any, p: Any, buffer: Any) -> Any:

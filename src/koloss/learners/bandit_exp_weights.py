@@ -20,6 +20,7 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal, Self
 
@@ -34,7 +35,13 @@ from koloss.kernels.base import KernelLike
 from koloss.learners.bandit_epoch import Epoch
 from koloss.learners.bandit_guarantee import guarantee
 from koloss.learners.bandit_records import BanditDiagnostics, Recommendation, Tally
-from koloss.learners.bandit_setup import Adversary, Setup, Tuning, prepare
+from koloss.learners.bandit_setup import (
+    Adversary,
+    Setup,
+    Tuning,
+    needs_no_net,
+    prepare,
+)
 from koloss.learners.base import (
     Decision,
     Decisions,
@@ -48,9 +55,15 @@ from koloss.learners.base import (
 )
 from koloss.proxy import Proxy
 
+BALL = "BallBandit"
+"""Kind of the snapshots of the learner on a ball, which is imported only where it is needed."""
+
 
 class BanditExpWeights:
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a G-optimal design in an RKHS.
+
+    On a ball with linear or quadratic losses it plays the ball itself, and is a `BallBandit`; see there for what
+    differs. With any of `proxy`, `rank`, `exploration`, `spacing` or `tuning` it plays a net there, too.
 
     Parameters
     ----------
@@ -113,6 +126,18 @@ class BanditExpWeights:
     [0.5]
     """
 
+    _prepare = staticmethod(prepare)
+    _setup_type: Any = Setup
+    _epoch_type: Any = Epoch
+
+    def __new__(cls, actions: Any = None, kernel: Any = None, **settings: Any) -> Self:
+        """The learner for these actions and this kernel: this one, or `BallBandit`."""
+        if cls is BanditExpWeights and needs_no_net(actions, kernel, settings):
+            from koloss.learners.bandit_ball import BallBandit
+
+            return object.__new__(BallBandit)  # type: ignore[return-value]
+        return object.__new__(cls)
+
     def __init__(
         self,
         actions: ActionSet,
@@ -138,7 +163,7 @@ class BanditExpWeights:
         spacing: float | None = None,
         rng: Any = None,
     ) -> None:
-        setup = prepare(
+        setup = self._prepare(
             actions,
             kernel,
             horizon=horizon,
@@ -162,16 +187,20 @@ class BanditExpWeights:
         )
         self._start(setup, np.random.default_rng(rng), new_mark())
 
-    def _start(self, setup: Setup, rng: np.random.Generator, mark: str) -> None:
+    def _start(self, setup: Any, rng: np.random.Generator, mark: str) -> None:
         self.setup, self._rng, self._mark = setup, rng, mark
-        self._theta = np.zeros(setup.features.shape[1])  # Σ of all estimates
+        self._theta = np.zeros(setup.problem.rank)  # Σ of all estimates
         self._bonus = np.zeros(len(setup.points)) if setup.problem.bonus else None
-        self._buffer = np.empty_like(setup.features)
         self._tally = Tally()
-        # id: index, epoch, losses heard by then
-        self._outstanding: dict[int, tuple[int, int, int]] = {}
+        # id: what was drawn (an index here), epoch, losses heard by then
+        self._outstanding: dict[int, tuple[Any, int, int]] = {}
         self._epochs: dict[int, Epoch] = {}  # the current one, and those with losses to come
         self._epoch: Epoch | None = None
+        self._ready()
+
+    def _ready(self) -> None:
+        """What else these actions need to play."""
+        self._buffer = np.empty_like(self.setup.features)
 
     # Algorithm 1.
 
@@ -191,30 +220,31 @@ class BanditExpWeights:
         -------
         Decision, or Decisions where there is a count
         """
-        points, tally = self.setup.points, self._tally
         if count is None:
             epoch = self._open(whole=False) if self._is_over() else self._epoch
             assert epoch is not None
-            index = int(epoch.draw(self._rng.random()))
-            first = self._book(epoch, (index,))
-            return Decision(
-                first, points[index], index, float(epoch.p[index]), epoch.number, self._mark
-            )
-        count = as_int("count", count, minimum=1)
+            drawn, action, index, probability = self._draw_one(epoch)
+            first = self._book(epoch, (drawn,))
+            return Decision(first, action, index, probability, epoch.number, self._mark)
+        count, tally = as_int("count", count, minimum=1), self._tally
         epoch = self._open(whole=count > 1)
-        index = epoch.draw(self._rng.random(count))
-        first = self._book(epoch, index.tolist())
+        drawn, action, index, probability = self._draw(epoch, count)
+        first = self._book(epoch, drawn)
         if epoch.whole:
             tally.whole += count
             tally.longest_whole = max(tally.longest_whole, count)
-        return Decisions(
-            np.arange(first, first + count),
-            points[index],
-            index,
-            epoch.p[index],
-            np.full(count, epoch.number),
-            self._mark,
-        )
+        ids, epochs = np.arange(first, first + count), np.full(count, epoch.number)
+        return Decisions(ids, action, index, probability, epochs, self._mark)
+
+    def _draw_one(self, epoch: Epoch) -> tuple[Any, Any, int | None, float | None]:
+        """What is drawn, for the book, and the action, index and probability of a decision (line 5)."""
+        index = int(epoch.draw(self._rng.random()))
+        return index, self.setup.points[index], index, float(epoch.p[index])
+
+    def _draw(self, epoch: Epoch, count: int) -> tuple[Any, Any, Any, Any]:
+        """The same for several."""
+        index = epoch.draw(self._rng.random(count))
+        return index.tolist(), self.setup.points[index], index, epoch.p[index]
 
     def tell(self, decision: Any, loss: Any) -> None:
         """Hear the loss of a decision, or the losses of several, in any order and at any time.
@@ -242,16 +272,14 @@ class BanditExpWeights:
         if epoch is not None and epoch.whole and all(entry[1] == epoch.number for entry in known):
             self._hear(epoch, [entry[0] for entry in known], losses)
             return
-        for k, (index, number, before) in enumerate(known):
+        for k, (drawn, number, before) in enumerate(known):
             self._tally.longest_delay = max(self._tally.longest_delay, self._tally.heard - before)
-            self._hear(self._epochs[number], index, losses[k])
+            self._hear(self._epochs[number], drawn, losses[k])
 
-    def _hear(self, epoch: Epoch, index: Any, loss: Any) -> None:
+    def _hear(self, epoch: Epoch, drawn: Any, loss: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
         count = np.size(loss)
-        estimate = epoch.estimate(
-            self.setup.features[index], (loss - self.setup.center) * epoch.weight
-        )
+        estimate = self._estimate(epoch, drawn, (loss - self.setup.center) * epoch.weight)
         self._theta += estimate
         if self._bonus is not None:
             self._bonus += count * epoch.weight * epoch.bonus
@@ -267,6 +295,9 @@ class BanditExpWeights:
         epoch.gain = epoch.gain + estimate
         if not epoch.whole and self.setup.batch > 1 and epoch.has_drifted(self.setup):
             epoch.end()
+
+    def _estimate(self, epoch: Epoch, drawn: Any, losses: Any) -> Any:
+        return epoch.estimate(self.setup.features[drawn], losses)
 
     def _mixture(self, eta: float, gamma: float) -> Any:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9)."""
@@ -290,9 +321,13 @@ class BanditExpWeights:
             self._epoch.end()
             if self._epoch.waiting == 0:
                 del self._epochs[self._epoch.number]
-        eta, gamma = self._rates()
         self._tally.epochs += 1
-        epoch = Epoch.open(
+        epoch = self._new_epoch(*self._rates(), whole)
+        self._epoch = self._epochs[epoch.number] = epoch
+        return epoch
+
+    def _new_epoch(self, eta: float, gamma: float, whole: bool) -> Epoch:
+        return Epoch.open(
             self._tally.epochs,
             self.setup,
             self._mixture(eta, gamma),
@@ -302,8 +337,6 @@ class BanditExpWeights:
             rng=self._rng,
             buffer=self._buffer,
         )
-        self._epoch = self._epochs[epoch.number] = epoch
-        return epoch
 
     def _rates(self) -> tuple[float, float]:
         """η and γ of an epoch that begins now."""
@@ -312,20 +345,21 @@ class BanditExpWeights:
             return setup.rates.learning_rate, setup.rates.exploration
         if setup.problem.log_prior == 0:
             return 1.0, 1.0
-        eta = bandit.anytime_rate(setup.problem, setup.rates.kappa, self._tally.made + 1)
+        t = self._tally.made + 1
+        eta = bandit.anytime_rate(setup.problem_at(t), setup.rates.kappa, t)
         return eta, min(1.0, setup.problem.exploration(eta, setup.rates.kappa))
 
-    def _book(self, epoch: Epoch, indices: Any) -> int:
+    def _book(self, epoch: Epoch, drawn: Any) -> int:
         """Enter decisions into the book; the id of the first."""
         first, heard = self._tally.made, self._tally.heard
-        for i, index in enumerate(indices, start=first):
-            self._outstanding[i] = (index, epoch.number, heard)
-        self._tally.made += len(indices)
-        epoch.draws += len(indices)
-        epoch.waiting += len(indices)
+        for i, entry in enumerate(drawn, start=first):
+            self._outstanding[i] = (entry, epoch.number, heard)
+        self._tally.made += len(drawn)
+        epoch.draws += len(drawn)
+        epoch.waiting += len(drawn)
         return first
 
-    def _check(self, ids: list[int], losses: Any) -> list[tuple[int, int, int]]:
+    def _check(self, ids: list[int], losses: Any) -> list[tuple[Any, int, int]]:
         """What the book says of some decisions, if all may be told these losses."""
         try:
             known = [self._outstanding[i] for i in ids]
@@ -397,11 +431,11 @@ class BanditExpWeights:
     @property
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
-        p, epoch, tally = self.distribution, self._epoch, self._tally
+        epoch, tally = self._epoch, self._tally
         eta, gamma = self._rates() if epoch is None else (epoch.eta, epoch.gamma)
-        features, drift = self.setup.features, 0.0
+        drift = 0.0
         if epoch is not None:
-            drift = epoch.anchor_drift if epoch.over else epoch.drift(features)
+            drift = epoch.anchor_drift if epoch.over else epoch.drift(self.setup)
         return BanditDiagnostics(
             epoch=tally.epochs,
             rounds=tally.made,
@@ -411,16 +445,23 @@ class BanditExpWeights:
             learning_rate=eta,
             exploration=gamma,
             drift=drift,
-            entropy=float(-np.sum(p[p > 0] * np.log(p[p > 0]))),
-            max_leverage=0.0 if epoch is None else float(np.max(epoch.leverages(features))),
-            estimated_losses=self._estimates(),
+            **self._insight(),
         )
+
+    def _insight(self) -> dict[str, Any]:
+        """The rest of the diagnostics."""
+        p, epoch = self.distribution, self._epoch
+        leverages = [0.0] if epoch is None else epoch.leverages(self.setup.features)
+        return {
+            "entropy": float(-np.sum(p[p > 0] * np.log(p[p > 0]))),
+            "max_leverage": float(np.max(leverages)),
+            "estimated_losses": self._estimates(),
+        }
 
     # Snapshots.
 
     def state(self) -> dict[str, Any]:
         """A snapshot: arrays, numbers and strings, with the generator's state."""
-        book = [(i, *entry) for i, entry in self._outstanding.items()]
         return seal(
             type(self).__name__,
             {
@@ -430,11 +471,21 @@ class BanditExpWeights:
                 "theta": self._theta.copy(),
                 "bonus": None if self._bonus is None else self._bonus.copy(),
                 "tally": asdict(self._tally),
-                "outstanding": np.asarray(book, dtype=np.int64).reshape(-1, 4),
                 "epochs": [epoch.to_dict() for epoch in self._epochs.values()],
                 "epoch": None if self._epoch is None else self._epoch.number,
+                **self._own_state(),
             },
         )
+
+    def _own_state(self) -> dict[str, Any]:
+        """The book of decisions, and what else depends on the kind of actions."""
+        book = [(i, *entry) for i, entry in self._outstanding.items()]
+        return {"outstanding": np.asarray(book, dtype=np.int64).reshape(-1, 4)}
+
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        """Take back what `_own_state` gave."""
+        book = np.asarray(data["outstanding"]).tolist()
+        self._outstanding = {i: (index, epoch, heard) for i, index, epoch, heard in book}
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -445,15 +496,18 @@ class BanditExpWeights:
         SnapshotError
             Where the snapshot is damaged, of another kind, or from a newer version.
         """
+        if cls is BanditExpWeights and isinstance(state, Mapping) and state.get("kind") == BALL:
+            from koloss.learners.bandit_ball import BallBandit
+
+            return BallBandit.from_state(state)  # type: ignore[return-value]
         data = unseal(cls.__name__, state)
         learner = cls.__new__(cls)
-        learner._start(Setup.from_dict(data["setup"]), generator_of(data["rng"]), data["mark"])
+        setup = cls._setup_type.from_dict(data["setup"])
+        learner._start(setup, generator_of(data["rng"]), data["mark"])
         learner._theta = np.array(data["theta"])
         learner._bonus = None if data["bonus"] is None else np.array(data["bonus"])
         learner._tally = Tally(**data["tally"])
-        learner._outstanding = {
-            i: (a, e, h) for i, a, e, h in np.asarray(data["outstanding"]).tolist()
-        }
-        learner._epochs = {e["number"]: Epoch(**e) for e in data["epochs"]}
+        learner._epochs = {e["number"]: cls._epoch_type(**e) for e in data["epochs"]}
         learner._epoch = None if data["epoch"] is None else learner._epochs[data["epoch"]]
+        learner._restore(data)
         return learner

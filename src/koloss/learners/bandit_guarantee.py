@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from koloss.guarantees import Assumption, Guarantee, bandit
-from koloss.learners.bandit_setup import Setup
+from koloss.learners.bandit_setup import Settings
 
 
 def guarantee(
-    setup: Setup, tally: Any, outstanding: int, rounds: int | None, printed: bool | None
+    setup: Settings, tally: Any, outstanding: int, rounds: int | None, printed: bool | None
 ) -> Guarantee:
     """The bound for what has been set up, given what has been seen of the game."""
     seen = {**asdict(tally), "outstanding": outstanding}
@@ -27,11 +27,12 @@ def guarantee(
     return _anytime(setup, seen, rounds) if setup.horizon is None else _fixed(setup, seen, rounds)
 
 
-def _fixed(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarantee:
+def _fixed(setup: Settings, seen: Mapping[str, Any], rounds: int | None) -> Guarantee:
     """Theorems A3, B2, B3 and B3w: rates fixed for a horizon."""
-    problem, rates = setup.problem, setup.rates
-    n = setup.horizon if rounds is None else rounds
+    rates, n = setup.rates, setup.horizon if rounds is None else rounds
     assert n is not None
+    log_prior, beside = setup.comparator(n, rates.learning_rate)
+    problem = replace(setup.problem, log_prior=log_prior)
     failure = 1.0 / setup.horizon if setup.sampled and setup.horizon else 0.0
     kinds = []  # of epochs, with the statement that covers each
     if seen["whole"] < seen["made"] or seen["made"] == 0:
@@ -50,7 +51,8 @@ def _fixed(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarant
         statement, late = "Theorem B3-delay", 0
     found["delay"] += late * bandit.late_cost(problem, rates.learning_rate, rates.kappa)
     found["unheard"] = 2 * problem.loss_bound * seen["outstanding"]
-    found["net"] = setup.net * n
+    found |= beside
+    statement += setup.place
     if problem.bonus:
         statement += " with bonuses (B2)"
     if setup.sampled:
@@ -81,12 +83,16 @@ def _fixed(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarant
     )
 
 
-def _anytime(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guarantee:
+def _anytime(setup: Settings, seen: Mapping[str, Any], rounds: int | None) -> Guarantee:
     """Theorem B4: rates that need no horizon."""
-    problem, n = setup.problem, rounds or max(seen["made"], 1)
-    found = bandit.anytime_terms(problem, setup.rates.kappa, n)
+    n, kappa = rounds or max(seen["made"], 1), setup.rates.kappa
+    problem = setup.problem_at(n)
+    found = bandit.anytime_terms(problem, kappa, n)
+    eta = bandit.anytime_rate(problem, kappa, n)
+    log_prior, beside = setup.comparator(n, eta)
+    found["prior"] = log_prior / eta
     found["unheard"] = 2 * problem.loss_bound * seen["outstanding"]
-    found["net"] = setup.net * n
+    found |= beside
     notes = []
     if setup.batch > 1 or seen["whole"]:
         notes.append("Theorem B4 is proved for epochs of one round (batch=1); here they are longer")
@@ -97,7 +103,7 @@ def _anytime(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guara
     if setup.sampled:
         notes.append("Theorem B4 is proved for the exact covariance")
     return Guarantee(
-        "Theorem B4 (anytime)",
+        f"Theorem B4 (anytime){setup.place}",
         n,
         found,
         _trivial(setup, n),
@@ -107,7 +113,7 @@ def _anytime(setup: Setup, seen: Mapping[str, Any], rounds: int | None) -> Guara
     )
 
 
-def _as_printed(setup: Setup, seen: Mapping[str, Any]) -> Guarantee:
+def _as_printed(setup: Settings, seen: Mapping[str, Any]) -> Guarantee:
     """The paper's Corollary, with what it needs and what is wrong with it."""
     said, n = setup.printed, setup.horizon
     assert n is not None
@@ -145,13 +151,15 @@ def _as_printed(setup: Setup, seen: Mapping[str, Any]) -> Guarantee:
     )
 
 
-def _common(setup: Setup, seen: Mapping[str, Any]) -> list[Assumption]:
+def _common(setup: Settings, seen: Mapping[str, Any]) -> list[Assumption]:
     """What every bound here assumes."""
     low, high = setup.low, setup.high
     found = [
         Assumption(f"every loss is in [{low:.6g}, {high:.6g}]", True if seen["made"] else None)
     ]
-    if setup.names["adversary"] == "rank-one" and setup.problem.epsilon > 0:
+    if "losses" in setup.names:
+        found.append(Assumption(setup.names["losses"]))
+    elif setup.names["adversary"] == "rank-one" and setup.problem.epsilon > 0:
         found.append(
             Assumption(
                 "every loss is Φ(y) for an action y, or Σ c_i Φ(y_i) with Σ|c_i| ≤ 1, up to a constant"
@@ -165,5 +173,5 @@ def _common(setup: Setup, seen: Mapping[str, Any]) -> list[Assumption]:
     return found
 
 
-def _trivial(setup: Setup, n: int) -> float:
+def _trivial(setup: Settings, n: int) -> float:
     return (setup.high - setup.low) * n

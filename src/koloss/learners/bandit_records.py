@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best action so far by the estimates."""
+    """The best action so far by the estimates; `index` is its row in a finite set."""
 
-    index: int
+    index: int | None
     action: Any
     estimated_loss: float
 
@@ -28,11 +28,12 @@ class BanditDiagnostics:
     drift : float
         Largest rise of a log-weight since the epoch began.
     entropy : float
-        Of the distribution that would be drawn from now, in nats.
+        Of the distribution that would be drawn from now, in nats. On a ball: of its exponential weights q,
+        relative to the uniform distribution, at most 0.
     max_leverage : float
-        max_a φ(a)'Σ⁻¹φ(a) of the current epoch.
-    estimated_losses : array of shape (N,)
-        Estimated mean loss of every action, per loss heard.
+        max_a φ(a)'Σ⁻¹φ(a) of the current epoch; on a ball its bound G/γ.
+    estimated_losses : array of shape (N,), or None
+        Estimated mean loss of every action, per loss heard. None on a ball, where `estimated_loss(X)` has it.
     """
 
     epoch: int

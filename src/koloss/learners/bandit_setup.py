@@ -6,18 +6,19 @@ Algorithm 1, lines 1 and 2, and the choice of its parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from koloss._arrays import as_distribution, as_float, as_int, as_vector, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Ball, Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.errors import RankUnreachable
 from koloss.guarantees import bandit, paper
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.kernels import Linear, Quadratic
 from koloss.kernels.base import KernelLike
 from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
 from koloss.proxy.base import discretise, step_beyond
@@ -36,18 +37,12 @@ DESIGNS: dict[str, Callable[[Any], Design]] = {
 }
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What stays fixed during the game. Plain data: arrays, numbers and strings.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What stays fixed during the game on any set of actions. Plain data: arrays, numbers and strings.
 
     Attributes
     ----------
-    points : array of shape (N, d)
-    features : array of shape (N, m)
-        Whitened: the design's covariance is the identity. In Fortran order: scaling all rows, the only pass
-        over them beside matrix products, then runs along memory.
-    design : array of shape (N,)
-    log_prior : array of shape (N,)
     problem : BanditProblem
     rates : Rates
     tuning : str
@@ -57,18 +52,12 @@ class Setup:
     center, low, high : float
         The losses lie in [low, high]; `center` is subtracted before they are used.
     sampled : bool
-    net : float
-        How much better than the best point of the net an action of the compact set may be, a round.
     printed : dict
         Of the paper's tuning, what its Corollary says.
     names : dict
         Of kernel, actions, proxy, design and adversary, for people.
     """
 
-    points: Any
-    features: Any
-    design: Any
-    log_prior: Any
     problem: BanditProblem
     rates: Rates
     tuning: str
@@ -77,26 +66,84 @@ class Setup:
     center: float
     low: float
     high: float
-    sampled: bool
-    net: float
+    sampled: bool = False
     printed: dict[str, Any] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for array in (self.points, self.features, self.design, self.log_prior):
-            array.flags.writeable = False  # decisions hand out views of them
+    place: ClassVar[str] = ""
+    """Added to the name of a statement."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         return {**self.__dict__, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Setup:
-        """The setup in a snapshot."""
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The settings in a snapshot."""
         problem, rates = BanditProblem(**data["problem"]), Rates(**data["rates"])
+        return cls(**{**data, "problem": problem, "rates": rates})
+
+    def problem_at(self, t: int) -> BanditProblem:
+        """The numbers that the rates of round t depend on, without a horizon."""
+        return self.problem
+
+    def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
+        """log(1/prior) of what the player is compared with, and by name what that costs beside."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup(Settings):
+    """What stays fixed during the game on finitely many actions.
+
+    Attributes
+    ----------
+    points : array of shape (N, d)
+    features : array of shape (N, m)
+        Whitened: the design's covariance is the identity. In Fortran order: scaling all rows, the only pass
+        over them beside matrix products, then runs along memory.
+    design : array of shape (N,)
+    log_prior : array of shape (N,)
+    net : float
+        How much better than the best point of the net an action of the compact set may be, a round.
+    """
+
+    points: Any
+    features: Any
+    design: Any
+    log_prior: Any
+    net: float
+
+    def __post_init__(self) -> None:
+        for array in (self.points, self.features, self.design, self.log_prior):
+            array.flags.writeable = False  # decisions hand out views of them
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The setup in a snapshot."""
         arrays = {name: np.array(data[name]) for name in ("points", "design", "log_prior")}
         features = np.array(data["features"], order="F")
-        return cls(**{**data, **arrays, "problem": problem, "rates": rates, "features": features})
+        return super().from_dict({**data, **arrays, "features": features})
+
+    def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
+        return self.problem.log_prior, {"net": self.net * rounds}
+
+
+def needs_no_net(actions: Any, kernel: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether the whole of the actions is played: linear and quadratic losses on a ball, if nothing speaks of a net."""
+    return (
+        isinstance(actions, Ball)
+        and type(kernel) in (Linear, Quadratic)
+        and settings.get("tuning", "sharp") == "sharp"
+        and settings.get("proxy") is None
+        and settings.get("spacing") is None
+        and _is_default(settings.get("rank", "auto"), "auto")
+        and _is_default(settings.get("exploration", "john"), "john")
+    )
+
+
+def _is_default(value: Any, default: str) -> bool:
+    return isinstance(value, str) and value == default
 
 
 def prepare(
@@ -123,7 +170,7 @@ def prepare(
     spacing: float | None,
 ) -> Setup:
     """Check all settings and compute what they imply."""
-    _check_words(tuning, covariance, adversary, bonus)
+    check_words(tuning, covariance, adversary, bonus)
     horizon = None if horizon is None else as_int("horizon", horizon, minimum=1)
     delay = as_int("delay", delay, minimum=0)
     if tuning == "paper" and (horizon is None or bonus or delay or covariance != "exact"):
@@ -140,7 +187,8 @@ def prepare(
         points = discretise(kernel, actions, spacing)
     N = len(points)
     log_prior = _log_prior(prior, N)
-    low, high, norm = _losses(kernel, points, loss_bound, loss_range, loss_norm)
+    size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
+    low, high, norm = loss_interval(size, loss_bound, loss_range, loss_norm)
     centred = loss_range is not None and tuning == "sharp"
     center = (low + high) / 2 if centred else 0.0
     L = max(high - center, center - low)
@@ -188,7 +236,7 @@ def prepare(
             "epsilon": 0.0 if exact else error(chosen, chosen.rank),
         }
     )
-    rates = _rates(problem, horizon, printed, learning_rate, exploration_rate)
+    rates = choose_rates(problem, horizon, printed, learning_rate, exploration_rate)
     return Setup(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.asfortranarray(white),
@@ -198,7 +246,7 @@ def prepare(
         rates=rates,
         tuning=tuning,
         horizon=horizon,
-        batch=_batch(batch, problem, tuning, delay),
+        batch=choose_batch(batch, problem, tuning, delay),
         center=center,
         low=low,
         high=high,
@@ -215,7 +263,8 @@ def prepare(
     )
 
 
-def _check_words(tuning: Any, covariance: Any, adversary: Any, bonus: Any) -> None:
+def check_words(tuning: Any, covariance: Any, adversary: Any, bonus: Any) -> None:
+    """Settings that are one of a few words."""
     _one_of("tuning", tuning, ("sharp", "paper"))
     _one_of("covariance", covariance, ("exact", "sampled"))
     _one_of("adversary", adversary, ("rank-one", "general"))
@@ -239,15 +288,10 @@ def _log_prior(prior: Any, N: int) -> Any:
     return np.log(prior)
 
 
-def _losses(
-    kernel: KernelLike,
-    points: Points,
-    loss_bound: float | None,
-    loss_range: Any,
-    loss_norm: float | None,
+def loss_interval(
+    size: float, loss_bound: float | None, loss_range: Any, loss_norm: float | None
 ) -> tuple[float, float, float]:
-    """Interval of the losses, and the RKHS norm they may have."""
-    size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
+    """Interval of the losses, and the RKHS norm they may have; `size` is 𝒢."""
     norm = max(1.0, size) if loss_norm is None else as_float("loss_norm", loss_norm, positive=True)
     if loss_range is not None:
         if loss_bound is not None:
@@ -350,13 +394,14 @@ def _design(features: Any, exploration: str | Design) -> Design:
     return DESIGNS[exploration](features)
 
 
-def _rates(
+def choose_rates(
     problem: BanditProblem,
     horizon: int | None,
     printed: dict[str, Any],
     learning_rate: float | None,
     exploration_rate: float | None,
 ) -> Rates:
+    """Rates that minimise the bound, or those asked for."""
     if horizon is None:
         if learning_rate is not None or exploration_rate is not None:
             raise ValueError(
@@ -383,7 +428,8 @@ def _rates(
     return Rates(eta, gamma, problem.exploration(eta, 1.0) / gamma)
 
 
-def _batch(batch: Any, problem: BanditProblem, tuning: str, delay: int) -> int:
+def choose_batch(batch: Any, problem: BanditProblem, tuning: str, delay: int) -> int:
+    """Most rounds of an epoch of single decisions."""
     if batch == "auto":
         return 1 if tuning == "paper" or delay > 0 else max(1, math.ceil(problem.rank / 4))
     b = as_int("batch", batch, minimum=1)

@@ -29,10 +29,10 @@ class Decision:
     id : int
         Number of the decision, from 0. It is enough to `tell` by.
     action : array of shape (d,)
-    index : int
-        Row of the action in the finite set.
-    probability : float
-        Probability with which it was drawn.
+    index : int or None
+        Row of the action in a finite set.
+    probability : float or None
+        Probability with which it was drawn, on a finite set.
     epoch : int
         Epoch in which it was drawn.
     learner : str
@@ -41,8 +41,8 @@ class Decision:
 
     id: int
     action: Any
-    index: int
-    probability: float
+    index: int | None
+    probability: float | None
     epoch: int
     learner: str
 
@@ -65,8 +65,8 @@ class Decisions:
         return Decision(
             int(self.id[k]),
             self.action[k],
-            int(self.index[k]),
-            float(self.probability[k]),
+            None if self.index is None else int(self.index[k]),
+            None if self.probability is None else float(self.probability[k]),
             int(self.epoch[k]),
             self.learner,
         )

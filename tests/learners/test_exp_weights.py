@@ -1,0 +1,360 @@
+"""Algorithm 2, step by step against its definition, and its distributions against second computations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.errors import LossOutOfBounds
+
+POINTS = kl.Points(np.random.default_rng(5).random((40, 2)))
+LEVEL = 1e-3
+"""False-alarm level of each statistical test here, split over its own comparisons."""
+
+
+def bump(rng, kernel, dimension=2, scale=1.0):
+    return kl.KernelLoss(kernel, scale * rng.normal(size=(1, dimension)), [rng.choice([-1.0, 1.0])])
+
+
+def random_quadratic(rng, d, norm=1.0):
+    A, b = rng.normal(size=(d, d)), rng.normal(size=d)
+    A = A + A.T
+    size = math.sqrt(np.sum(A**2) + b @ b) / norm
+    return kl.QuadraticLoss(A / size, b / size)
+
+
+# Finite sets.
+
+
+def test_finite_set_is_the_textbook_algorithm_step_by_step():
+    """p_{t+1}(a) ∝ p_t(a) exp(-η ℓ_t(a)), as the box has it, multiplied out."""
+    rng, kernel = np.random.default_rng(0), kl.Gaussian(0.4)
+    learner = kl.ExpWeights(POINTS, kernel=kernel, horizon=50, rng=1)
+    p = np.full(40, 1 / 40)
+    for _ in range(50):
+        np.testing.assert_allclose(learner.distribution, p, rtol=1e-9)
+        decision, loss = learner.ask(), bump(rng, kernel)
+        assert decision.probability == pytest.approx(p[decision.index])
+        learner.tell(decision, loss)
+        p = p * np.exp(-learner.learning_rate * loss(POINTS.X))
+        p /= p.sum()
+    assert learner.learning_rate == pytest.approx(
+        math.sqrt(8 * math.log(40) / 50) / learner.game.width
+    )
+
+
+def test_array_of_losses_is_as_good_as_the_loss():
+    kernel, rng = kl.Gaussian(0.4), np.random.default_rng(0)
+    one, two = (kl.ExpWeights(POINTS, kernel=kernel, horizon=9, rng=1) for _ in range(2))
+    for _ in range(9):
+        loss = bump(rng, kernel)
+        one.tell(one.ask(), loss)
+        two.tell(two.ask(), loss(POINTS.X))
+    np.testing.assert_array_equal(one.distribution, two.distribution)
+
+
+def test_draws_follow_the_distribution():
+    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, rng=1)
+    for k in range(6):
+        learner.tell(learner.ask(), bump(np.random.default_rng(k), kl.Gaussian(0.4)))
+    index = learner.ask(20_000).index
+    counts = np.bincount(index, minlength=40)
+    expected = 20_000 * learner.distribution
+    assert stats.chisquare(counts, expected).pvalue > LEVEL
+    assert stats.chisquare(counts, np.full(40, 500.0)).pvalue < LEVEL  # negative control
+
+
+def test_weights_survive_losses_that_would_overflow():
+    learner = kl.ExpWeights(
+        POINTS, kernel=kl.Linear(), horizon=200, loss_range=(-1e6, 1e6), learning_rate=1.0, rng=0
+    )
+    for _ in range(200):
+        learner.tell(learner.ask(), kl.LinearLoss([5e5, 0.0]))
+    assert np.all(np.isfinite(learner.distribution))
+    assert learner.ask().index == np.argmin(POINTS.X[:, 0])
+
+
+def test_prior_moves_the_first_distribution_and_the_bound():
+    prior = np.arange(1.0, 41.0)
+    prior /= prior.sum()
+    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=100, prior=prior, rng=0)
+    np.testing.assert_allclose(learner.distribution, prior)
+    expected = learner.game.width * math.sqrt(50 * math.log(1 / prior[0]))
+    assert learner.guarantee().total == pytest.approx(expected)
+
+
+def test_range_is_what_counts_on_points():
+    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, loss_range=(0, 1), rng=0)
+    learner.tell(learner.ask(), np.linspace(0, 1, 40))
+    with pytest.raises(LossOutOfBounds, match=r"must be in \[0, 1\], got \[-0.5, 0.5\]"):
+        learner.tell(learner.ask(), np.linspace(-0.5, 0.5, 40))
+    default = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, rng=0)
+    default.tell(default.ask(), 1e3 + np.linspace(-0.5, 0.5, 40))  # a constant costs nothing
+    with pytest.raises(LossOutOfBounds, match="range of at most"):
+        default.tell(default.ask(), np.linspace(-5, 5, 40))
+
+
+def test_one_action_and_equal_actions():
+    for points in ([[0.5, 0.5]], [[0.5, 0.5]] * 3):
+        learner = kl.ExpWeights(kl.Points(points), kernel=kl.Gaussian(1.0), horizon=5, rng=0)
+        learner.tell(learner.ask(), bump(np.random.default_rng(0), kl.Gaussian(1.0)))
+        assert learner.guarantee().total == 0
+
+
+# Compact sets: the distribution in play against a fine net.
+
+
+def on_net(learner, spacing):
+    net = learner.game.actions.net(spacing).X
+    log_p = learner.log_density(net)
+    p = np.exp(log_p - log_p.max())
+    return net, p / p.sum()
+
+
+def directions_agree(draws, net, p, level, count=4):
+    """Kolmogorov-Smirnov distances of several projections, each at level / count."""
+    worst = 1.0
+    for angle in np.linspace(0, math.pi, count, endpoint=False):
+        u = np.asarray([math.cos(angle), math.sin(angle)])
+        order = np.argsort(net @ u)
+        values, cdf = (net @ u)[order], np.cumsum(p[order])
+        found = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
+        worst = min(worst, found.pvalue * count)
+    return worst > level
+
+
+def test_quadratics_on_the_ball_follow_the_exact_density():
+    learner = kl.ExpWeights(kl.Ball(2, 1.5), kernel=kl.Quadratic(), horizon=30, rng=2)
+    rng = np.random.default_rng(3)
+    for _ in range(25):
+        learner.tell(learner.ask(), random_quadratic(rng, 2, norm=learner.game.norm))
+    net, p = on_net(learner, 0.01)
+    draws = learner.ask(3000).action
+    assert directions_agree(draws, net, p, LEVEL)
+    assert not directions_agree(draws, net, np.full(len(net), 1 / len(net)), LEVEL)
+
+
+@pytest.mark.parametrize("box", [False, True], ids=["disc", "square"])
+def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
+    """Independent runs, one draw each: 400 populations after 40 rounds against the density on a net.
+
+    False-alarm level 1e-3; a net distribution with half the learning rate is the negative control.
+    """
+    actions = kl.Box([-2, -2], [2, 2]) if box else kl.Ball(2, 2.0)
+    kernel, draws = kl.Gaussian(0.6), []
+    losses = [bump(np.random.default_rng(k), kernel) for k in range(40)]
+    for seed in range(400):
+        learner = kl.ExpWeights(
+            actions, kernel=kernel, horizon=40, particles=64, learning_rate=1.0, rng=seed
+        )
+        for k in range(0, 40, 8):  # as a program that hears several losses at once
+            decisions = learner.ask(8)
+            learner.tell(decisions, losses[k : k + 8])
+        draws.append(learner.ask().action)
+    net, p = on_net(learner, 0.04)
+    assert directions_agree(np.asarray(draws), net, p, LEVEL)
+    half = np.sqrt(p) / np.sqrt(p).sum()
+    assert not directions_agree(np.asarray(draws), net, half, LEVEL)
+
+
+def test_particles_follow_over_a_long_game():
+    """After 300 rounds of one population its cloud, of 2,000, still has the net's mean and spread."""
+    kernel = kl.Gaussian(1.0)
+    learner = kl.ExpWeights(
+        kl.Ball(2, 3.0), kernel=kernel, horizon=300, particles=2000, learning_rate=0.3, rng=0
+    )
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        learner.tell(learner.ask(), bump(rng, kernel, scale=1.5))
+    learner.ask()
+    net, p = on_net(learner, 0.03)
+    cloud, w = learner._engine.particles.points, learner._engine.particles.weights
+    mean = p @ net
+    spread = math.sqrt(p @ np.sum((net - mean) ** 2, axis=1))
+    assert np.linalg.norm(w @ cloud - mean) < 0.15 * spread
+    assert math.sqrt(w @ np.sum((cloud - mean) ** 2, axis=1)) == pytest.approx(spread, rel=0.1)
+
+
+def test_linear_losses_on_a_box_are_drawn_exactly():
+    """Truncated exponentials, coordinate by coordinate."""
+    learner = kl.ExpWeights(kl.Box([0, -1], [1, 3]), kernel=kl.Linear(), horizon=50, rng=0)
+    for _ in range(30):
+        learner.tell(learner.ask(), kl.LinearLoss([0.6, -0.3]))
+    draws, eta = learner.ask(4000).action, learner.learning_rate
+    for i, (w, low, high) in enumerate([(0.6, 0, 1), (-0.3, -1, 3)]):
+        rate = 30 * eta * w
+        cdf = lambda x, r=rate, a=low, b=high: np.expm1(-r * (x - a)) / math.expm1(-r * (b - a))  # noqa: E731
+        assert stats.kstest(draws[:, i], cdf).pvalue > LEVEL / 2
+        wrong = stats.kstest(draws[:, i], lambda x, r=rate, a=low, b=high: (x - a) / (b - a))
+        assert wrong.pvalue < LEVEL / 2
+
+
+def test_prior_on_a_compact_set():
+    """exp(-prior) is the first density; the bound pays for how far it varies."""
+    prior = kl.QuadraticLoss(np.diag([5.0, 0.0]), [2.0, 0.0])
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=100, prior=prior, rng=0)
+    net, p = on_net(learner, 0.01)
+    np.testing.assert_allclose(p, np.exp(-prior(net)) / np.exp(-prior(net)).sum())
+    assert directions_agree(learner.ask(2000).action, net, p, LEVEL)
+    uniform = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=100, rng=0)
+    spread = float(np.ptp(prior(net)))
+    assert learner._settings.log_prior >= spread
+    assert learner.guarantee().total > uniform.guarantee().total
+
+
+# Late losses, compression, recommendations, settings.
+
+
+@pytest.mark.parametrize("horizon", [200, None])
+@pytest.mark.parametrize("delay", [0, 1, 7])
+def test_late_losses_stay_within_the_bound(horizon, delay):
+    """The bound is pathwise in p_t·ℓ_t: no randomness in the comparison."""
+    rng, points = np.random.default_rng(delay), kl.Points(np.eye(8))
+    learner = kl.ExpWeights(
+        points,
+        kernel=kl.Linear(),
+        horizon=horizon,
+        loss_range=(0, 1),
+        delay=delay if horizon else 0,
+        rng=0,
+    )
+    spent, total, waiting = 0.0, np.zeros(8), []
+    for t in range(200):
+        p = learner.distribution
+        loss = (rng.random(8) < 0.5) * 1.0
+        loss[t // 50] = 0.0 if t % 3 else 1.0
+        decision = learner.ask()
+        spent, total = spent + p @ loss, total + loss
+        waiting.append((decision, loss))
+        if len(waiting) > delay:
+            learner.tell(*waiting.pop(0))
+    for pair in waiting:
+        learner.tell(*pair)
+    promise = learner.guarantee()
+    assert spent - total.min() <= promise.total
+    assert promise.valid
+    assert (promise.terms["delay"] > 0) == (delay > 0)
+    assert learner.diagnostics.late == (200 - 1 if delay else 0)
+
+
+def test_late_losses_without_tuning_are_charged_as_they_come():
+    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=100, rng=0)
+    rng = np.random.default_rng(0)
+    first = learner.ask()
+    for _ in range(5):
+        learner.tell(learner.ask(), bump(rng, kl.Gaussian(0.4)))
+    assert learner.guarantee().terms["delay"] == 0
+    learner.tell(first, bump(rng, kl.Gaussian(0.4)))
+    expected = 5 * learner.learning_rate * learner.game.width**2 / 4
+    assert learner.guarantee().terms["delay"] == pytest.approx(expected)
+    assert "came after others" in str(learner.guarantee())
+
+
+def test_compression_keeps_the_density_and_is_charged():
+    kernel = kl.Gaussian(1.0)
+    settings = {"kernel": kernel, "horizon": 400, "particles": 16, "rng": 0}
+    short = kl.ExpWeights(kl.Ball(2), **settings)
+    long = kl.ExpWeights(kl.Ball(2), compression=0.0, **settings)
+    rng = np.random.default_rng(0)
+    for _ in range(400):
+        loss = bump(rng, kernel)
+        for learner in (short, long):
+            learner.tell(learner.ask(), loss)
+    facts = short.diagnostics.sampling
+    assert facts["centers"] < 300
+    assert long.diagnostics.sampling["centers"] == 400
+    X = kl.Ball(2).net(0.1).X
+    error = np.max(np.abs(short.log_density(X) - long.log_density(X))) / short.learning_rate
+    assert error <= facts["compression_error"] + 1e-9
+    assert 0 < facts["compression_error"] <= 400 * short._settings.allowance
+    promise = short.guarantee()
+    assert long.guarantee().terms["compression"] == 0
+    assert 2 * facts["compression_error"] <= promise.terms["compression"]
+    assert promise.terms["compression"] <= 0.011 * long.guarantee().total
+
+
+def test_recommendation_is_the_best_action_so_far():
+    rng = np.random.default_rng(0)
+    losses = [random_quadratic(rng, 2) for _ in range(20)]
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=20, rng=0)
+    assert kl.Ball(2).contains(learner.recommend().action[None])[0]
+    for loss in losses:
+        learner.tell(learner.ask(), loss)
+    net = kl.Ball(2).net(0.01).X
+    best, found = sum(loss(net) for loss in losses).min() / 20, learner.recommend()
+    assert found.mean_loss <= best + 1e-9
+    assert found.mean_loss == pytest.approx(best, abs=1e-3)
+    assert found.certificate == "dual"
+    points = kl.ExpWeights(POINTS, kernel=kl.Quadratic(), horizon=20, rng=0)
+    for loss in losses:
+        points.tell(points.ask(), loss)
+    assert points.recommend().index == np.argmin(sum(loss(POINTS.X) for loss in losses))
+
+
+def test_expansion_of_a_quadratic_kernel_is_a_quadratic_loss():
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=9, rng=0)
+    loss = kl.KernelLoss(kl.Quadratic(), [[0.5, 0.1], [0.0, 0.3]], [1.0, -0.5])
+    learner.tell(learner.ask(), loss)
+    X = kl.Ball(2).sample(5, 0)
+    np.testing.assert_allclose(learner.log_density(X), -learner.learning_rate * loss(X))
+
+
+def test_sides_of_length_zero_do_not_count():
+    flat = kl.ExpWeights(kl.Box([0, 2], [1, 2]), kernel=kl.Linear(), horizon=100, rng=0)
+    line = kl.ExpWeights(
+        kl.Box([0], [1]), kernel=kl.Linear(), horizon=100, loss_norm=flat.game.norm, rng=0
+    )
+    assert flat.guarantee().total == pytest.approx(line.guarantee().total)
+    assert flat.ask().action[1] == 2
+
+
+BAD_SETTINGS = {
+    "actions": ({"actions": [[0.0, 1.0]]}, TypeError, "`actions` must be Points"),
+    "kernel": ({"kernel": "gaussian"}, TypeError, "`kernel` must be a Kernel"),
+    "horizon": ({"horizon": 0}, ValueError, "`horizon` must be at least 1"),
+    "norm": ({"loss_norm": -1}, ValueError, "`loss_norm` must be positive"),
+    "range": ({"loss_range": (1, 1)}, ValueError, "`loss_range` must be"),
+    "tuning": ({"tuning": "best"}, ValueError, "`tuning` must be one of"),
+    "delay": ({"delay": -1}, ValueError, "`delay` must be at least 0"),
+    "rate": ({"learning_rate": 0}, ValueError, "`learning_rate` must be positive"),
+    "particles": ({"particles": 1}, ValueError, "`particles` must be at least 2"),
+    "compression": ({"compression": -0.1}, ValueError, "`compression` must be at least 0"),
+    "anytime paper": (
+        {"horizon": None, "tuning": "paper"},
+        ValueError,
+        "must be left out without a horizon",
+    ),
+    "prior zero": ({"prior": np.eye(40)[0]}, ValueError, "`prior` must be positive everywhere"),
+    "prior loss": ({"prior": kl.LinearLoss([1.0, 0.0])}, TypeError, "`prior` must be"),
+    "prior array": (
+        {"actions": kl.Ball(2), "prior": np.ones(3)},
+        TypeError,
+        "`prior` must be a Loss on a compact set",
+    ),
+    "prior family": (
+        {"actions": kl.Ball(2), "prior": kl.LinearLoss([1.0, 0.0])},
+        TypeError,
+        "`loss` must be a KernelLoss",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SETTINGS)
+def test_bad_settings(name):
+    given, error, message = BAD_SETTINGS[name]
+    settings = {"actions": POINTS, "kernel": kl.Gaussian(0.4), "horizon": 10} | given
+    with pytest.raises(error, match=message):
+        kl.ExpWeights(settings.pop("actions"), **settings)
+
+
+def test_what_only_one_kind_of_set_has():
+    compact = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=9, rng=0)
+    with pytest.raises(TypeError, match="`distribution` is for finite sets"):
+        _ = compact.distribution
+    finite = kl.ExpWeights(POINTS, kernel=kl.Quadratic(), horizon=9, rng=0)
+    with pytest.raises(TypeError, match="`log_density` is for compact sets"):
+        finite.log_density(POINTS.X)

@@ -1,0 +1,166 @@
+"""Regret of Algorithm 2 over grids of games, against its bounds.
+
+On points the comparison has no randomness: the bound is pathwise in Σ p_t·ℓ_t. On the ball, p_t·ℓ_t is the mean of
+fresh draws, whose noise is far below the slack of the bound.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+
+GAMES = ("random", "biased", "switching", "alternating", "hostile")
+
+
+def coefficients(game, t, rounds, m, rng):
+    """Unit vectors in feature space: what an adversary plays in round t."""
+    if game == "random":
+        w = rng.normal(size=m)
+    elif game == "biased":
+        w = rng.normal(size=m) + 2 * np.eye(m)[0]
+    elif game == "switching":
+        w = np.eye(m)[(4 * t // rounds) % m] * (-1.0) ** (4 * t // rounds)
+    else:
+        w = np.eye(m)[0] * (-1.0) ** t
+    return w / np.linalg.norm(w)
+
+
+# Points.
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("N", [2, 16, 100])
+@pytest.mark.parametrize("rounds", [1, 2, 30, 400])
+@pytest.mark.parametrize("anytime", [False, True])
+def test_points_stay_within_the_bound(game, N, rounds, anytime):
+    rng = np.random.default_rng([N, rounds])
+    points = kl.Points(np.eye(N))
+    learner = kl.ExpWeights(
+        points,
+        kernel=kl.Linear(),
+        horizon=None if anytime else rounds,
+        loss_range=(-1, 1),
+        rng=0,
+    )
+    played, total = 0.0, np.zeros(N)
+    for t in range(rounds):
+        p = learner.distribution
+        if game == "hostile":  # the loss is largest where the player is most likely
+            loss = 2.0 * (p >= np.median(p)) - 1
+        else:
+            loss = np.sign(coefficients(game, t, rounds, N, rng))
+        learner.tell(learner.ask(), loss)
+        played, total = played + p @ loss, total + loss
+    promise = learner.guarantee(rounds=rounds)
+    assert promise.valid
+    assert played - total.min() <= promise.total + 1e-9
+
+
+def test_the_bound_is_not_loose_everywhere():
+    """Theory's worst ratio is 0.85 (N = 2, n = 1): a bound a tenth smaller would not hold there."""
+    learner = kl.ExpWeights(
+        kl.Points(np.eye(2)), kernel=kl.Linear(), horizon=1, loss_range=(-1, 1), rng=0
+    )
+    regret = learner.distribution @ [-1.0, 1.0] - (-1)
+    assert regret / learner.guarantee().total == pytest.approx(0.849, abs=0.002)
+
+
+def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
+    """Negative control: with 50 times the tuned rate, alternating losses cost more than the tuned bound."""
+    points, rounds = kl.Points(np.eye(2)), 400
+    tuned = kl.ExpWeights(points, kernel=kl.Linear(), horizon=rounds, loss_range=(-1, 1), rng=0)
+    hasty = kl.ExpWeights(
+        points,
+        kernel=kl.Linear(),
+        horizon=rounds,
+        loss_range=(-1, 1),
+        learning_rate=50 * tuned.learning_rate,
+        rng=0,
+    )
+    played, total = 0.0, np.zeros(2)
+    for _ in range(rounds):
+        p = hasty.distribution
+        loss = np.where(np.arange(2) == np.argmax(p), 1.0, -1.0)
+        hasty.tell(hasty.ask(), loss)
+        played, total = played + p @ loss, total + loss
+    assert played - total.min() > tuned.guarantee().total
+    assert played - total.min() <= hasty.guarantee().total
+
+
+# The ball.
+
+
+def quadratic_of(w, d):
+    """The loss with these coefficients of the orthonormal features (x_i², √2 x_i x_j, x_i)."""
+    A, k = np.zeros((d, d)), 0
+    for i in range(d):
+        for j in range(i, d):
+            A[i, j] = A[j, i] = w[k] if i == j else w[k] / math.sqrt(2)
+            k += 1
+    return kl.QuadraticLoss(A, w[k:])
+
+
+@pytest.mark.parametrize("game", ["random", "biased", "switching", "alternating"])
+@pytest.mark.parametrize("d, rounds", [(1, 60), (2, 300), (5, 120)])
+@pytest.mark.parametrize("anytime", [False, True])
+def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
+    rng, m = np.random.default_rng([d, rounds]), d * (d + 3) // 2
+    learner = kl.ExpWeights(
+        kl.Ball(d),
+        kernel=kl.Quadratic(),
+        horizon=None if anytime else rounds,
+        loss_norm=1.0,
+        rng=0,
+    )
+    played, total = 0.0, None
+    for t in range(rounds):
+        loss = quadratic_of(coefficients(game, t, rounds, m, rng), d)
+        assert loss.norm() == pytest.approx(1)
+        fresh, _, _ = learner._engine.draw(learner.learning_rate, 64, rng)
+        played += float(np.mean(loss(fresh)))
+        learner.tell(learner.ask(), loss)
+        total = loss if total is None else total + loss
+    best = kl.oracles.minimize(total, kl.Ball(d))
+    assert best.certificate == "dual"
+    promise = learner.guarantee(rounds=rounds)
+    assert promise.valid
+    assert played - best.lower_bound <= promise.total
+
+
+def test_learns_on_the_ball():
+    """Against a fixed saddle the mean loss of the last rounds is close to the best there is."""
+    saddle = kl.QuadraticLoss(np.diag([0.6, -0.6]), [0.0, 0.2])
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=2000, loss_norm=1.0, rng=0)
+    for _ in range(200):
+        batch = learner.ask(10)
+        learner.tell(batch, [saddle] * 10)
+    best = kl.oracles.minimize(saddle, kl.Ball(2)).value
+    assert np.mean(saddle(learner.ask(500).action)) < best + 0.05
+
+
+@pytest.mark.parametrize("game", ["random", "switching"])
+def test_gaussian_losses_stay_within_the_bound(game):
+    """Kernel expansions on the disc by particles; the best action by a net and its certified spacing."""
+    kernel, rng, rounds = kl.Gaussian(0.5), np.random.default_rng(0), 200
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kernel, horizon=rounds, particles=128, rng=0)
+    net = kl.Ball(2).net(0.02)
+    played, total = 0.0, np.zeros(len(net))
+    for t in range(rounds):
+        if game == "random":
+            center = rng.normal(size=(1, 2)) / 2
+        else:
+            center = np.asarray([[math.cos(4 * t // rounds), math.sin(4 * t // rounds)]])
+        loss = kl.KernelLoss(kernel, center, [1.0])
+        decision = learner.ask()
+        played += float(loss(decision.action[None])[0])
+        learner.tell(decision, loss)
+        total += loss(net.X)
+    slack = rounds * kernel.modulus(net.covering_radius, kl.Ball(2))
+    assert played - (total.min() - slack) <= learner.guarantee().total
+    uniform = rounds * np.mean(total) / rounds
+    if game == "random":
+        assert played < uniform  # better than not learning at all
