@@ -58,8 +58,8 @@ def _entries(items: Any) -> Iterator[Any]:
 def to_mathml(latex: str, *, block: bool) -> str:
     """MathML of one formula, with its LaTeX as the alternative text."""
     # Fences as pairs: alone, latex2mathml would take them for operators, with space around them.
-    paired = re.sub(r"(?<!\\left)\\(lvert|lVert)\b", r"\\left\\\1 ", latex)
-    paired = re.sub(r"(?<!\\right)\\(rvert|rVert)\b", r"\\right\\\1 ", paired)
+    paired = re.sub(r"(?<!\\left)\\(lvert|lVert)(?![A-Za-z])", r"\\left\\\1 ", latex)
+    paired = re.sub(r"(?<!\\right)\\(rvert|rVert)(?![A-Za-z])", r"\\right\\\1 ", paired)
     root = ET.fromstring(convert(paired, display="block" if block else "inline"))
     root.set("alttext", latex)
     for element in root.iter():

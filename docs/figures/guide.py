@@ -6,8 +6,10 @@ cividis map, which colour-blind readers can tell apart; lines differ in their da
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -131,7 +133,54 @@ def sampling(scheme: str) -> Figure:
     return figure
 
 
-FIGURES = {"proxies": proxies, "designs": designs, "sampling": sampling}
+@functools.cache
+def _games() -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Mean regret and guarantee of three learners in two games of quadratics on the ball."""
+    actions, kernel, rounds, runs = kl.Ball(3), kl.Quadratic(), 2000, 4
+    makers = {
+        "exponential weights": kl.ExpWeights,
+        "regularised leader": kl.FollowTheRegularizedLeader,
+        "conditional gradient": kl.ConditionalGradient,
+    }
+    games = {
+        "a fixed mean plus noise": functools.partial(kl.games.Biased, kernel, actions),
+        "a new loss every 200 rounds": functools.partial(
+            kl.games.Switching, kernel, actions, length=200
+        ),
+    }
+    found: dict[str, dict[str, tuple[Any, Any]]] = {}
+    for title, game in games.items():
+        found[title] = {}
+        for name, make in makers.items():
+            settings = {"kernel": kernel, "horizon": rounds, "loss_norm": 1.0}
+            traces = [
+                kl.play(make(actions, rng=seed, **settings), game(rng=seed), rounds)
+                for seed in range(runs)
+            ]
+            regret = np.mean([trace.regret for trace in traces], axis=0)
+            found[title][name] = regret, traces[0].bound
+    return found
+
+
+def learners(scheme: str) -> Figure:
+    """Regret of three learners on quadratics on the ball, with their guarantees."""
+    figure = Figure(figsize=(7.6, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, (title, curves) in zip(axes, _games().items(), strict=True):
+        for (name, (regret, bound)), (colour, dash) in zip(
+            curves.items(), LINES[scheme], strict=False
+        ):
+            t = np.unique(np.geomspace(10, len(regret), 200).astype(int))
+            axis.loglog(t, regret[t - 1], dash, color=colour, linewidth=1.8, label=name)
+            axis.loglog(t, bound[t - 1], dash, color=colour, linewidth=0.8)
+        axis.set(title=title, xlabel="round", xlim=(10, 2000), ylim=(1, 3e3))
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel("regret (thick), guarantee (thin)")
+    axes[0].legend(frameon=False, loc="lower right")
+    return figure
+
+
+FIGURES = {"proxies": proxies, "designs": designs, "sampling": sampling, "learners": learners}
 
 
 def main(folder: Path) -> list[Path]:
