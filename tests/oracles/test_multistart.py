@@ -22,17 +22,17 @@ def expansion(actions, kernel, count, rng):
 @pytest.mark.parametrize("actions", [LINE, SEGMENT, SQUARE, DISC, QUARTER], ids=repr)
 @pytest.mark.parametrize("bandwidth", [0.1, 0.3])
 def test_global_minimum_of_random_expansions(actions, bandwidth, rng):
-    # Of twenty random expansions all but one at most: the share stated is 95 per cent.
+    # Of twelve random expansions all but one at most: the share stated is 90 per cent.
     net = actions.net(0.001 if actions.dimension == 1 else 0.01)
     found = 0
-    for seed in range(20):
+    for seed in range(12):
         loss = expansion(actions, kl.Gaussian(bandwidth), 30, rng)
         best = multistart(loss, actions, rng=seed)
         assert actions.contains(best.point[None])[0]
         assert best.value == pytest.approx(loss(best.point[None])[0], rel=1e-12)
         assert (best.certificate, best.gap, best.lower_bound) == ("local only", math.inf, -math.inf)
         found += best.value <= loss(net.X).min() + 1e-12
-    assert found >= 19
+    assert found >= 11
 
 
 def test_one_start_is_not_enough(rng):

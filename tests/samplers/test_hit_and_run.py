@@ -295,7 +295,7 @@ def test_densities_that_vanish_somewhere():
 
 def test_bad_input():
     with pytest.raises(
-        TypeError, match="`actions` must be a Ball or a Box, got Points; use `categ"
+        TypeError, match="`actions` must be a Ball, a Box or a PositiveBall, got Points; use `categ"
     ):
         hit_and_run(SADDLE, kl.Points([[0.0, 0.0]]), 1)
     with pytest.raises(ValueError, match="`target` must have dimension 3, got 2"):

@@ -167,7 +167,7 @@ def test_sides_of_length_zero_stay():
 
 
 def test_bad_input():
-    with pytest.raises(TypeError, match="`actions` must be a Ball or a Box"):
+    with pytest.raises(TypeError, match="`actions` must be a Ball, a Box or"):
         langevin(BUMPS, kl.Points([[0.0, 0.0]]), 1)
     with pytest.raises(
         ValueError, match="`gradient` must be given where `target` is a log density"

@@ -238,7 +238,7 @@ def test_bad_input_changes_nothing():
     with pytest.raises(ValueError, match="`learning_rate` must be at least 0"):
         particles.update(kl.LinearLoss([1.0, 0.0]), learning_rate=-1.0)
     assert particles.to_dict() == before
-    with pytest.raises(TypeError, match="`actions` must be a Ball or a Box"):
+    with pytest.raises(TypeError, match="`actions` must be a Ball, a Box or"):
         Particles(kl.Points([[0.0]]), 10)
     with pytest.raises(ValueError, match="`size` must be at least 2, got 1"):
         Particles(DISC, 1)

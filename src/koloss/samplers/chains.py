@@ -102,12 +102,12 @@ def _quadratic(loss: QuadraticLoss, factor: float) -> Target:
     return Target(lambda X: np.sum((X @ B) * X, axis=1) + X @ b, lambda X: 2 * (X @ B) + b, (B, b))
 
 
-def as_actions(actions: Any) -> Ball | Box:
-    """A ball or a box, or an error."""
-    if not isinstance(actions, (Ball, Box)):
+def as_actions(actions: Any) -> Ball | Box | PositiveBall:
+    """A ball, a box or a positive ball, or an error."""
+    if not isinstance(actions, (Ball, Box, PositiveBall)):
         kind = type(actions).__name__
         hint = "; use `categorical` on finite sets" if isinstance(actions, ActionSet) else ""
-        raise TypeError(f"`actions` must be a Ball or a Box, got {kind}{hint}")
+        raise TypeError(f"`actions` must be a Ball, a Box or a PositiveBall, got {kind}{hint}")
     return actions
 
 

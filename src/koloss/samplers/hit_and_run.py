@@ -92,7 +92,7 @@ def hit_and_run(
     True
     """
     rng = np.random.default_rng(rng)
-    actions = actions if isinstance(actions, PositiveBall) else as_actions(actions)
+    actions = as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup
     size, steps, chains, burn, count = as_counts(size, steps, chains, burn)

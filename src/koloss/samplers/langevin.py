@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float
-from koloss.actions import Ball, Box
+from koloss.actions import Ball, Box, PositiveBall
 from koloss.samplers.chains import (
     Draws,
     Target,
@@ -52,7 +52,7 @@ CANDIDATES = 16
 
 def langevin(
     target: Any,
-    actions: Ball | Box,
+    actions: Ball | Box | PositiveBall,
     size: int,
     *,
     gradient: Any = None,
@@ -72,7 +72,7 @@ def langevin(
     target : Loss, pair of arrays (matrix, vector), or callable
         A loss stands for the density ∝ exp(-learning_rate · loss): small losses are likely. A pair (B, b)
         stands for exp(x'Bx + b'x); a callable is a log density, (n, d) -> (n,), up to a constant.
-    actions : Ball or Box
+    actions : Ball, Box or PositiveBall
     size : int
         Number of draws.
     gradient : callable, optional
@@ -153,7 +153,7 @@ class Move:
     ----------
     target : Target
         With its gradient.
-    actions : Ball or Box
+    actions : Ball, Box or PositiveBall
     X : array of shape (n, d)
         The population, at points of positive density.
 
@@ -162,7 +162,7 @@ class Move:
     X : array of shape (n, d)
     """
 
-    def __init__(self, target: Target, actions: Ball | Box, X: Any) -> None:
+    def __init__(self, target: Target, actions: Ball | Box | PositiveBall, X: Any) -> None:
         self.target, self.actions = target, actions
         self.free = free_coordinates(actions)
         self.X, self.values = X, target(X)
@@ -234,14 +234,19 @@ class Move:
             self.slopes[rows] = slopes
 
 
-def _inside(actions: Ball | Box, Y: Any) -> Any:
+def _inside(actions: Ball | Box | PositiveBall, Y: Any) -> Any:
     """Membership without slack: a proposal is refused or not, never moved."""
-    if isinstance(actions, Ball):
-        return np.sum(Y * Y, axis=1) <= actions.radius**2
-    return np.all((np.asarray(actions.lower) <= Y) & (np.asarray(actions.upper) >= Y), axis=1)
+    inside = np.ones(len(Y), dtype=bool)
+    if not isinstance(actions, Box):
+        inside &= np.sum(Y * Y, axis=1) <= actions.radius**2
+    if not isinstance(actions, Ball):
+        inside &= np.all(
+            (np.asarray(actions.lower) <= Y) & (np.asarray(actions.upper) >= Y), axis=1
+        )
+    return inside
 
 
-def _first_step_size(actions: Ball | Box) -> float:
+def _first_step_size(actions: Ball | Box | PositiveBall) -> float:
     """Proposals about a tenth of the set wide; the warm-up does the rest."""
     width = actions.diameter() / math.sqrt(actions.dimension)
     return (0.1 * width) ** 2 / 2 if width > 0 else 1.0

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
-from koloss.actions import Ball, Box
+from koloss.actions import Ball, Box, PositiveBall
 from koloss.errors import SnapshotError
 from koloss.losses import Loss
 from koloss.samplers.categorical import categorical, systematic
@@ -46,7 +47,7 @@ class Particles:
 
     Parameters
     ----------
-    actions : Ball or Box
+    actions : Ball, Box or PositiveBall
     size : int
         Number of particles; at first uniform draws, all of one weight.
     learning_rate : float
@@ -84,7 +85,7 @@ class Particles:
 
     def __init__(
         self,
-        actions: Ball | Box,
+        actions: Ball | Box | PositiveBall,
         size: int,
         *,
         learning_rate: float = 1.0,
@@ -265,18 +266,9 @@ class Particles:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which `Particles.from_dict` continues exactly, random numbers included."""
-        if isinstance(self.actions, Ball):
-            actions: dict[str, Any] = {
-                "kind": "Ball",
-                "dimension": self.actions.dimension,
-                "radius": self.actions.radius,
-            }
-        else:
-            actions = {
-                "kind": "Box",
-                "lower": list(self.actions.lower),
-                "upper": list(self.actions.upper),
-            }
+        plain = {field.name: getattr(self.actions, field.name) for field in fields(self.actions)}
+        actions = {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
+        actions["kind"] = type(self.actions).__name__
         return {
             "kind": "Particles",
             "version": VERSION,
@@ -309,7 +301,7 @@ class Particles:
             raise SnapshotError(f"`version` must be {VERSION}, got {data.get('version')!r}")
         try:
             given = dict(data["actions"])
-            kind = {"Ball": Ball, "Box": Box}[given.pop("kind")]
+            kind: Any = {"Ball": Ball, "Box": Box, "PositiveBall": PositiveBall}[given.pop("kind")]
             actions = kind(**given)
             points = as_points("points", data["points"], dimension=actions.dimension)
             self = cls(
