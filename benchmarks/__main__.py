@@ -11,7 +11,17 @@ import sys
 import time
 from pathlib import Path
 
-NAMES = ("imports", "kernels", "proxies", "designs", "bandit", "samplers")
+NAMES = (
+    "imports",
+    "kernels",
+    "proxies",
+    "designs",
+    "bandit",
+    "samplers",
+    "oracles",
+    "geometric",
+    "leader",
+)
 
 # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
 # machine measure the machine. Set a variable yourself to choose otherwise.
