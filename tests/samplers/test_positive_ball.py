@@ -103,8 +103,7 @@ def test_a_population_follows_a_density_there():
     p /= p.sum()
     mean, spread = p @ net, np.sqrt(p @ (net - p @ net) ** 2)
     assert np.all(np.abs(particles.mean() - mean) < 0.1 * spread)
-    assert np.all(
-        np.abs(actions.sample(4000, 0).mean(axis=0) - mean) > 0.1 * spread
-    )  # uniform fails
+    uniform = actions.sample(4000, 0).mean(axis=0)
+    assert np.any(np.abs(uniform - mean) > 0.5 * spread)  # negative control
     again = kl.samplers.Particles.from_dict(particles.to_dict())
     np.testing.assert_array_equal(again.draw(5), particles.draw(5))
