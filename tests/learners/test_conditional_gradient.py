@@ -5,6 +5,7 @@ Regret here has no randomness: the loss of a round is ⟨w_t, X_t⟩, the mean o
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -578,6 +579,24 @@ def test_posynomials_with_roots_on_sets_that_touch_zero():
         rng = np.random.default_rng(0)
         losses = [kl.PosynomialLoss(kernel, rng.random(3) / 2) for _ in range(20)]
         assert regret(learner, losses) <= learner.guarantee().total
+
+
+def test_a_kernel_of_ones_own_on_many_points():
+    """No Lipschitz constant, and too many points to compare all pairs: D is at most 2𝒢."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Own(kl.Kernel):
+        def _gram(self, X, Y, xp):
+            return (X @ Y.T + 1) ** 2
+
+        def _diagonal(self, X, xp):
+            return (xp.sum(X * X, axis=1) + 1) ** 2
+
+    points = kl.Points(np.random.default_rng(0).random((5000, 2)))
+    learner = kl.ConditionalGradient(points, kernel=Own(), horizon=5, rng=0)
+    assert learner.game.diameter == pytest.approx(2 * learner.game.radius)
+    loss = kl.KernelLoss(Own(), [[0.1, 0.1]], [1.0])
+    assert regret(learner, [loss] * 5) <= learner.guarantee().total
 
 
 def test_differences_of_posynomials_are_searched():

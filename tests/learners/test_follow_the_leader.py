@@ -270,7 +270,7 @@ def test_regret_grows_like_the_root():
 
 
 def test_the_papers_bound_is_false_for_a_regulariser_centred_elsewhere():
-    """Theory A4: [-1, 1], X₁ = 1, w_t = 1, η = n^(-3/4): Theorem 17's bound, which the proof of Theorem 15 uses."""
+    """Theory A4: [-1, 1], X₁ = 1, w_t = 1, η = n^(-3/4): Theorem 45's bound, which the proof of Theorem 15 uses."""
     n, X, paid = 10_000, 1.0, 0.0
     eta = n**-0.75
     for t in range(1, n + 1):

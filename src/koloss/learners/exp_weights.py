@@ -32,7 +32,13 @@ from koloss.guarantees.full_information import FullProblem, best_shrink, printed
 from koloss.kernels import Linear
 from koloss.kernels.base import KernelLike
 from koloss.learners import exp_weights_engines as engines
-from koloss.learners.full_information import FullInformation, Game, Recommendation, start
+from koloss.learners.full_information import (
+    FullInformation,
+    Game,
+    Recommendation,
+    start,
+    told_in_time,
+)
 
 
 @dataclass(frozen=True)
@@ -364,6 +370,7 @@ class ExpWeights(FullInformation):
             found.append(
                 Assumption(f"at most {game.horizon} rounds", max(tally.made, n) <= game.horizon)
             )
+        found.append(told_in_time(self._settings.delay))
         if not self._engine.exact:
             found.append(Assumption("the Markov chains have mixed: draws follow the density"))
         return found

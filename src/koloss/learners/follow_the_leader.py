@@ -65,7 +65,7 @@ class LeaderDiagnostics:
     learning_rate : float
         η.
     atoms : int
-        Actions in the distribution of the last decision.
+        Actions in the distribution of the next decision.
     gap : float
         Of its projection: the mean is at most √gap from the leader.
     """
