@@ -1,0 +1,36 @@
+"""Games: adversaries, the loop that plays any learner against any of them, and what a game leaves behind."""
+
+from koloss.games.adversaries import (
+    Adversary,
+    Alternating,
+    Biased,
+    Drifting,
+    Function,
+    Lure,
+    Predictive,
+    Random,
+    RankOne,
+    Replay,
+    Switching,
+)
+from koloss.games.play import play, replicate
+from koloss.games.trace import Replicates, Trace, concatenate
+
+__all__ = [
+    "Adversary",
+    "Alternating",
+    "Biased",
+    "Drifting",
+    "Function",
+    "Lure",
+    "Predictive",
+    "Random",
+    "RankOne",
+    "Replay",
+    "Replicates",
+    "Switching",
+    "Trace",
+    "concatenate",
+    "play",
+    "replicate",
+]

@@ -1,0 +1,231 @@
+"""The loop: regrets known by hand, both kinds of feedback, late losses, and the same result however it is run."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.games.play import evaluate, milestones, total
+
+POINTS = kl.Points([[0.0], [0.5], [1.0]])
+GRID = kl.Points(np.random.default_rng(0).random((20, 2)))
+GAUSS = kl.Gaussian(0.5)
+
+
+def table_player(rounds, **settings):
+    options = {"horizon": rounds, "loss_range": (0, 1), "rng": 0} | settings
+    return kl.ExpWeights(POINTS, kernel=kl.Linear(), **options)
+
+
+def test_replayed_game_has_the_regret_by_hand():
+    table = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [1.0, 0.25, 0.5], [1.0, 0.0, 0.0]])
+    trace = kl.play(table_player(4), kl.games.Replay(table), 4)
+    paid = table[np.arange(4), trace.index]
+    np.testing.assert_array_equal(trace.losses, paid)
+    # columns sum to 3, 1.25 and 1.5: the second point is best
+    np.testing.assert_array_equal(trace.best, [0.5])
+    np.testing.assert_allclose(trace.regret, np.cumsum(paid - table[:, 1]))
+    assert trace.certificate == "exhaustive"
+    np.testing.assert_array_equal(trace.actions[:, 0], POINTS.X[trace.index, 0])
+
+
+@pytest.mark.parametrize("kind", ["bandit", "exp weights", "gradient", "leader"])
+def test_every_learner_on_points(kind):
+    make = {
+        "bandit": lambda: kl.BanditExpWeights(GRID, GAUSS, horizon=60, rng=0),
+        "exp weights": lambda: kl.ExpWeights(GRID, kernel=GAUSS, horizon=60, rng=0),
+        "gradient": lambda: kl.ConditionalGradient(GRID, kernel=GAUSS, horizon=60, rng=0),
+        "leader": lambda: kl.FollowTheRegularizedLeader(GRID, kernel=GAUSS, horizon=60, rng=0),
+    }[kind]
+    trace = kl.play(make(), kl.games.Switching(GAUSS, GRID, length=20, rng=1), 60)
+    # a second computation: the same adversary again, loss by loss
+    again = kl.games.Switching(GAUSS, GRID, length=20, rng=1)
+    values = np.stack([again(t)(GRID.X) for t in range(60)])
+    np.testing.assert_allclose(trace.losses, values[np.arange(60), trace.index])
+    best = int(np.argmin(values.sum(axis=0)))
+    np.testing.assert_allclose(
+        trace.regret, np.cumsum(values[np.arange(60), trace.index] - values[:, best])
+    )
+    assert trace.bound.shape == (60,)
+    assert np.all(np.diff(trace.bound) >= -1e-9)
+    # regret against the best of the rounds so far, by brute force
+    sums, t = np.cumsum(values, axis=0), trace.checkpoints
+    np.testing.assert_allclose(
+        trace.running, np.cumsum(trace.losses)[t - 1] - sums[t - 1].min(axis=1)
+    )
+    assert trace.running[-1] == pytest.approx(trace.regret[-1])
+    assert np.all(trace.running >= trace.regret[t - 1] - 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["bandit", "exp weights", "gradient", "leader"])
+def test_every_learner_on_the_ball(kind):
+    ball, kernel = kl.Ball(2), kl.Quadratic()
+    make = {
+        "bandit": lambda: kl.BanditExpWeights(ball, kernel, horizon=80, rng=0),
+        "exp weights": lambda: kl.ExpWeights(ball, kernel=kernel, horizon=80, rng=0),
+        "gradient": lambda: kl.ConditionalGradient(ball, kernel=kernel, horizon=80, rng=0),
+        "leader": lambda: kl.FollowTheRegularizedLeader(ball, kernel=kernel, horizon=80, rng=0),
+    }[kind]
+    trace = kl.play(make(), kl.games.Biased(kernel, ball, rng=1), 80)
+    again = kl.games.Biased(kernel, ball, rng=1)
+    losses = [again(t) for t in range(80)]
+    paid = [float(w(a[None])[0]) for w, a in zip(losses, trace.actions, strict=True)]
+    np.testing.assert_allclose(trace.losses, paid)
+    net = sum(w(ball.net(0.02).X) for w in losses)
+    assert trace.certificate == "dual"
+    assert np.sum(paid) - trace.regret[-1] <= net.min() + 1e-9  # a* is better than all of the net
+    for t, regret in zip(trace.checkpoints, trace.running, strict=True):
+        lowest = np.sum(paid[:t]) - regret
+        net = sum(w(ball.net(0.02).X) for w in losses[:t]).min()
+        assert net - 0.05 * t < lowest <= net + 1e-9  # as good as the net, and not much better
+    assert trace.index is trace.probability is None
+
+
+def test_running_regret_without_a_certificate():
+    """Gaussian losses on a disc: the search from the best of a pool is as good as a fine net."""
+    ball = kl.Ball(2)
+    make = functools.partial(kl.games.Biased, GAUSS, ball, rng=1)
+    learner = kl.ExpWeights(ball, kernel=GAUSS, horizon=60, particles=32, rng=0)
+    trace, again = kl.play(learner, make(), 60), make()
+    sums = np.cumsum([again(t)(ball.net(0.01).X) for t in range(60)], axis=0)
+    t = trace.checkpoints
+    lowest = np.cumsum(trace.losses)[t - 1] - trace.running
+    assert trace.certificate == "local only"
+    assert np.all(lowest <= sums[t - 1].min(axis=1) + 1e-9)
+    np.testing.assert_allclose(lowest, sums[t - 1].min(axis=1), atol=1e-3 * 60)
+
+
+@pytest.mark.parametrize(
+    "rounds, count, step", [(1, 50, 1), (7, 50, 1), (1000, 50, 1), (101, 9, 8)]
+)
+def test_milestones(rounds, count, step):
+    at = milestones(rounds, count, step)
+    assert at[-1] == rounds
+    assert np.all(np.diff(at) > 0)
+    assert at[0] == min(step, rounds)
+    assert np.all(at[:-1] % step == 0)
+    assert len(at) <= count + 2
+
+
+def test_bound_of_the_papers_tuning_is_what_is_proved():
+    make = functools.partial(
+        kl.ConditionalGradient, kl.Ball(2), kernel=kl.Quadratic(), horizon=40, tuning="paper", rng=0
+    )
+    trace = kl.play(make(), kl.games.Random(kl.Quadratic(), kl.Ball(2), rng=0), 40)
+    assert trace.valid
+    assert not make().guarantee().valid
+
+
+def test_batches_are_epochs():
+    learner = kl.BanditExpWeights(GRID, GAUSS, horizon=64, rng=0)
+    trace = kl.play(learner, kl.games.Random(GAUSS, GRID, rng=0), 60, batch=8)
+    assert len(trace) == 60
+    assert learner.diagnostics.epoch == 8
+    with pytest.raises(ValueError, match="`batch` must be 1 against Predictive"):
+        kl.play(learner, kl.games.Predictive(GAUSS, GRID), 4, batch=2)
+
+
+def test_delay_is_the_learners_delay():
+    learner = table_player(30)
+    kl.play(learner, kl.games.Replay([[0.0, 1.0, 0.5]]), 30, delay=3)
+    assert learner._tally.longest_delay == 3
+    assert learner._tally.heard == 30
+    assert learner.guarantee().terms["delay"] > 0
+
+
+def test_progress_is_called():
+    seen = []
+    kl.play(
+        table_player(10),
+        kl.games.Replay([[0.0, 1.0, 0.5]]),
+        10,
+        progress=lambda done, of: seen.append((done, of)),
+    )
+    assert seen == [(t, 10) for t in range(1, 11)]
+
+
+def test_oblivious_adversaries_are_not_changed_by_asking_ahead():
+    """A game of 600 rounds, more than one block, is the same as one that is asked for round by round."""
+    adversary = kl.games.Random(GAUSS, GRID, rng=3)
+    trace = kl.play(kl.ExpWeights(GRID, kernel=GAUSS, horizon=600, rng=1), adversary, 600)
+    single = kl.games.Function(kl.games.Random(GAUSS, GRID, rng=3).choose)  # looks at the player
+    again = kl.play(kl.ExpWeights(GRID, kernel=GAUSS, horizon=600, rng=1), single, 600)
+    np.testing.assert_array_equal(trace.index, again.index)
+    np.testing.assert_allclose(trace.regret, again.regret)
+
+
+FAMILIES = [
+    (kl.Linear(), kl.Ball(3)),
+    (kl.Quadratic(), kl.Ball(3)),
+    (kl.Posynomial([[1, 0, 2], [-1, 1, 0]]), kl.Box([0.5] * 3, [1.0] * 3)),
+    (kl.Gaussian(0.5), kl.Ball(3)),
+    (kl.Polynomial(3), kl.Ball(3)),
+]
+
+
+@pytest.mark.parametrize("kernel, actions", FAMILIES, ids=repr)
+def test_many_losses_at_once(kernel, actions):
+    adversary = kl.games.Biased(kernel, actions, rng=0)
+    losses, X = [adversary(t) for t in range(7)], actions.sample(5, 0)
+    np.testing.assert_allclose(evaluate(losses, X), np.stack([w(X) for w in losses]))
+    np.testing.assert_allclose(total(losses)(X), sum(w(X) for w in losses))
+
+
+def make_learner(seed, horizon=40):
+    return kl.ExpWeights(GRID, kernel=GAUSS, horizon=horizon, rng=seed)
+
+
+def make_adversary(seed):
+    return kl.games.Random(GAUSS, GRID, rng=seed)
+
+
+def make_trouble(seed):
+    if int(np.random.default_rng(seed).integers(3)) == 0:
+        raise RuntimeError("no luck")
+    return make_adversary(seed)
+
+
+def same(a, b):
+    return all(
+        np.array_equal(x.losses, y.losses) and np.array_equal(x.regret, y.regret)
+        for x, y in zip(a.traces, b.traces, strict=True)
+    )
+
+
+def test_same_seed_same_result_whatever_the_workers():
+    one = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, workers=1)
+    two = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, workers=2)
+    with ThreadPoolExecutor(3) as pool:
+        three = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, executor=pool)
+    assert same(one, two)
+    assert same(one, three)
+    other = kl.replicate(make_learner, make_adversary, 40, 4, seed=6, workers=1)
+    assert not same(one, other)
+    assert len({tuple(t.losses.tolist()) for t in one.traces}) == 4  # runs differ
+
+
+def test_failed_runs_are_reported_and_the_others_kept():
+    found = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, workers=1)
+    assert 0 < len(found.failures) < 12
+    assert set(found.failures.values()) == {"RuntimeError: no luck"}
+    assert sorted([*found.seeds, *found.failures]) == list(range(12))
+
+
+def test_settings_reach_play():
+    found = kl.replicate(
+        functools.partial(make_learner, horizon=30), make_adversary, 30, 2, workers=1, delay=2
+    )
+    assert "came after others" in found.traces[0].facts["guarantee"]
+
+
+def test_bad_input():
+    with pytest.raises(TypeError, match="`adversary` must be an Adversary"):
+        kl.play(table_player(3), lambda t: None, 3)
+    with pytest.raises(ValueError, match="`rounds` must be at least 1"):
+        kl.play(table_player(3), kl.games.Replay([[0.0, 1.0, 0.5]]), 0)
+    with pytest.raises(ValueError, match="`runs` must be at least 1"):
+        kl.replicate(make_learner, make_adversary, 10, 0)

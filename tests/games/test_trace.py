@@ -1,0 +1,138 @@
+"""Traces: files, bands and growth exponents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.games import Replicates, concatenate
+from koloss.games.trace import exponent
+
+POINTS = kl.Points([[0.0, 1.0], [0.5, 0.0]])
+
+
+def game(seed=0, rounds=20):
+    learner = kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=rounds, rng=seed)
+    return kl.play(
+        learner, kl.games.Random(kl.Linear(), POINTS, rng=seed), rounds, facts={"note": "hello"}
+    )
+
+
+def ball_game():
+    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Linear(), horizon=9, rng=0)
+    return kl.play(learner, kl.games.Random(kl.Linear(), kl.Ball(2), rng=0), 9)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+@pytest.mark.parametrize("make", [game, ball_game])
+def test_files_bring_everything_back(tmp_path, suffix, make):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    trace = make()
+    trace.save(tmp_path / f"trace{suffix}")
+    again = kl.Trace.load(tmp_path / f"trace{suffix}")
+    for name in ("actions", "losses", "regret", "bound", "checkpoints", "running", "best"):
+        np.testing.assert_array_equal(getattr(trace, name), getattr(again, name))
+    assert (trace.index is None) == (again.index is None)
+    assert (trace.certificate, trace.valid, trace.seconds) == (
+        again.certificate,
+        again.valid,
+        again.seconds,
+    )
+    assert trace.facts == again.facts
+    assert [p.name for p in tmp_path.iterdir()] == [f"trace{suffix}"]
+
+
+def test_thin_keeps_the_checkpoints():
+    trace = game(rounds=500)
+    thin = trace.thin()
+    np.testing.assert_array_equal(thin.regret, trace.regret[trace.checkpoints - 1])
+    np.testing.assert_array_equal(thin.actions, trace.actions[trace.checkpoints - 1])
+    assert thin.running is trace.running
+    assert len(thin) == len(trace.checkpoints) < 60
+
+
+def test_unknown_file():
+    with pytest.raises(ValueError, match=r"`path` must end in .npz or .parquet, got trace.txt"):
+        game().save("trace.txt")
+
+
+def fake(regret):
+    return kl.Trace(
+        actions=np.zeros((len(regret), 1)),
+        losses=np.zeros(len(regret)),
+        regret=np.asarray(regret),
+        bound=np.ones(len(regret)),
+        checkpoints=np.arange(1, len(regret) + 1),
+        running=np.asarray(regret),
+        best=np.zeros(1),
+        certificate="exhaustive",
+        valid=True,
+        seconds=0.0,
+    )
+
+
+def test_band_is_students():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(6, 30))
+    mean, low, high = Replicates([fake(r) for r in rows], list(range(6))).band()
+    expected = stats.t.interval(0.95, 5, loc=rows[:, 7].mean(), scale=stats.sem(rows[:, 7]))
+    np.testing.assert_allclose((low[7], high[7]), expected)
+    np.testing.assert_allclose(mean, rows.mean(axis=0))
+
+
+def test_band_covers_the_mean():
+    """1,000 sets of 8 runs: the share of bands that miss is within 4 standard errors of 5 %."""
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(1000):
+        _, low, high = Replicates([fake(r) for r in rng.normal(size=(8, 1))], []).band()
+        missed += not low[0] <= 0 <= high[0]
+    assert abs(missed / 1000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1000)
+
+
+def test_exponent_of_a_power():
+    t = np.arange(1, 2001)
+    rng = np.random.default_rng(0)
+    runs = [fake(3 * t**0.6 * (1 + 0.05 * rng.normal())) for _ in range(10)]
+    slope, error = Replicates(runs, list(range(10))).exponent()
+    assert slope == pytest.approx(0.6, abs=1e-3)
+    assert 0 <= error < 0.01
+    linear, _ = Replicates([fake(2.0 * t)], [0]).exponent()
+    assert linear == pytest.approx(1.0)
+    negative, _ = Replicates([fake(-1.0 * t)], [0]).exponent()
+    assert np.isnan(negative)
+
+
+def test_random_losses_make_the_regret_against_the_final_best_linear():
+    """Coin flips: against the best of the rounds so far √t, against that of the whole game t, for any player."""
+    flips = np.cumsum(np.random.default_rng(0).choice([-1.0, 1.0], (2000, 400)), axis=1)
+    t = np.arange(1, 401)
+    running = np.abs(flips)  # the player gets 0, the better of two sides the absolute value
+    final = flips * np.sign(flips[:, -1:])
+    assert exponent(t, running)[0] == pytest.approx(0.5, abs=0.03)
+    assert exponent(t, final)[0] == pytest.approx(1.0, abs=0.05)
+
+
+def test_exponent_knows_its_error():
+    """Slopes of 200 sets of random walks around t^0.5: about two thirds within one standard error."""
+    t, rng, inside = np.arange(1, 401), np.random.default_rng(2), 0
+    truth = None
+    for _ in range(200):
+        walks = [fake(5 * t**0.5 + np.cumsum(rng.normal(size=400)) * 0.2) for _ in range(20)]
+        slope, error = Replicates(walks, list(range(20))).exponent()
+        truth = 0.5 if truth is None else truth
+        inside += abs(slope - truth) <= error
+    assert 0.55 < inside / 200 < 0.80
+
+
+def test_concatenate():
+    a, b = Replicates([game(0)], [0]), Replicates([game(1)], [1], {2: "error"})
+    both = concatenate([a, b])
+    assert both.seeds == [0, 1]
+    assert both.failures == {2: "error"}
+    assert both.regret.shape == (2, 20)
+    with pytest.raises(ValueError, match="one number of rounds"):
+        concatenate([a, Replicates([game(0, rounds=5)], [0])])
