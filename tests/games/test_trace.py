@@ -33,7 +33,16 @@ def test_files_bring_everything_back(tmp_path, suffix, make):
     trace = make()
     trace.save(tmp_path / f"trace{suffix}")
     again = kl.Trace.load(tmp_path / f"trace{suffix}")
-    for name in ("actions", "losses", "regret", "bound", "checkpoints", "running", "best"):
+    for name in (
+        "actions",
+        "losses",
+        "regret",
+        "bound",
+        "checkpoints",
+        "running",
+        "uniform",
+        "best",
+    ):
         np.testing.assert_array_equal(getattr(trace, name), getattr(again, name))
     assert (trace.index is None) == (again.index is None)
     assert (trace.certificate, trace.valid, trace.seconds) == (
@@ -67,6 +76,7 @@ def fake(regret):
         bound=np.ones(len(regret)),
         checkpoints=np.arange(1, len(regret) + 1),
         running=np.asarray(regret),
+        uniform=np.asarray(regret),
         best=np.zeros(1),
         certificate="exhaustive",
         valid=True,

@@ -176,6 +176,7 @@ LEARNERS = {name: Case(make, number, BAD_NUMBERS) for name, make in BANDIT.items
     "exp weights, box, linear": full(exp_weights(SQUARE, kl.Linear()), linear),
     "exp weights, box": full(exp_weights(SQUARE, kl.Quadratic(), particles=32), quadratic),
     "exp weights, gaussian": full(exp_weights(DISC, particles=32), bump),
+    "exp weights, diffusion": full(exp_weights(DISC, particles=32, move="diffusion"), bump),
     "exp weights, gaussian, anytime": full(exp_weights(SQUARE, particles=32, horizon=None), bump),
     "gradient, points": full(gradient(), bump, finite=True),
     "gradient, points, paper": full(gradient(tuning="paper"), bump, finite=True),

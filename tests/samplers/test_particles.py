@@ -242,3 +242,41 @@ def test_bad_input_changes_nothing():
         Particles(kl.Points([[0.0]]), 10)
     with pytest.raises(ValueError, match="`size` must be at least 2, got 1"):
         Particles(DISC, 1)
+
+
+@pytest.mark.parametrize("move", ["hit-and-run", "diffusion"])
+def test_both_moves_follow_a_density_with_two_valleys(move):
+    """After 30 losses, means and spreads of a population of 4,000 against the density on a fine net."""
+    kernel = kl.Gaussian(0.6)
+    actions = kl.Ball(2, 2.0)
+    particles = Particles(actions, 4000, learning_rate=0.5, move=move, rng=0)
+    rng, total = np.random.default_rng(3), 0.0
+    net = actions.net(0.04).X
+    for _ in range(30):
+        side = rng.choice([-1.0, 1.0])
+        loss = kl.KernelLoss(kernel, [[side, 0.3 * rng.normal()]], [-1.0])
+        particles.update(loss)
+        total = total + 0.5 * loss(net)
+    p = np.exp(-(total - total.min()))
+    p /= p.sum()
+    mean = p @ net
+    spread = np.sqrt(p @ (net - mean) ** 2)
+    error = 5 * spread / np.sqrt(particles.effective_size() / 4)
+    assert np.all(np.abs(particles.mean() - mean) < error)
+    cloud = np.sqrt(particles.weights @ (particles.points - mean) ** 2)
+    np.testing.assert_allclose(cloud, spread, rtol=0.1)
+    assert not np.allclose(
+        np.sqrt(np.mean((actions.sample(4000, 0) - mean) ** 2, axis=0)), spread, rtol=0.1
+    )
+
+
+def test_diffusion_goes_on_exactly():
+    particles = Particles(kl.Ball(2), 50, move="diffusion", rng=0)
+    for t in range(10):
+        particles.update(kl.LinearLoss([1.0, 0.1 * t]))
+    again = Particles.from_dict(particles.to_dict())
+    for population in (particles, again):
+        population.update(kl.LinearLoss([5.0, 1.0]))
+    np.testing.assert_array_equal(particles.points, again.points)
+    with pytest.raises(ValueError, match="`move` must be 'hit-and-run' or 'diffusion', got 'jump'"):
+        Particles(kl.Ball(2), 50, move="jump")

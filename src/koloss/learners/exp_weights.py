@@ -112,6 +112,9 @@ class ExpWeights(FullInformation):
         η, in place of the tuned one.
     particles : int
         Size of the population where draws are not exact.
+    move : "hit-and-run" or "diffusion"
+        How Markov chains move that population: along random chords, or by the paper's diffusion (Langevin steps
+        with the Metropolis rule), which needs losses with a gradient.
     compression : float
         Share of the bound that may be spent on keeping sums of kernel expansions short on a compact set; zero
         keeps every centre.
@@ -145,6 +148,7 @@ class ExpWeights(FullInformation):
         delay: int = 0,
         learning_rate: float | None = None,
         particles: int = 256,
+        move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
         compression: float = 0.01,
         rng: Any = None,
     ) -> None:
@@ -156,7 +160,9 @@ class ExpWeights(FullInformation):
         if game.horizon is None and (tuning == "paper" or learning_rate is not None or delay):
             what = "`tuning` of 'paper', `learning_rate` and `delay`"
             raise ValueError(f"{what} must be left out without a horizon")
-        engine = engines.make(game, prior, as_int("particles", particles, minimum=2))
+        if move not in ("hit-and-run", "diffusion"):
+            raise ValueError(f"`move` must be 'hit-and-run' or 'diffusion', got {move!r}")
+        engine = engines.make(game, prior, as_int("particles", particles, minimum=2), move)
         self._begin(*start(game, rng))
         self._engine = engine
         self._delay_cost = 0.0

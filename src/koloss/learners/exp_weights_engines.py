@@ -22,7 +22,7 @@ from koloss.learners.full_information import Game, loss_from_dict, loss_to_dict
 from koloss.losses import KernelLoss, LinearLoss, Loss, QuadraticLoss
 
 
-def make(game: Game, prior: Any, particles: int) -> Any:
+def make(game: Game, prior: Any, particles: int, move: str) -> Any:
     """The engine for a game."""
     actions, kernel = game.actions, game.kernel
     if isinstance(actions, Points):
@@ -35,7 +35,7 @@ def make(game: Game, prior: Any, particles: int) -> Any:
         isinstance(kernel, Linear) or (isinstance(kernel, Quadratic) and actions.dimension == 1)
     ):
         return OnBox(game, prior)
-    return ByChains(game, prior, particles)
+    return ByChains(game, prior, particles, move)
 
 
 def _potential(game: Game, prior: Any) -> Loss:
@@ -240,11 +240,12 @@ class OnBox(_Compact):
 class ByChains(_Compact):
     """Any losses on a compact set: particles that follow the density from round to round."""
 
-    exact, method = False, "particles"
+    exact = False
 
-    def __init__(self, game: Game, prior: Loss | None, particles: int) -> None:
+    def __init__(self, game: Game, prior: Loss | None, particles: int, move: str) -> None:
         super().__init__(game, prior)
-        self.size = particles
+        self.size, self.move = particles, move
+        self.method = f"particles, {move}"
         self.expansion: Expansion | None = None
         if game.family is KernelLoss:
             self.expansion = Expansion.empty(game.kernel, game.actions.dimension, size=game.radius)
@@ -265,7 +266,12 @@ class ByChains(_Compact):
         from koloss.samplers.particles import Particles
 
         if self.particles is None:
-            self.particles = Particles(self.game.actions, self.size, rng=rng)  # type: ignore[arg-type]
+            self.particles = Particles(
+                self.game.actions,  # type: ignore[arg-type]
+                self.size,
+                move=self.move,  # type: ignore[arg-type]
+                rng=rng,
+            )
         self.particles._rng = rng  # the learner's own, also after a snapshot
         potential = self.potential(eta)
         if potential is not None and self._at != (eta, self._heard):
@@ -290,6 +296,7 @@ class ByChains(_Compact):
             **super().to_dict(),
             "cumulative": None if self.expansion is not None else loss_to_dict(self.cumulative),
             "size": self.size,
+            "move": self.move,
             "expansion": None if self.expansion is None else self.expansion.to_dict(),
             "particles": None if self.particles is None else self.particles.to_dict(),
             "at": None if self._at is None else list(self._at),
@@ -300,7 +307,7 @@ class ByChains(_Compact):
     def from_dict(cls, game: Game, data: dict[str, Any]) -> ByChains:
         from koloss.samplers.particles import Particles
 
-        engine = cls(game, loss_from_dict(data["prior"]), data["size"])
+        engine = cls(game, loss_from_dict(data["prior"]), data["size"], data["move"])
         engine._load(data)
         if data["expansion"] is not None:
             engine.expansion = Expansion.from_dict(game.kernel, data["expansion"])

@@ -118,7 +118,7 @@ def langevin(
     if adapt and warmup == 0:
         raise ValueError("`warmup` must be positive where `step_size` is missing, got 0")
     h = (
-        _first_step_size(actions)
+        first_step_size(actions)
         if step_size is None
         else as_float("step_size", step_size, positive=True)
     )
@@ -246,7 +246,7 @@ def _inside(actions: Ball | Box | PositiveBall, Y: Any) -> Any:
     return inside
 
 
-def _first_step_size(actions: Ball | Box | PositiveBall) -> float:
+def first_step_size(actions: Ball | Box | PositiveBall) -> float:
     """Proposals about a tenth of the set wide; the warm-up does the rest."""
     width = actions.diameter() / math.sqrt(actions.dimension)
     return (0.1 * width) ** 2 / 2 if width > 0 else 1.0

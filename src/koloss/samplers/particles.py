@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -35,7 +35,8 @@ from koloss.losses import Loss
 from koloss.samplers.categorical import categorical, systematic
 from koloss.samplers.chains import Target, as_actions, as_target
 from koloss.samplers.hit_and_run import Move as HitAndRun
-from koloss.samplers.langevin import Move as Jump
+from koloss.samplers.langevin import ACCEPTANCE, first_step_size
+from koloss.samplers.langevin import Move as Langevin
 
 VERSION = 1
 STAGES = 1000
@@ -54,6 +55,9 @@ class Particles:
         η, the factor of every loss; small losses are likely.
     moves : int
         Markov steps of every particle after a resampling.
+    move : "hit-and-run" or "diffusion"
+        Which steps: along random chords, or Langevin proposals with the Metropolis rule. The size of these follows the
+        share that was accepted by the population's last step.
     rng : seed or Generator, optional
 
     Attributes
@@ -90,9 +94,13 @@ class Particles:
         *,
         learning_rate: float = 1.0,
         moves: int = 5,
+        move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
         rng: Any = None,
     ) -> None:
         self.actions = as_actions(actions)
+        if move not in ("hit-and-run", "diffusion"):
+            raise ValueError(f"`move` must be 'hit-and-run' or 'diffusion', got {move!r}")
+        self.move, self._step_size = move, first_step_size(self.actions)
         size = as_int("size", size, minimum=2)
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
@@ -253,10 +261,17 @@ class Particles:
         self.log_weights = np.zeros(len(self))
         self.resamplings += 1
         target = as_target(potential, 1.0, self.actions.dimension)
-        along_chords = HitAndRun(target, self.actions)
-        for _ in range(self.moves):
-            self.points = along_chords(self.points, self._rng)
-        jumps = Jump(Target(target.log_density), self.actions, self.points)
+        if self.move == "diffusion":
+            walk = Langevin(target, self.actions, self.points)
+            for _ in range(self.moves):
+                accepted = walk.diffuse(self._step_size, self._rng)
+                self._step_size *= math.exp(accepted - ACCEPTANCE)
+            self.points = walk.X
+        else:
+            along_chords = HitAndRun(target, self.actions)
+            for _ in range(self.moves):
+                self.points = along_chords(self.points, self._rng)
+        jumps = Langevin(Target(target.log_density), self.actions, self.points)
         jumps.jump(1.0, self._rng)
         self.points = jumps.X
         self._jumps_accepted += jumps._jumps_accepted
@@ -275,6 +290,8 @@ class Particles:
             "actions": actions,
             "learning_rate": self.learning_rate,
             "moves": self.moves,
+            "move": self.move,
+            "step_size": self._step_size,
             "points": self.points.tolist(),
             "log_weights": self.log_weights.tolist(),
             "rounds": self.rounds,
@@ -309,6 +326,7 @@ class Particles:
                 len(points),
                 learning_rate=data["learning_rate"],
                 moves=data["moves"],
+                move=data.get("move", "hit-and-run"),
                 rng=_generator(data["rng"]),
             )
             if not np.all(actions.contains(points)):
@@ -331,6 +349,8 @@ class Particles:
         self._jumps_accepted, self._jumps_proposed = (
             as_int("jumps", count, minimum=0) for count in data["jumps"]
         )
+        if "step_size" in data:
+            self._step_size = as_float("step_size", data["step_size"], positive=True)
         potential = data["potential"]
         self._potential = None if potential is None else Loss.from_dict(potential)
         self._rng = _generator(data["rng"])
