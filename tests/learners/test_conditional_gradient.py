@@ -15,38 +15,13 @@ from scipy import stats
 import koloss as kl
 from koloss.guarantees.leader import LeaderProblem
 from koloss.learners.hull import BallHull, PointsHull
+from tests.learners.streams import GAMES, bump, coefficients, quadratic_of, regret
 
 LEVEL = 1e-3
 """False-alarm level of each statistical test here."""
 
-GAMES = ("random", "biased", "switching", "alternating")
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2], [0, -1]])
 QUARTER, SQUARE = kl.PositiveBall(2, 1.0, lower=0.25), kl.Box([0.5, 0.5], [2.0, 2.0])
-
-
-def coefficients(game, t, rounds, m, rng):
-    """Unit vectors in feature space: what an adversary plays in round t."""
-    if game == "random":
-        w = rng.normal(size=m)
-    elif game == "biased":
-        w = rng.normal(size=m) + 2 * np.eye(m)[0]
-    elif game == "switching":
-        w = np.eye(m)[(4 * t // rounds) % m] * (-1.0) ** (4 * t // rounds)
-    elif game == "constant":
-        w = np.eye(m)[0]
-    else:
-        w = np.eye(m)[0] * (-1.0) ** t
-    return w / np.linalg.norm(w)
-
-
-def quadratic_of(w, d):
-    """The loss with these coefficients of the orthonormal features (x_i², √2 x_i x_j, x_i)."""
-    A, k = np.zeros((d, d)), 0
-    for i in range(d):
-        for j in range(i, d):
-            A[i, j] = A[j, i] = w[k] if i == j else w[k] / math.sqrt(2)
-            k += 1
-    return kl.QuadraticLoss(A, w[k:])
 
 
 def quadratics(game, n, d, seed=0):
@@ -59,26 +34,6 @@ def posynomials(game, n, seed=0):
     return [
         kl.PosynomialLoss(MONOMIALS, np.abs(coefficients(game, t, n, 3, rng))) for t in range(n)
     ]
-
-
-def bump(rng, kernel):
-    return kl.KernelLoss(kernel, rng.random((1, 2)), [rng.choice([-1.0, 1.0])])
-
-
-def regret(learner, losses, late=0):
-    """Against the best fixed action, where every loss is told after `late` more decisions."""
-    paid, total, waiting = 0.0, None, []
-    for loss in losses:
-        paid += loss.inner(learner.mean)
-        total = loss if total is None else total + loss
-        waiting.append((learner.ask(), loss))
-        if len(waiting) > late:
-            learner.tell(*waiting.pop(0))
-    for decision, loss in waiting:
-        learner.tell(decision, loss)
-    best = kl.oracles.minimize(total, learner.game.actions)
-    assert best.certificate != "local only"
-    return paid - best.lower_bound
 
 
 def on_sphere(N, d):

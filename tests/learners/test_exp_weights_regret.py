@@ -12,21 +12,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from tests.learners.streams import coefficients, quadratic_of
 
 GAMES = ("random", "biased", "switching", "alternating", "hostile")
-
-
-def coefficients(game, t, rounds, m, rng):
-    """Unit vectors in feature space: what an adversary plays in round t."""
-    if game == "random":
-        w = rng.normal(size=m)
-    elif game == "biased":
-        w = rng.normal(size=m) + 2 * np.eye(m)[0]
-    elif game == "switching":
-        w = np.eye(m)[(4 * t // rounds) % m] * (-1.0) ** (4 * t // rounds)
-    else:
-        w = np.eye(m)[0] * (-1.0) ** t
-    return w / np.linalg.norm(w)
 
 
 # Points.
@@ -92,16 +80,6 @@ def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
 
 
 # The ball.
-
-
-def quadratic_of(w, d):
-    """The loss with these coefficients of the orthonormal features (x_i², √2 x_i x_j, x_i)."""
-    A, k = np.zeros((d, d)), 0
-    for i in range(d):
-        for j in range(i, d):
-            A[i, j] = A[j, i] = w[k] if i == j else w[k] / math.sqrt(2)
-            k += 1
-    return kl.QuadraticLoss(A, w[k:])
 
 
 @pytest.mark.parametrize("game", ["random", "biased", "switching", "alternating"])
