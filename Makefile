@@ -2,11 +2,13 @@
 # the stamps in .venv/stamps are renewed when pyproject.toml changes.
 #
 #   make run PYTHON=python3.12        choose the interpreter (Python 3.11 or newer)
+#   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-torch TORCH=torch       choose the torch requirement
 
 PYTHON ?= python3
 WORKERS ?= 2
+ARGS ?=
 TORCH ?= torch==2.13.0
 
 VENV := .venv
@@ -28,8 +30,8 @@ needs_torch := '$(TORCH)'
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(STAMPS)/run ## build and show a proxy and a design; table here, figure in build/inspect
-	$(BIN)/koloss inspect --out build/inspect
+run: $(STAMPS)/run ## play the paper's experiments, about three minutes on two cores; report in build/report/report.html
+	$(BIN)/koloss reproduce --out build/report $(ARGS)
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from typer.testing import CliRunner
 
 import koloss as kl
-from koloss.cli import KERNELS, KernelName, MethodName, application, main
+from koloss.cli import KERNELS, KernelName, LearnerName, MethodName, application, main
+from koloss.experiments import shipped
 from koloss.report.inspection import METHODS
 
 SMALL = ["inspect", "--spacing", "0.25"]
@@ -30,7 +33,7 @@ def fails(capsys, *arguments):
     return exit_.value.code, captured.err
 
 
-def shell(*arguments, code="from koloss.cli import main; main()"):
+def shell(*arguments, code="from koloss.cli import main; main()", **variables):
     """Run the command line in a process of its own, with its output in a pipe."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -38,6 +41,7 @@ def shell(*arguments, code="from koloss.cli import main; main()"):
         check=False,
         encoding="utf-8",
         timeout=120,
+        env=os.environ | variables,
     )
 
 
@@ -215,3 +219,198 @@ def test_command_line_loads_no_plots_before_it_must():
         "print('matplotlib' in sys.modules)"
     )
     assert shell(code=code).stdout == "False\n"
+
+
+# Games.
+
+SPEC = """\
+[game]
+kernel = {kind = "Linear"}
+actions = {kind = "Ball", dimension = 2}
+rounds = 12
+runs = 2
+
+[adversary]
+kind = "random"
+
+[[learner]]
+kind = "ExpWeights"
+"""
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "own.toml"
+    path.write_text(SPEC, encoding="utf-8")
+    return path
+
+
+VERBS = {
+    "reproduce": ("out", "full", "runs", "rounds", "only", "seed", "jobs", "json"),
+    "run": ("out", "full", "runs", "rounds", "seed", "jobs", "json"),
+    "bound": ("horizon", "learner", "kernel", "actions", "spacing", "loss-norm", "loss-range", "json"),
+    "list": ("spec", "json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_every_verb(verb):
+    result = CliRunner().invoke(application(), [verb, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    for name in VERBS[verb]:
+        assert f"--{name}" in result.stdout
+    assert verb in run().stdout
+
+
+def test_run_of_a_spec(spec):
+    """A report, figures and numbers beside the spec; plain text in the pipe; nothing computed twice."""
+    result = shell("run", "own.toml", "--jobs", "1")
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "wrote own-results/report.html" in result.stdout
+    out = spec.parent / "own-results"
+    assert "</html>" in (out / "report.html").read_text(encoding="utf-8")
+    assert (out / "figures" / "own.png").read_bytes().startswith(b"\x89PNG")
+    written = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert [(e["name"], e["rounds"], e["runs"]) for e in written["experiments"]] == [("own", 12, 2)]
+    again = run("run", "own.toml", "--jobs", "1", "--json")
+    assert again.exit_code == 0, again.output
+    assert "runs" in json.loads(again.stdout)["experiments"][0]
+    text = run("run", "own.toml", "--jobs", "1")
+    assert "2 of 2 runs are there already" in text.stderr
+
+
+def test_sizes_reach_the_games(spec):
+    options = ["--rounds", "7", "--runs", "1", "--seed", "3", "--out", "here", "--json"]
+    result = run("reproduce", "--only", "posynomial", "quadratic-bandit", "--jobs", "1", *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["seed"] == 3
+    assert [(e["name"], e["rounds"], e["runs"]) for e in found["experiments"]] == [
+        ("posynomial", 7, 1),
+        ("quadratic-bandit", 7, 1),
+    ]
+    assert found == json.loads((spec.parent / "here" / "results.json").read_text("utf-8"))
+
+
+def test_a_failed_run_gives_exit_code_1(spec, capsys):
+    code = "import koloss as kl\ndef make(kernel, actions, rng):\n    return kl.games.Function(lambda t, p: kl.LinearLoss([9.0, 0.0]), norm=1.0)\n"
+    (spec.parent / "own.py").write_text(code, encoding="utf-8")
+    spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "own.toml", "--jobs", "1"])
+    assert exit_.value.code == 1
+    error = capsys.readouterr().err
+    assert (
+        "own, run 0 failed: LossOutOfBounds: the loss of round 0 must have norm at most 1" in error
+    )
+    assert error.splitlines()[-1] == "error: 2 runs failed; the report says why"
+    page = (spec.parent / "own-results" / "report.html").read_text(encoding="utf-8")
+    assert "must have norm at most 1, got 9" in page
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("rounds = 12", "rounds = none", "own.toml, line 4: invalid value"),
+        ("rounds = 12", "rounds = 0", "own.toml, line 4: game.rounds: must be at least 1, got 0"),
+        ("random", "rnadom", "own.toml, line 8: adversary.kind: must be one of random"),
+        ("ExpWeights\"", "ExpWeights\"\nlos_norm = 1", "own.toml, line 12: learner[1].los_norm: is not a key"),
+        ("ExpWeights\"", "ExpWeights\"\nlearning_rate = -1", "line 12: learner[1].learning_rate: must be pos"),
+        ("Linear", "Gaussian", "own.toml, line 2: game.kernel: "),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_spec_point_at_the_line(spec, capsys, old, new, message):
+    spec.write_text(SPEC.replace(old, new), encoding="utf-8")
+    code, error = fails(capsys, "run", "own.toml")
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("error: ")
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["run", "missing.toml"], "there is no file missing.toml"),
+        (["run", "quadratic-bandits"], "did you mean quadratic-bandit?"),
+        (["run"], "SPEC"),
+        (["run", "own.toml", "--runs", "0"], "--runs"),
+        (["reproduce"], "--out"),
+        (["reproduce", "--out", "x", "--only", "nothing"], "must be an experiment, got 'nothing'"),
+        (["reproduce", "--out", "x", "--jobs", "0"], "--jobs"),
+        (["reproduce", "--out", "own.toml"], "--out"),
+        (["bound", "--horizon", "0"], "--horizon"),
+        (["bound", "--loss-norm", "-1"], "`loss_norm` must be positive, got -1"),
+        (["bound", "--loss-range", "1", "0"], "`loss_range` must be (low, high)"),
+        (["bound", "--learner", "leader", "--loss-range", "0", "1"], "--loss-range does not fit"),
+        (["bound", "--learner", "leader"], "no tractable projection"),
+        (["bound", "--spacing", "-1"], "`net` must be positive"),
+        (["bound", "--degree", "2"], "--degree does not fit the gaussian kernel"),
+        (["list", "--spec", "nothing"], "must be an experiment"),
+    ],
+)
+def test_bad_options_of_the_games(spec, capsys, options, message):
+    code, error = fails(capsys, *options)
+    assert (code, error.count("\n")) == (2, 1)
+    assert message in error
+
+
+def test_list():
+    result = run("list")
+    assert result.exit_code == 0
+    found = json.loads(run("list", "--json").stdout)
+    assert set(found) == {"experiments", "learners", "adversaries", "kernels", "actions"}
+    for entries in found.values():
+        for entry in entries:
+            assert entry["name"] in result.stdout
+    assert [entry["name"] for entry in found["experiments"]] == shipped()
+
+
+def test_list_prints_a_spec_to_copy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run("list", "--spec", "posynomial").stdout
+    assert tomllib.loads(text)["game"]["kernel"]["kind"] == "Posynomial"
+    (tmp_path / "copy.toml").write_text(text, encoding="utf-8")
+    assert run("bound", "copy.toml").exit_code == 0
+
+
+@pytest.mark.parametrize("learner", LearnerName)
+def test_bound_of_every_learner(learner):
+    result = run(
+        "bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    assert found["rounds"] == 400
+    assert found["guarantee"]["valid"]
+    table = run("bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400").stdout
+    for term in found["guarantee"]["terms"]:
+        assert term in table
+    assert "assumes: " in table
+
+
+def test_bound_is_that_of_the_learner():
+    result = run(
+        "bound", "--actions", "grid", "--spacing", "0.2", "--loss-range", "0", "1", "--json"
+    )
+    actions = kl.Box([0, 0], [1, 1]).net(0.2)
+    learner = kl.BanditExpWeights(actions, kl.Gaussian(0.3), horizon=10_000, loss_range=(0, 1))
+    total = json.loads(result.stdout)[0]["guarantee"]["total"]
+    assert total == pytest.approx(learner.guarantee().total)
+
+
+@pytest.mark.parametrize(
+    "words, answer",
+    [
+        ("koloss re", "reproduce"),
+        ("koloss run posy", "posynomial"),
+        ("koloss reproduce --on", "--only"),
+    ],
+)
+def test_shell_completion(words, answer):
+    place = str(len(words.split()) - 1)
+    result = shell(_KOLOSS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)
+    assert result.stdout.split() == [answer], result.stderr
+    script = shell("--show-completion", "bash")
+    assert "_KOLOSS_COMPLETE=complete_bash" in script.stdout

@@ -136,7 +136,7 @@ def sampling(scheme: str) -> Figure:
 @functools.cache
 def _games() -> dict[str, dict[str, tuple[Any, Any]]]:
     """Mean regret and guarantee of three learners in two games of quadratics on the ball."""
-    actions, kernel, rounds, runs = kl.Ball(3), kl.Quadratic(), 2000, 4
+    actions, kernel, rounds, runs = kl.Ball(3), kl.Quadratic(), 1000, 2
     makers = {
         "exponential weights": kl.ExpWeights,
         "regularised leader": kl.FollowTheRegularizedLeader,
@@ -144,8 +144,8 @@ def _games() -> dict[str, dict[str, tuple[Any, Any]]]:
     }
     games = {
         "a fixed mean plus noise": functools.partial(kl.games.Biased, kernel, actions),
-        "a new loss every 200 rounds": functools.partial(
-            kl.games.Switching, kernel, actions, length=200
+        "a new loss every 100 rounds": functools.partial(
+            kl.games.Switching, kernel, actions, length=100
         ),
     }
     found: dict[str, dict[str, tuple[Any, Any]]] = {}
@@ -173,7 +173,7 @@ def learners(scheme: str) -> Figure:
             t = np.unique(np.geomspace(10, len(regret), 200).astype(int))
             axis.loglog(t, regret[t - 1], dash, color=colour, linewidth=1.8, label=name)
             axis.loglog(t, bound[t - 1], dash, color=colour, linewidth=0.8)
-        axis.set(title=title, xlabel="round", xlim=(10, 2000), ylim=(1, 3e3))
+        axis.set(title=title, xlabel="round", xlim=(10, 1000), ylim=(1, 2e3))
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("regret (thick), guarantee (thin)")
     axes[0].legend(frameon=False, loc="lower right")

@@ -1,13 +1,14 @@
 """The command line: thin, every verb one call into the library.
 
-It needs `koloss[experiments]`, and says so where that is missing. A bad option gives one line on standard
-error and exit code 2; a computation that fails, one line and exit code 1.
+It needs `koloss[experiments]`, and says so where that is missing. A bad option or a mistake in a spec gives one line on
+standard error and exit code 2; a computation that fails, one line and exit code 1; Ctrl-C, exit code 130.
 """
 
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +53,15 @@ class ActionsName(StrEnum):
     ball = "ball"
 
 
+class LearnerName(StrEnum):
+    """What `--learner` takes."""
+
+    bandit = "bandit"
+    exp_weights = "exp-weights"
+    conditional_gradient = "conditional-gradient"
+    leader = "leader"
+
+
 class MethodName(StrEnum):
     """What `--method` takes."""
 
@@ -82,7 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _usage_error() as error:
         _fail(error.format_message(), code=2)
     except (KolossError, OSError) as error:
-        _fail(str(error), code=1)
+        _fail(str(error), code=2 if type(error).__name__ == "SpecError" else 1)
+    except (KeyboardInterrupt, _abort()):
+        _fail("interrupted", code=130)
     sys.exit(code)
 
 
@@ -91,7 +103,6 @@ def application() -> "typer.Typer":
     import typer
 
     app = typer.Typer(
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -189,7 +200,365 @@ def application() -> "typer.Typer":
         else:
             report.show(found, paths)
 
+    @app.command()
+    def reproduce(
+        out: Annotated[
+            Path,
+            option(
+                "Output", "Directory for the report, figures, numbers and runs.", file_okay=False
+            ),
+        ],
+        full: Annotated[
+            bool,
+            option(
+                "Size",
+                "60 runs and more rounds (about an hour) or a few minutes.",
+                "--full/--quick",
+            ),
+        ] = False,
+        runs: Annotated[
+            int | None, option("Size", "Runs of every game; 60 with --full.", min=1)
+        ] = None,
+        rounds: Annotated[
+            int | None, option("Size", "Rounds of every game, in place of each one's own.", min=1)
+        ] = None,
+        only: Annotated[
+            list[str] | None,
+            option(
+                "Size",
+                "Experiments to play: one or more names. All if not given.",
+                metavar="NAME...",
+                autocompletion=_experiment_names,
+            ),
+        ] = None,
+        more: Annotated[
+            list[str] | None, typer.Argument(hidden=True, autocompletion=_experiment_names)
+        ] = None,
+        seed: Annotated[int, option("Size", "The same seed gives the same results.", min=0)] = 0,
+        jobs: Annotated[
+            int | None, option("Size", "Processes; as many as processors if not given.", min=1)
+        ] = None,
+        as_json: Annotated[
+            bool, option("Output", "Results as JSON on standard output, nothing else.", "--json")
+        ] = False,
+    ) -> None:
+        """Play the paper's experiments, and write a report.
+
+        Ends with report.html, results.json and figures in the directory. Runs that are there already are not
+        computed again: after Ctrl-C, the same command goes on.
+        """
+        # An option takes one value; what follows it comes as arguments.
+        _play([*(only or []), *(more or [])], out, rounds, runs, seed, jobs, full, as_json)
+
+    @app.command()
+    def run(
+        spec: Annotated[
+            str,
+            typer.Argument(
+                help="A TOML file, or the name of an experiment.",
+                metavar="SPEC",
+                autocompletion=_experiment_names,
+            ),
+        ],
+        out: Annotated[
+            Path | None,
+            option("Output", "Directory; SPEC-results if not given.", file_okay=False),
+        ] = None,
+        full: Annotated[
+            bool, option("Size", "At the size of the spec's [full] table.", "--full/--quick")
+        ] = False,
+        runs: Annotated[int | None, option("Size", "Runs, in place of the spec's.", min=1)] = None,
+        rounds: Annotated[
+            int | None, option("Size", "Rounds, in place of the spec's.", min=1)
+        ] = None,
+        seed: Annotated[int, option("Size", "The same seed gives the same results.", min=0)] = 0,
+        jobs: Annotated[
+            int | None, option("Size", "Processes; as many as processors if not given.", min=1)
+        ] = None,
+        as_json: Annotated[
+            bool, option("Output", "Results as JSON on standard output, nothing else.", "--json")
+        ] = False,
+    ) -> None:
+        """Play the games of a spec, and write a report.
+
+        A spec is a small TOML file; `koloss list --spec NAME` prints one to begin with.
+        """
+        if spec.endswith(".toml") and not Path(spec).is_file():
+            raise _usage_error()(f"there is no file {spec}")
+        _play(
+            [spec],
+            out or Path(f"{Path(spec).stem}-results"),
+            rounds,
+            runs,
+            seed,
+            jobs,
+            full,
+            as_json,
+        )
+
+    @app.command()
+    def bound(
+        spec: Annotated[
+            str | None,
+            typer.Argument(
+                help="A TOML file or the name of an experiment, in place of the options below.",
+                metavar="[SPEC]",
+                autocompletion=_experiment_names,
+            ),
+        ] = None,
+        horizon: Annotated[
+            int | None, option("Game", "Number of rounds; 10,000 if not given.", min=1)
+        ] = None,
+        learner: Annotated[
+            LearnerName, option("Game", f"One of {', '.join(LearnerName)}.", metavar="NAME")
+        ] = LearnerName.bandit,
+        kernel: Annotated[
+            KernelName,
+            option("Kernel", f"One of {', '.join(KERNELS)}.", metavar="NAME"),
+        ] = KernelName.gaussian,
+        bandwidth: Annotated[
+            float | None, option("Kernel", "Of gaussian; 0.3 if not given.")
+        ] = None,
+        smoothness: Annotated[
+            float | None, option("Kernel", "Of matern; 2.5 if not given.")
+        ] = None,
+        lengthscale: Annotated[
+            float | None, option("Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
+        ] = None,
+        period: Annotated[float | None, option("Kernel", "Of periodic; 1 if not given.")] = None,
+        degree: Annotated[int | None, option("Kernel", "Of polynomial; 3 if not given.")] = None,
+        offset: Annotated[float | None, option("Kernel", "Of polynomial; 1 if not given.")] = None,
+        actions: Annotated[
+            ActionsName, option("Actions", "The unit cube (grid) or the unit ball.")
+        ] = ActionsName.ball,
+        dimension: Annotated[int, option("Actions", "Coordinates of an action.", min=1)] = 2,
+        spacing: Annotated[
+            float | None,
+            option("Actions", "Play a net with this spacing; the whole set if not given."),
+        ] = None,
+        loss_norm: Annotated[
+            float | None,
+            option("Losses", "Largest norm of a loss; sup √K(a, a), at least 1, if not given."),
+        ] = None,
+        loss_range: Annotated[
+            tuple[float, float] | None,
+            option("Losses", "Interval of all losses (bandit, exp-weights).", metavar="LOW HIGH"),
+        ] = None,
+        as_json: Annotated[
+            bool, option("Output", "Numbers as JSON on standard output, nothing else.", "--json")
+        ] = False,
+    ) -> None:
+        """Show the regret guarantee of a game, term by term, without playing.
+
+        With what the paper prints for the same game beside it, and whether that is valid.
+        """
+        given = {
+            "bandwidth": bandwidth,
+            "smoothness": smoothness,
+            "lengthscale": lengthscale,
+            "period": period,
+            "degree": degree,
+            "offset": offset,
+        }
+        from koloss import report
+        from koloss.experiments import SpecError, bounds
+
+        if spec is not None:
+            found = bounds(_spec(spec), rounds=horizon)
+        else:
+            options = {"loss_norm": loss_norm, "loss_range": loss_range}
+            try:
+                game = _game(_kernel(kernel, given), actions, dimension, spacing, learner, options)
+                found = bounds(game, rounds=horizon or 10_000)
+            except SpecError as error:  # of the options: there is no file to point at
+                named = error.key.rpartition(".")[2]
+                raise _usage_error()(f"`{named}` {error.problem}") from error
+            except (TypeError, ValueError) as error:
+                raise _usage_error()(str(error)) from error
+        if as_json:
+            print(json.dumps(found, indent=2, allow_nan=False, ensure_ascii=False))
+        else:
+            report.show_bounds(found)
+
+    @app.command("list")
+    def list_(
+        spec: Annotated[
+            str | None,
+            typer.Option(
+                "--spec",
+                help="Print the TOML of this experiment, to copy and change.",
+                metavar="NAME",
+                autocompletion=_experiment_names,
+            ),
+        ] = None,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="As JSON on standard output, nothing else.")
+        ] = False,
+    ) -> None:
+        """List experiments, learners, adversaries, kernels and action sets."""
+        from koloss import report
+        from koloss.experiments import catalogue, spec_text
+
+        if spec is not None:
+            try:
+                print(spec_text(spec), end="")
+            except ValueError as error:
+                raise _usage_error()(str(error)) from error
+            return
+        found = catalogue()
+        if as_json:
+            print(json.dumps(found, indent=2, ensure_ascii=False))
+        else:
+            report.show_catalogue(found)
+
     return app
+
+
+def _play(
+    specs: list[str],
+    out: Path,
+    rounds: int | None,
+    runs: int | None,
+    seed: int,
+    jobs: int | None,
+    full: bool,
+    as_json: bool,
+) -> None:
+    """Play experiments with a progress bar, write the report, and show the table."""
+    import typer
+
+    from koloss import experiments, report
+
+    chosen = [_spec(name) for name in specs or experiments.shipped()]
+    with _progress(quiet=as_json) as note:
+        try:
+            found = experiments.run(
+                chosen,
+                out=out,
+                rounds=rounds,
+                runs=runs,
+                seed=seed,
+                jobs=jobs,
+                full=full,
+                note=note,
+            )
+        except KeyboardInterrupt:
+            _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
+        files = report.write_page(found, out)
+    failed = sum(len(c.failures) for c in found.curves) + sum(
+        len(r.failures) for r in found.results
+    )
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False))
+    else:
+        report.show_results(found, [files[0], out / "results.json", out / "figures"])
+    if failed:
+        _say(f"error: {failed} run{'s' if failed > 1 else ''} failed; the report says why")
+        raise typer.Exit(1)
+
+
+def _spec(name: str) -> Any:
+    """The experiment of a file or a name."""
+    from koloss.experiments import SpecError, load
+
+    try:
+        return load(name)
+    except SpecError:
+        raise
+    except ValueError as error:
+        raise _usage_error()(str(error)) from error
+
+
+def _game(
+    kernel: kl.Kernel,
+    actions: str,
+    dimension: int,
+    spacing: float | None,
+    learner: str,
+    options: dict[str, Any],
+) -> Any:
+    """A spec from options."""
+    from koloss.experiments import Experiment, LearnerSpec, Source
+
+    kinds = {
+        LearnerName.bandit: "BanditExpWeights",
+        LearnerName.exp_weights: "ExpWeights",
+        LearnerName.conditional_gradient: "ConditionalGradient",
+        LearnerName.leader: "FollowTheRegularizedLeader",
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    if "loss_range" in given and learner not in (LearnerName.bandit, LearnerName.exp_weights):
+        raise ValueError(f"--loss-range does not fit the learner {learner}")
+    where: dict[str, Any] = {"kind": "Ball", "dimension": dimension}
+    if actions == ActionsName.grid:
+        where = {"kind": "Box", "lower": [0.0] * dimension, "upper": [1.0] * dimension}
+    if spacing is not None:
+        where["net"] = spacing
+    player = LearnerSpec(learner, kinds[LearnerName(learner)], given)
+    return Experiment(
+        "game", "game", kernel.to_dict(), where, Source("options", ""), learners=(player,)
+    )
+
+
+def _experiment_names(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    from koloss.experiments import shipped
+
+    return [name for name in shipped() if name.startswith(incomplete)]
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
+    """A bar on a terminal, a line an experiment elsewhere; on standard error, so that output can be piped."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+
+    def tell(progress: Any) -> None:
+        if progress.error:
+            where = f"{progress.job.experiment.name}, run {progress.job.number}"
+            console.print(f"{where} failed: {progress.error}", markup=False, soft_wrap=True)
+        elif progress.job is None and progress.done and not quiet:
+            console.print(f"{progress.done} of {progress.total} runs are there already")
+
+    if quiet or not console.is_terminal:
+        step = [0]
+
+        def note(progress: Any) -> None:
+            tell(progress)
+            tenth = 10 * progress.done // max(progress.total, 1)
+            if not quiet and progress.job is not None and tenth > step[0]:
+                console.print(f"{progress.done} of {progress.total} runs done")
+            step[0] = tenth
+
+        yield note
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<28}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        task = bars.add_task("runs", total=None)
+
+        def advance(progress: Any) -> None:
+            tell(progress)
+            name = progress.job.experiment.name if progress.job else "runs"
+            name = "report" if progress.done == progress.total else name
+            bars.update(task, total=progress.total, completed=progress.done, description=name)
+
+        yield advance
 
 
 def _kernel(name: str, given: dict[str, float | None]) -> kl.Kernel:
@@ -221,6 +590,17 @@ def _usage_error() -> Any:
     import typer
 
     return typer.BadParameter.__base__
+
+
+def _abort() -> Any:
+    """What click raises for Ctrl-C at a prompt."""
+    import typer
+
+    return typer.Abort
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _fail(message: str, *, code: int) -> None:

@@ -172,7 +172,14 @@ class Biased(_InSpace):
         share = self.bias / (self.bias + self.noise)
         if self._base is not None:  # the same in numbers, which is faster
             return self.from_coordinates(share * self._base + (1 - share) * self.coordinates())
-        return share * self.mean + (1 - share) * self.element()
+        fresh = self.element()
+        if isinstance(self.mean, KernelLoss) and isinstance(fresh, KernelLoss):
+            return KernelLoss(
+                self.kernel,
+                np.concatenate([to_numpy(self.mean.centers), to_numpy(fresh.centers)]),
+                np.append(share * self.mean.coefficients, (1 - share) * fresh.coefficients),
+            )
+        return share * self.mean + (1 - share) * fresh
 
 
 class Drifting(_InSpace):

@@ -108,6 +108,7 @@ def play(
         bound=np.asarray(promised)[np.searchsorted(at, np.arange(1, rounds + 1))],
         checkpoints=at,
         running=np.cumsum(losses)[at - 1] - lowest,
+        uniform=np.cumsum(game.uniform())[at - 1] - lowest,
         best=best,
         certificate=certificate,
         valid=bool(promise.valid),
@@ -142,6 +143,7 @@ class _Game:
         self.index: list[Any] = []
         self.probability: list[Any] = []
         self.lowest: list[float] = []  # on points: smallest totals at the checkpoints
+        self.means: list[Any] = []  # on points: mean losses
         self.seconds = 0.0
 
     def mark(self) -> None:
@@ -176,6 +178,7 @@ class _Game:
             index = np.atleast_1d(decisions.index)
             paid = table[np.arange(count), index]
             self.total += table.sum(axis=0)
+            self.means.append(table.mean(axis=1))
             self.index.append(index)
             self.probability.append(np.atleast_1d(decisions.probability))
         else:
@@ -228,12 +231,19 @@ class _Game:
             else:
                 sums += self._values(pool, begin, end).sum(axis=0)
                 starts = pool[np.argsort(sums)[:2]]
-                minimum = multistart(so_far, self.set, starts=starts, steps=20)
+                minimum = multistart(so_far, self.set, starts=starts, steps=8)
             lowest.append(minimum.value)
         if pool is not None and minimum.value < found.value:
             best = minimum.point
         saved = self._values(best[None], 0, self.rounds)[:, 0]
         return best, certificate, saved, np.append(lowest[:-1], np.sum(saved))
+
+    def uniform(self) -> Any:
+        """What playing uniformly at random would have cost in every round, on average."""
+        if self.means:
+            return np.concatenate(self.means)
+        crowd, cuts = self.set.sample(POOL, 0), [*range(0, self.rounds, CHUNK), self.rounds]
+        return np.concatenate([self._values(crowd, s, e).mean(axis=1) for s, e in pairwise(cuts)])
 
     def _values(self, X: Any, begin: int, end: int, index: int | None = None) -> Any:
         """Losses of some rounds at some points, an array of shape (rounds, points)."""

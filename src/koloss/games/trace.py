@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 _BY_ROUND = ("actions", "losses", "regret", "bound", "index", "probability")
-_BESIDE = ("checkpoints", "running", "best")
+_BESIDE = ("checkpoints", "running", "uniform", "best")
 _ARRAYS = (*_BY_ROUND, *_BESIDE)
 
 
@@ -33,6 +33,9 @@ class Trace:
         Some rounds t, the last one among them.
     running : array of shape (k,)
         R_t = Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a): regret after t rounds against the best action of these rounds.
+    uniform : array of shape (k,)
+        The same for a player who draws uniformly at random, on average, against these very losses: what learning nothing
+        would have cost.
     index, probability : arrays of shape (rounds,), or None
         On a finite set.
     best : array of shape (d,)
@@ -64,6 +67,7 @@ class Trace:
     bound: Any
     checkpoints: Any
     running: Any
+    uniform: Any
     best: Any
     certificate: str
     valid: bool

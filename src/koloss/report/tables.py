@@ -32,7 +32,7 @@ def inspection_table(found: Inspection) -> RenderableType:
         ),
     ]
     head = [Text.assemble((f"{name:<9}", "bold cyan"), value) for name, value in lines]
-    samples = _section("Samples the theorem asks for", Text(found.statement()))
+    samples = section("Samples the theorem asks for", Text(found.statement()))
     parts = [_spectrum(found), _decay(found), _certified(found), samples, _designs(found)]
     return Group(*head, "", *parts, _seconds(found))
 
@@ -40,17 +40,17 @@ def inspection_table(found: Inspection) -> RenderableType:
 def _spectrum(found: Inspection) -> RenderableType:
     decay = found.decay
     measure = f"{decay.size:,} uniform draws" if decay.sampled else "uniform on the actions"
-    table = _table("index", "eigenvalue", "exponential envelope", "polynomial envelope")
+    table = empty_table("index", "eigenvalue", "exponential envelope", "polynomial envelope")
     for j in milestones(len(decay.eigenvalues)):
         envelopes = [f"{fit.envelope(j):.3g}" for fit in (decay.exponential, decay.polynomial)]
         table.add_row(str(j), f"{decay.eigenvalues[j - 1]:.3g}", *envelopes)
     count = len(decay.eigenvalues)
-    return _section(f"Spectrum: {count} eigenvalues above rounding; {measure}", table)
+    return section(f"Spectrum: {count} eigenvalues above rounding; {measure}", table)
 
 
 def _decay(found: Inspection) -> RenderableType:
     decay, epsilon = found.decay, found.epsilon
-    table = _table("envelope", "C", "beta", "mean slack", "dimension", "", left=(0, 5))
+    table = empty_table("envelope", "C", "beta", "mean slack", "dimension", "", left=(0, 5))
     fits = [("C exp(-beta j)", decay.exponential), ("C j^-beta", decay.polynomial)]
     for formula, fit in fits:
         better, dimension = fit is decay.best, found.effective_dimension(fit)
@@ -64,32 +64,32 @@ def _decay(found: Inspection) -> RenderableType:
             style="bold" if better else "",
         )
     table.add_row("eigenvalues alone", "", "", "", _count(found.measured_dimension), "")
-    return _section(f"Decay, and the effective dimension at error {epsilon:.3g}", table)
+    return section(f"Decay, and the effective dimension at error {epsilon:.3g}", table)
 
 
 def _certified(found: Inspection) -> RenderableType:
     rank, last = found.proxy.rank, len(found.certified) - 1
-    table = _table("rank", "certified error", "", left=(2,))
+    table = empty_table("rank", "certified error", "", left=(2,))
     for m in sorted({*milestones(last), rank}):
         chosen = m == rank
         mark, style = ("chosen", "bold") if chosen else ("", "")
         table.add_row(f"{m:,}", f"{found.certified[m]:.3g}", mark, style=style)
-    return _section("Certified error of the leading features", table)
+    return section("Certified error of the leading features", table)
 
 
 def _designs(found: Inspection) -> RenderableType:
-    table = _table("design", "support", "max leverage", "times the rank", left=(0,))
+    table = empty_table("design", "support", "max leverage", "times the rank", left=(0,))
     for design in found.designs:
         style = "bold" if design is found.design else ""
         support, leverage = f"{len(design.support):,}", f"{design.max_leverage:,.2f}"
         table.add_row(design.method, support, leverage, _times_rank(design), style=style)
-    return _section(f"Designs: a max leverage of {found.design.rank} is the least there is", table)
+    return section(f"Designs: a max leverage of {found.design.rank} is the least there is", table)
 
 
 def _seconds(found: Inspection) -> RenderableType:
-    table = _table(*found.seconds)
+    table = empty_table(*found.seconds)
     table.add_row(*(f"{value:.3f}" for value in found.seconds.values()))
-    return _section("Seconds", table)
+    return section("Seconds", table)
 
 
 def _count(value: int | None) -> str:
@@ -109,7 +109,8 @@ def milestones(last: int, count: int = 8) -> list[int]:
     return sorted({round(float(j)) for j in np.geomspace(1, last, count)})
 
 
-def _section(title: str, body: RenderableType) -> RenderableType:
+def section(title: str, body: RenderableType) -> RenderableType:
+    """A bold line, and something below it, set in a little."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -117,7 +118,7 @@ def _section(title: str, body: RenderableType) -> RenderableType:
     return Group(Text(title, style="bold"), Padding(body, (0, 0, 1, 2), expand=False))
 
 
-def _table(*columns: str, left: Container[int] = ()) -> Table:
+def empty_table(*columns: str, left: Container[int] = ()) -> Table:
     """Empty table with a rule below its head; columns to the right but for those named."""
     from rich import box
     from rich.table import Table

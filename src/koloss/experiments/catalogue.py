@@ -1,0 +1,80 @@
+"""What can be asked for: experiments and the parts of a spec, and the bounds of a game without playing it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import koloss
+from koloss.experiments.build import kernel_of, learner_of
+from koloss.experiments.results import printed_bound
+from koloss.experiments.runs import describe
+from koloss.experiments.spec import ACTIONS, ADVERSARIES, LEARNERS, Experiment, load, shipped
+
+KERNELS = ("Gaussian", "Matern", "Periodic", "Linear", "Quadratic", "Polynomial", "Posynomial")
+
+
+def catalogue() -> dict[str, list[dict[str, str]]]:
+    """Experiments, learners, adversaries, kernels and action sets, each with a line about it.
+
+    Examples
+    --------
+    >>> from koloss.experiments import catalogue
+    >>> [entry["name"] for entry in catalogue()["adversaries"]][:3]
+    ['random', 'biased', 'drifting']
+    """
+    own = "Your own: a function (kernel, actions, rng) -> Adversary in a Python `file`."
+    return {
+        "experiments": [{"name": name, "about": load(name).title} for name in shipped()],
+        "learners": [_entry(name, kind) for name, kind in LEARNERS.items()],
+        "adversaries": [
+            *(_entry(name, kind) for name, kind in ADVERSARIES.items()),
+            {"name": "python", "about": own},
+        ],
+        "kernels": [_entry(name, getattr(koloss, name)) for name in KERNELS],
+        "actions": [_entry(name, kind) for name, kind in ACTIONS.items()],
+    }
+
+
+def _entry(name: str, kind: Any) -> dict[str, str]:
+    return {"name": name, "about": (inspect.getdoc(kind) or "").partition("\n")[0]}
+
+
+def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, Any]]:
+    """The guarantee of every learner of an experiment, before the first round.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    rounds : int, optional
+        In the place of the experiment's own.
+
+    Returns
+    -------
+    list of dict
+        "learner", "kernel", "rounds", "guarantee" (statement, terms, total, trivial, valid, assumptions, notes),
+        "paper" (the same as the paper prints it, or None), "rank" and "epsilon" of bandit learners.
+
+    Examples
+    --------
+    >>> from koloss.experiments import bounds, load
+    >>> found = bounds(load("quadratic-oracles"), rounds=100)
+    >>> found[2]["learner"], round(found[2]["guarantee"]["total"], 2)
+    ('regularised leader', 14.14)
+    """
+    n, found = experiment.rounds if rounds is None else rounds, []
+    for learner in experiment.learners:
+        made = learner_of(experiment, learner, n)
+        problem = made.setup.problem if hasattr(made, "setup") else None
+        found.append(
+            {
+                "learner": learner.name,
+                "kernel": repr(kernel_of(experiment, learner)),
+                "rounds": n,
+                "guarantee": describe(made.guarantee(rounds=n, printed=False)),
+                "paper": printed_bound(experiment, learner, n),
+                "rank": None if problem is None else problem.rank,
+                "epsilon": None if problem is None else problem.epsilon,
+            }
+        )
+    return found

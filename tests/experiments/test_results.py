@@ -1,0 +1,157 @@
+"""Every experiment at toy size, and what is said of it: curves, exponents, guarantees, results.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.experiments import bounds, catalogue, load, shipped
+from koloss.experiments.results import printed_bound, summarise
+from koloss.experiments.runs import plan
+from koloss.games.trace import Trace
+
+CURVES = [
+    "quadratic-full-information",
+    "gaussian-full-information",
+    "quadratic-bandit",
+    "gaussian-bandit",
+    "quadratic-oracles/conditional-gradient",
+    "quadratic-oracles/conditional-gradient-the-papers-steps",
+    "quadratic-oracles/regularised-leader",
+    "quadratic-oracles/regularised-leader-the-papers-rate",
+    "posynomial",
+    "polynomial-bandit",
+    "eigendecay/matern-1-2",
+    "eigendecay/matern-3-2",
+    "eigendecay/matern-5-2",
+    "eigendecay/gaussian",
+]
+
+
+def test_every_experiment_runs(toy):
+    assert [curve.name for curve in toy.curves] == CURVES
+    assert [result.experiment.name for result in toy.results] == shipped()
+    for result in toy.results:
+        assert not result.failures
+        for curve in result.curves:
+            assert not curve.failures
+            assert (curve.rounds, curve.runs) == (30, 2)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_what_is_due_of_every_curve(toy, name):
+    curve = next(curve for curve in toy.curves if curve.name == name)
+    assert curve.valid
+    assert not curve.above
+    assert curve.at[-1] == 30
+    assert np.all(curve.low <= curve.mean)
+    assert np.all(curve.mean <= curve.high)
+    assert np.all(curve.mean <= curve.bound)
+    assert np.all(np.diff(curve.uniform) > -1)
+    total = sum(curve.promise["terms"].values())
+    assert curve.promise["total"] == pytest.approx(min(total, curve.promise["trivial"]))
+
+
+def test_results_are_plain_and_documented(toy, tmp_path):
+    path = toy.write(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert "NaN" not in text
+    found = json.loads(text)
+    assert [entry["name"] for entry in found["experiments"]] == CURVES
+    for entry in found["experiments"]:
+        assert {"rounds", "runs", "regret", "exponent", "guarantee", "seconds"} <= set(entry)
+        assert entry["regret"]["low"] <= entry["regret"]["mean"] <= entry["regret"]["high"]
+        assert entry["curve"]["mean"][-1] == pytest.approx(entry["regret"]["mean"], rel=1e-5)
+        assert entry["guarantee"] >= entry["regret"]["mean"]
+        assert len({len(values) for values in entry["curve"].values()}) == 1
+    schema = (Path(__file__).parents[2] / "docs" / "results_schema.md").read_text(encoding="utf-8")
+    keys = set(found) | set(found["experiments"][0]) | set(found["pictures"][0]) | set(found["dimensions"][0])  # fmt: skip
+    assert [key for key in sorted(keys) if f"`{key}`" not in schema] == []
+
+
+def test_bands_and_exponents_against_scipy(tmp_path):
+    """Written by hand: three runs whose regret is a power of t."""
+    game = load("posynomial")
+    jobs = plan([game], tmp_path, rounds=100, runs=3)
+    at = np.arange(1, 101)
+    for job, scale in zip(jobs, (1.0, 2.0, 3.0), strict=True):
+        job.path.parent.mkdir(parents=True, exist_ok=True)
+        regret = scale * at**0.75
+        promise = {"statement": "s", "terms": {}, "total": 9.0, "trivial": 9.0, "informative": False,
+                   "valid": True, "assumptions": [], "notes": []}  # fmt: skip
+        facts = {"digest": job.digest, "promise": promise, "rank": None, "epsilon": None, "run_seconds": 1.0}  # fmt: skip
+        Trace(
+            actions=np.zeros((100, 2)), losses=regret, regret=regret, bound=np.full(100, 50.0), checkpoints=at,
+            running=regret, uniform=regret, best=np.zeros(2), certificate="dual", valid=True, seconds=0.5, facts=facts,
+        ).save(job.path)  # fmt: skip
+    curve = summarise([game], jobs, seed=0).curves[0]
+    assert curve.exponent == pytest.approx(0.75)
+    assert curve.exponent_error == pytest.approx(0, abs=1e-9)
+    final = np.array([1.0, 2.0, 3.0]) * 100**0.75
+    low, high = stats.t.interval(0.95, 2, loc=final.mean(), scale=stats.sem(final))
+    assert (curve.low[-1], curve.mean[-1], curve.high[-1]) == pytest.approx(
+        (low, final.mean(), high)
+    )
+    assert curve.above  # 2 · 100^0.75 = 63.2 is above 50
+    assert (curve.seconds, curve.learner_seconds) == (3.0, 1.5)
+
+
+def test_picture_agrees_with_quadrature(toy):
+    """Mean of Σ K(x, z) over the draws: within 4 standard errors (false alarms: 1 in 16,000)."""
+    picture = next(r.picture for r in toy.results if r.picture is not None)
+    facts = picture.facts
+    assert abs(facts["mean_loss"] - facts["mean_loss_exact"]) < 4 * facts["error"]
+    assert facts["r_hat"] < 1.1
+    assert np.all(np.linalg.norm(picture.points, axis=1) <= 10)
+    # a negative control: uniform draws miss it by far
+    loss = kl.KernelLoss(kl.Gaussian(1.0), picture.centers, np.ones(40))
+    uniform = float(loss(kl.Ball(2, 10.0).sample(1500, 0)).mean())
+    assert abs(uniform - facts["mean_loss_exact"]) > 20 * facts["error"]
+
+
+def test_dimensions(toy):
+    found = {d.learner: d for r in toy.results for d in r.dimensions}
+    rough, smooth = found["Matérn 3/2"], found["Gaussian"]
+    # 1-D Matérn of smoothness ν: eigenvalues like j^-(2ν + 1)
+    assert rough.rate == pytest.approx(4, abs=0.3)
+    assert found["Matérn 5/2"].rate == pytest.approx(6, abs=0.3)
+    assert smooth.profile == "exponential"
+    assert rough.corollary == pytest.approx(rough.rate / (2 * rough.rate - 2))
+    assert smooth.corollary == 0.5
+    assert found["Matérn 1/2"].corollary is None  # β below 2
+    assert all(a >= b for a, b in zip(rough.ranks, smooth.ranks, strict=True))
+    assert rough.ranks == sorted(rough.ranks)
+
+
+def test_the_papers_bounds():
+    """Only that of the leader is valid; it is 2nη𝒢² + 2𝒢²/η at η = 1/√n, with 𝒢² = 2 on the ball."""
+    game = load("quadratic-oracles")
+    said = [printed_bound(game, learner, 100) for learner in game.learners]
+    assert [one["valid"] for one in said] == [False, False, True, True]
+    assert [one["of_this_tuning"] for one in said] == [False, True, False, True]
+    assert said[3]["total"] == pytest.approx(8 * math.sqrt(100))
+    bandit = load("quadratic-bandit")
+    assert printed_bound(bandit, bandit.learners[0], 100) is None
+
+
+def test_bounds_are_those_of_the_learners():
+    found = bounds(load("gaussian-bandit"), rounds=2000)
+    learner = kl.BanditExpWeights(
+        kl.Ball(2).net(0.1), kl.Gaussian(0.5), horizon=2000, proxy="kernel_pca", loss_range=(0, 1)
+    )
+    assert found[0]["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
+    assert found[0]["rank"] == learner.setup.problem.rank
+    json.dumps(found, allow_nan=False)
+
+
+def test_catalogue_has_a_line_about_everything():
+    for entries in catalogue().values():
+        for entry in entries:
+            assert entry["name"]
+            assert entry["about"].endswith(".") or entry["about"]

@@ -1,0 +1,289 @@
+"""Runs: seeds and digests, the same bytes for any number of processes, and going on where an interrupt came."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.experiments import SpecError, load, parse, run
+from koloss.experiments.runs import digest_in, generators, is_done, plan, play_run, work
+
+SMALL = ["posynomial", "gaussian-bandit"]
+SIZE = {"rounds": 40, "runs": 3}
+
+
+def arrays(folder):
+    """Everything in the files of the runs that is not a time."""
+    found = {}
+    for path in sorted(folder.glob("runs/**/*.npz")):
+        with np.load(path) as file:
+            plain = json.loads(file["json"].tobytes())
+            plain.pop("seconds")
+            plain["facts"].pop("run_seconds")
+            data = {name: file[name].tobytes() for name in file.files if name != "json"}
+        found[str(path.relative_to(folder))] = (plain, data)
+    return found
+
+
+def numbers(folder):
+    """results.json without times and the machine."""
+    text = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    for entry in text["experiments"]:
+        del entry["seconds"], entry["learner_seconds"]
+    del text["seconds"], text["machine"]
+    return text
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted run with one process."""
+    out = tmp_path_factory.mktemp("whole")
+    run(SMALL, out=out, jobs=1, **SIZE)
+    return out
+
+
+def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
+    run(SMALL, out=tmp_path, jobs=2, **SIZE)
+    assert arrays(tmp_path) == arrays(whole)
+    assert numbers(tmp_path) == numbers(whole)
+    run(SMALL, out=tmp_path, jobs=2, seed=1, **SIZE)
+    assert arrays(tmp_path) != arrays(whole)
+
+
+def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
+    """One experiment first, fewer runs, a torn file: the rest is computed, what is there is not."""
+    run(SMALL[:1], out=tmp_path, jobs=1, rounds=40, runs=2)
+    first = tmp_path / "runs" / "posynomial" / "conditional-gradient"
+    stamps = {k: (first / f"{k}.npz").stat().st_mtime_ns for k in range(2)}
+    (first / "1.npz").write_bytes((first / "1.npz").read_bytes()[:200])
+    seen = []
+    run(SMALL, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert (seen[0].done, seen[0].total) == (1, 6)
+    assert {(p.job.experiment.name, p.job.number) for p in seen[1:]} == {
+        ("posynomial", 1),
+        ("posynomial", 2),
+        *(("gaussian-bandit", k) for k in range(3)),
+    }
+    assert (first / "0.npz").stat().st_mtime_ns == stamps[0]
+    assert (first / "1.npz").stat().st_mtime_ns != stamps[1]
+    assert arrays(tmp_path) == arrays(whole)
+    assert numbers(tmp_path) == numbers(whole)
+    seen.clear()
+    run(SMALL, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert [p.done for p in seen] == [6]  # nothing was computed
+
+
+def alive(group):
+    """Processes of a group, but for those that have ended and wait to be forgotten (where /proc tells)."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            facts = path.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(facts[2]) == group and facts[0] != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+def test_interrupt_loses_only_what_is_in_flight(tmp_path):
+    """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
+    options = ["--only", "quadratic-oracles", "--rounds", "60", "--runs", "6", "--jobs", "2"]
+    code = "from koloss.cli import main; main()"
+    command = [sys.executable, "-c", code, "reproduce", *options, "--out", str(tmp_path / "cut")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stderr=pipe, stdout=pipe, encoding="utf-8", start_new_session=True
+    ) as process:
+        for _ in range(600):
+            if list((tmp_path / "cut").glob("runs/**/*.npz")):
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "interrupted; the same command goes on" in err.splitlines()[-1]
+    for _ in range(100):
+        if not alive(process.pid):
+            break
+        time.sleep(0.1)
+    assert alive(process.pid) == []
+    kept = len(list((tmp_path / "cut").glob("runs/**/*.npz")))
+    assert 0 < kept < 24
+    seen = []
+    sizes = {"rounds": 60, "runs": 6, "jobs": 2}
+    run(["quadratic-oracles"], out=tmp_path / "cut", note=seen.append, **sizes)
+    assert seen[0].done == kept
+    run(["quadratic-oracles"], out=tmp_path / "fresh", **sizes)
+    assert arrays(tmp_path / "cut") == arrays(tmp_path / "fresh")
+
+
+def test_seeds_depend_on_names_and_numbers_alone():
+    game = load("quadratic-oracles")
+    one, two = game.learners[0], game.learners[2]
+    draws = [g.random() for g in generators(game, one, 0, 3)]
+    assert [g.random() for g in generators(game, one, 0, 3)] == draws
+    assert generators(game, two, 0, 3)[1].random() == draws[1]  # the same losses for all learners
+    others = [
+        generators(game, two, 0, 3)[0],
+        generators(game, one, 0, 2)[0],
+        generators(game, one, 1, 3)[0],
+        generators(game, one, 0, 2)[1],
+        generators(game, one, 1, 3)[1],
+        generators(replace(game, name="other"), one, 0, 3)[0],
+        generators(replace(game, name="other"), one, 0, 3)[1],
+    ]
+    assert not {g.random() for g in others} & set(draws)
+
+
+def test_digests_know_what_a_run_depends_on(tmp_path):
+    text = load("quadratic-full-information").source.text
+
+    def digest(text, **sizes):
+        return plan([parse(text, name="game")], tmp_path, **{"runs": 1, **sizes})[0].digest
+
+    first = digest(text)
+    assert digest(text.replace("Every round", "In every round")) == first
+    assert digest(text.replace("runs = 12", "runs = 13")) == first
+    for other in (
+        digest(text, seed=1),
+        digest(text, rounds=99),
+        digest(text.replace("noise = 1.0", "noise = 2.0")),
+        digest(text.replace("dimension = 3", "dimension = 4")),
+        digest(text.replace("loss_norm = 1.0", "loss_norm = 2.0")),
+    ):
+        assert other != first
+
+
+def test_a_run_is_the_play_of_its_parts():
+    """The file of a run against `kl.play` with the parts made by hand."""
+    game = load("gaussian-bandit")
+    found = play_run(game, game.learners[0], 50, seed=4, number=2)
+    mine, theirs = generators(game, game.learners[0], 4, 2)
+    net, kernel = kl.Ball(2).net(0.1), kl.Gaussian(0.5)
+    learner = kl.BanditExpWeights(
+        net, kernel, horizon=50, proxy="kernel_pca", loss_range=(0, 1), rng=mine
+    )
+    foe = kl.games.RankOne(kernel, net, points=net.sample(50, theirs))
+    rank = learner.setup.problem.rank
+    trace = kl.play(learner, foe, 50, batch=rank, checkpoints=100)
+    np.testing.assert_array_equal(found.running, trace.running)
+    np.testing.assert_array_equal(found.regret, trace.regret[trace.checkpoints - 1])
+    assert found.facts["rank"] == rank
+    assert found.facts["promise"]["total"] == pytest.approx(trace.bound[-1])
+
+
+def test_what_is_no_file_is_not_done(tmp_path):
+    path = tmp_path / "0.npz"
+    assert digest_in(path) is None
+    path.write_bytes(b"")
+    assert digest_in(path) is None
+    path.write_bytes(b"PK\x03\x04 not a zip file")
+    assert digest_in(path) is None
+    np.savez(path, other=np.zeros(3))
+    assert digest_in(path) is None
+
+
+OWN = """
+[game]
+kernel = {kind = "Linear"}
+actions = {kind = "Points", X = [[-1.0], [1.0]]}
+rounds = 20
+runs = 2
+
+[adversary]
+kind = "python"
+file = "mine.py"
+make = "always_up"
+
+[[learner]]
+kind = "ExpWeights"
+"""
+MINE = """
+import koloss as kl
+
+def always_up(kernel, actions, rng):
+    return kl.games.Function(lambda t, player: kl.LinearLoss([1.0]), norm=1.0, oblivious=True)
+"""
+
+
+def own_game(folder, spec=OWN, code=MINE):
+    (folder / "own.toml").write_text(spec, encoding="utf-8")
+    (folder / "mine.py").write_text(code, encoding="utf-8")
+    return load(folder / "own.toml")
+
+
+def test_an_adversary_of_ones_own(tmp_path):
+    game = own_game(tmp_path)
+    found = run([game], out=tmp_path / "out", jobs=1)
+    curve = found.curves[0]
+    assert curve.uniform[-1] == pytest.approx(20)  # the mean of -1 and 1 is 0, the best has -20
+    before = plan([game], tmp_path)[0].digest
+    assert plan([own_game(tmp_path, code=MINE + "\n")], tmp_path)[0].digest != before
+
+
+@pytest.mark.parametrize(
+    "spec, code, message",
+    [
+        (
+            OWN.replace("mine.py", "yours.py"),
+            MINE,
+            r"line 10: adversary.file: must be a Python file",
+        ),
+        (
+            OWN.replace("always_up", "never"),
+            MINE,
+            r"line 11: adversary.make: must be a function of",
+        ),
+        (OWN, MINE.replace("return ", "3; "), r"line 11: adversary.make: must give an Adversary"),
+    ],
+)
+def test_mistakes_in_it(tmp_path, spec, code, message):
+    with pytest.raises(SpecError, match=message):
+        run([own_game(tmp_path, spec, code)], out=tmp_path / "out", jobs=1)
+
+
+def test_replay_of_a_table(tmp_path):
+    """Two points, one always 0 and the other always 1: the regret is the number of times the second was played."""
+    np.savetxt(tmp_path / "losses.csv", [[0.0, 1.0]], delimiter=",")
+    spec = OWN.replace('"python"', '"replay"').replace('file = "mine.py"', 'table = "losses.csv"')
+    spec = spec.replace('make = "always_up"\n', "") + "loss_range = [0.0, 1.0]\n"
+    game = own_game(tmp_path, spec)
+    traces = [play_run(game, game.learners[0], 20, 0, k) for k in range(8)]
+    for trace in traces:
+        np.testing.assert_array_equal(trace.uniform, trace.checkpoints / 2)
+        assert trace.running[-1] == int(trace.running[-1])
+    assert 0 < sum(trace.running[-1] for trace in traces) < 8 * 10
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
+    code = MINE.replace(
+        "    return",
+        "    if rng.random() < 0.5:\n        raise RuntimeError('no luck')\n    return",
+    )
+    game = own_game(tmp_path, code=code)
+    jobs = plan([game], tmp_path / "out", runs=12)
+    outcomes = []
+    for job in jobs:
+        job.path.parent.mkdir(parents=True, exist_ok=True)
+        outcomes.append(work(job)[1])
+    assert set(outcomes) == {"", "RuntimeError: no luck"} or any("no luck" in o for o in outcomes)
+    assert [is_done(job) for job in jobs] == [outcome == "" for outcome in outcomes]
+
+
+def test_bad_input(tmp_path):
+    for name, value in (("rounds", 0), ("runs", 0), ("jobs", 0), ("seed", -1)):
+        with pytest.raises(ValueError, match=f"`{name}` must be at least"):
+            run(["posynomial"], out=tmp_path, **{name: value})
+    with pytest.raises(ValueError, match="different names, got 'posynomial' twice"):
+        run(["posynomial", "posynomial"], out=tmp_path)
