@@ -43,7 +43,7 @@ from koloss.proxy import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("games", "oracles", "samplers")
+_LAZY = ("experiments", "games", "oracles", "samplers")
 """Parts that are imported when they are first used."""
 
 _FROM_GAMES = ("Trace", "play", "replicate")

@@ -98,11 +98,17 @@ def alive(group):
 def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
     options = ["--only", "quadratic-oracles", "--rounds", "60", "--runs", "6", "--jobs", "2"]
-    code = "from koloss.cli import main; main()"
+    # Jobs in the background of some shells are started with the interrupt ignored, and pass that on.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from koloss.cli import main; main()"
     command = [sys.executable, "-c", code, "reproduce", *options, "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command, stderr=pipe, stdout=pipe, encoding="utf-8", start_new_session=True
+        command,
+        stderr=pipe,
+        stdout=pipe,
+        encoding="utf-8",
+        start_new_session=True,
     ) as process:
         for _ in range(600):
             if list((tmp_path / "cut").glob("runs/**/*.npz")):
