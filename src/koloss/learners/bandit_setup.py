@@ -5,6 +5,7 @@ Algorithm 1, lines 1 and 2, and the choice of its parameters.
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -38,7 +39,7 @@ DESIGNS: dict[str, Callable[[Any], Design]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(abc.ABC):
     """What stays fixed during the game on any set of actions. Plain data: arrays, numbers and strings.
 
     Attributes
@@ -87,9 +88,9 @@ class Settings:
         """The numbers that the rates of round t depend on, without a horizon."""
         return self.problem
 
+    @abc.abstractmethod
     def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
         """log(1/prior) of what the player is compared with, and by name what that costs beside."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,10 +35,10 @@ from koloss.learners.full_information import (
     FullInformation,
     Game,
     Recommendation,
+    as_printed,
     loss_from_dict,
     loss_to_dict,
     start,
-    told_in_time,
 )
 from koloss.learners.geometry import is_signed
 from koloss.learners.mixture import Mixture
@@ -262,13 +262,8 @@ class ConditionalGradient(FullInformation):
             the same parameters.
         """
         game, tally, steps = self.game, self._tally, self._steps
-        n = game.horizon if rounds is None else as_int("rounds", rounds, minimum=1)
-        assert n is not None
-        if printed is None:
-            printed = steps.tuning == "paper"
-        if printed and steps.tuning != "paper":
-            raise ValueError("`printed` must be left out unless the tuning is the paper's")
-        if printed:
+        n = self._rounds(rounds)
+        if as_printed(printed, steps.tuning):
             return self._as_printed(n)
         rest = steps.gammas(tally.heard + 1, max(n - tally.heard, 0))
         problem = self._problem
@@ -283,20 +278,13 @@ class ConditionalGradient(FullInformation):
             terms,
             game.width * n,
             (
-                Assumption("a round's loss does not depend on the coin that draws its action"),
-                Assumption(
-                    f"every loss has norm at most {game.norm:.6g}", True if tally.heard else None
-                ),
-                Assumption(
-                    f"at most {game.horizon} rounds", max(tally.made, n) <= (game.horizon or 0)
-                ),
+                *self._assumptions(n),
                 Assumption(
                     "every vertex is a global minimum",
                     True if self._proved and tally.heard else None,
                 ),
-                *([told_in_time()] if n > tally.heard else []),
             ),
-            notes=(f"{tally.late} losses came after others",) if tally.late else (),
+            notes=self._notes(),
         )
 
     def _as_printed(self, n: int) -> Guarantee:
@@ -330,19 +318,13 @@ class ConditionalGradient(FullInformation):
             "proved": self._proved,
         }
 
-    @classmethod
-    def _restore(
-        cls, game: Game, rng: np.random.Generator, mark: str, data: dict[str, Any]
-    ) -> Self:
-        learner = cls.__new__(cls)
-        learner._begin(game, rng, mark)
-        learner._steps = Steps(**data["steps"])
-        kind = _OnPoints if isinstance(game.actions, Points) else _InFamily
-        learner._body = kind.from_dict(game, data["body"])
-        learner._height, learner._tracking = data["height"], data["tracking"]
-        learner._delay_cost, learner._gap = data["delay_cost"], data["gap"]
-        learner._certificate, learner._proved = data["certificate"], data["proved"]
-        return learner
+    def _load(self, data: dict[str, Any]) -> None:
+        self._steps = Steps(**data["steps"])
+        kind = _OnPoints if isinstance(self.game.actions, Points) else _InFamily
+        self._body = kind.from_dict(self.game, data["body"])
+        self._height, self._tracking = data["height"], data["tracking"]
+        self._delay_cost, self._gap = data["delay_cost"], data["gap"]
+        self._certificate, self._proved = data["certificate"], data["proved"]
 
 
 # The mean action, its mixture and the step, on points and elsewhere.

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,8 +36,8 @@ from koloss.learners.full_information import (
     FullInformation,
     Game,
     Recommendation,
+    as_printed,
     start,
-    told_in_time,
 )
 
 
@@ -321,12 +321,7 @@ class ExpWeights(FullInformation):
             the same learning rate.
         """
         game, tally, settings = self.game, self._tally, self._settings
-        n = as_int("rounds", rounds, minimum=1) if rounds is not None else game.horizon
-        n = max(tally.made, 1) if n is None else n
-        if printed is None:
-            printed = settings.tuning == "paper"
-        if printed and settings.tuning != "paper":
-            raise ValueError("`printed` must be left out unless the tuning is the paper's")
+        n, printed = self._rounds(rounds), as_printed(printed, settings.tuning)
         if self._is_trivial:
             return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0)
         if printed:
@@ -342,7 +337,7 @@ class ExpWeights(FullInformation):
             n,
             terms,
             game.width * n,
-            tuple(self._assumptions(n)),
+            tuple(self._assumptions(n, delay=settings.delay)),
             notes=self._notes(),
         )
 
@@ -362,28 +357,16 @@ class ExpWeights(FullInformation):
             return f"Theorem A2(iii) ({kind}, anytime)"
         return f"Theorem A2(i) ({kind})" if kind == "finite set" else f"Theorem A2(ii) ({kind})"
 
-    def _assumptions(self, n: int) -> list[Assumption]:
-        game, tally = self.game, self._tally
-        seen = True if tally.heard else None
-        found = [Assumption("a round's loss does not depend on the coin that draws its action")]
-        if isinstance(game.actions, Points):
-            found.append(Assumption(f"every loss has a range of at most {game.width:.6g}", seen))
-        else:
-            found.append(Assumption(f"every loss has norm at most {game.norm:.6g}", seen))
-            if game.low is not None:
-                found.append(Assumption(f"every loss has a range of at most {game.width:.6g}"))
-        if game.horizon is not None:
-            found.append(
-                Assumption(f"at most {game.horizon} rounds", max(tally.made, n) <= game.horizon)
-            )
-        found.append(told_in_time(self._settings.delay))
+    def _assumptions(self, n: int, *, delay: int = 0) -> list[Assumption]:
+        game, found = self.game, super()._assumptions(n, delay=delay)
+        in_range = f"every loss has a range of at most {game.width:.6g}"
+        if isinstance(game.actions, Points):  # nothing is needed of the norm
+            found[1] = Assumption(in_range, found[1].holds)
+        elif game.low is not None:
+            found.append(Assumption(in_range))
         if not self._engine.exact:
             found.append(Assumption("the Markov chains have mixed: draws follow the density"))
         return found
-
-    def _notes(self) -> tuple[str, ...]:
-        late = self._tally.late
-        return (f"{late} losses came after others (Theorem A2d)",) if late else ()
 
     def _as_printed(self, n: int) -> Guarantee:
         said = self._settings.printed
@@ -411,16 +394,10 @@ class ExpWeights(FullInformation):
             "delay_cost": self._delay_cost,
         }
 
-    @classmethod
-    def _restore(
-        cls, game: Game, rng: np.random.Generator, mark: str, data: dict[str, Any]
-    ) -> Self:
-        learner = cls.__new__(cls)
-        learner._begin(game, rng, mark)
-        learner._settings = Settings(**data["settings"])
-        learner._engine = engines.ENGINES[data["engine"]].from_dict(game, data["sums"])
-        learner._delay_cost = data["delay_cost"]
-        return learner
+    def _load(self, data: dict[str, Any]) -> None:
+        self._settings = Settings(**data["settings"])
+        self._engine = engines.ENGINES[data["engine"]].from_dict(self.game, data["sums"])
+        self._delay_cost = data["delay_cost"]
 
 
 def _dimension(actions: ActionSet) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,10 +32,10 @@ from koloss.learners.full_information import (
     FullInformation,
     Game,
     Recommendation,
+    as_printed,
     loss_from_dict,
     loss_to_dict,
     start,
-    told_in_time,
 )
 from koloss.learners.hull import BallHull, ConvexHull, PointsHull, Projection
 from koloss.losses import Loss
@@ -256,14 +256,11 @@ class FollowTheRegularizedLeader(FullInformation):
             the same learning rate.
         """
         game, tally, settings = self.game, self._tally, self._settings
-        n = game.horizon if rounds is None else as_int("rounds", rounds, minimum=1)
-        assert n is not None
-        if printed is None:
-            printed = settings.tuning == "paper"
-        if printed and settings.tuning != "paper":
-            raise ValueError("`printed` must be left out unless the tuning is the paper's")
-        eta = settings.learning_rate
-        if printed:
+        n, eta = self._rounds(rounds), settings.learning_rate
+        assumptions = self._assumptions(n, delay=settings.delay)
+        if as_printed(printed, settings.tuning):
+            small = game.norm <= game.radius * (1 + 1e-9)
+            assumptions.append(Assumption("losses have norm at most sup ‖Φ(a)‖", small))
             terms = {
                 "stability": 2 * n * eta * game.radius**2,
                 "regulariser": 2 * game.radius**2 / eta,
@@ -279,24 +276,8 @@ class FollowTheRegularizedLeader(FullInformation):
         terms["projection"] = game.norm * (self._tracking + max(n - tally.made, 0) * rest)
         terms["delay"] = max(self._delay_cost, settings.delay * eta * game.norm**2 / 2 * n)
         terms["unheard"] = game.width * len(self._outstanding)
-        bound = game.radius if printed else game.norm
         return Guarantee(
-            statement,
-            n,
-            terms,
-            game.width * n,
-            (
-                Assumption("a round's loss does not depend on the coin that draws its action"),
-                Assumption(
-                    f"every loss has norm at most {bound:.6g}",
-                    False if game.norm > bound * (1 + 1e-9) else True if tally.heard else None,
-                ),
-                Assumption(
-                    f"at most {game.horizon} rounds", max(tally.made, n) <= (game.horizon or 0)
-                ),
-                *([told_in_time(settings.delay)] if n > tally.heard else []),
-            ),
-            notes=(f"{tally.late} losses came after others",) if tally.late else (),
+            statement, n, terms, game.width * n, tuple(assumptions), notes=self._notes()
         )
 
     # Snapshots.
@@ -313,20 +294,14 @@ class FollowTheRegularizedLeader(FullInformation):
             "delay_cost": self._delay_cost,
         }
 
-    @classmethod
-    def _restore(
-        cls, game: Game, rng: np.random.Generator, mark: str, data: dict[str, Any]
-    ) -> Self:
-        learner = cls.__new__(cls)
-        learner._begin(game, rng, mark)
-        learner._settings = LeaderSettings(**data["settings"])
-        learner._hull = _hull(game)
+    def _load(self, data: dict[str, Any]) -> None:
+        self._settings = LeaderSettings(**data["settings"])
+        self._hull = _hull(self.game)
         values = data["values"]
-        learner._cumulative = loss_from_dict(data["loss"]) if values is None else np.array(values)
-        learner._found = None if data["found"] is None else Projection(**data["found"])
-        learner._last = None if data["last"] is None else Projection(**data["last"])
-        learner._tracking, learner._delay_cost = data["tracking"], data["delay_cost"]
-        return learner
+        self._cumulative = loss_from_dict(data["loss"]) if values is None else np.array(values)
+        self._found = None if data["found"] is None else Projection(**data["found"])
+        self._last = None if data["last"] is None else Projection(**data["last"])
+        self._tracking, self._delay_cost = data["tracking"], data["delay_cost"]
 
 
 def _hull(game: Game) -> PointsHull | BallHull | ConvexHull:

@@ -249,12 +249,9 @@ class FullInformation(abc.ABC):
     def _state(self) -> dict[str, Any]:
         """What changes during the game, beside the book, as plain data."""
 
-    @classmethod
     @abc.abstractmethod
-    def _restore(
-        cls, game: Game, rng: np.random.Generator, mark: str, data: dict[str, Any]
-    ) -> Self:
-        """The learner of such data."""
+    def _load(self, data: dict[str, Any]) -> None:
+        """Take such data back, in a learner that has begun."""
 
     # Ask and tell.
 
@@ -330,6 +327,34 @@ class FullInformation(abc.ABC):
         if len(set(ids)) < len(ids):
             raise UnknownDecision("`decision` must not repeat an id, got one twice")
 
+    # What guarantees share.
+
+    def _rounds(self, rounds: int | None) -> int:
+        """The rounds that a guarantee is about: as given, the horizon, or those played."""
+        if rounds is not None:
+            return as_int("rounds", rounds, minimum=1)
+        return self.game.horizon or max(self._tally.made, 1)
+
+    def _assumptions(self, n: int, *, delay: int = 0) -> list[Assumption]:
+        """What every bound here assumes."""
+        game, tally = self.game, self._tally
+        seen = True if tally.heard else None
+        found = [
+            Assumption("a round's loss does not depend on the coin that draws its action"),
+            Assumption(f"every loss has norm at most {game.norm:.6g}", seen),
+        ]
+        if game.horizon is not None:
+            within = max(tally.made, n) <= game.horizon
+            found.append(Assumption(f"at most {game.horizon} rounds", within))
+        if n > tally.heard:  # what late losses have cost so far is a term of its own
+            others = f"after at most {delay} others" if delay else "before the next decision"
+            found.append(Assumption(f"losses to come are told {others}"))
+        return found
+
+    def _notes(self) -> tuple[str, ...]:
+        late = self._tally.late
+        return (f"{late} losses came after others",) if late else ()
+
     # Snapshots.
 
     def state(self) -> dict[str, Any]:
@@ -357,22 +382,24 @@ class FullInformation(abc.ABC):
             Where the snapshot is damaged, of another kind, or from a newer version.
         """
         data = unseal(cls.__name__, state)
-        game, rng = Game.from_dict(data["game"]), generator_of(data["rng"])
-        learner = cls._restore(game, rng, data["mark"], data["learner"])
+        learner = cls.__new__(cls)
+        learner._begin(Game.from_dict(data["game"]), generator_of(data["rng"]), data["mark"])
+        learner._load(data["learner"])
         learner._tally = FullTally(**data["tally"])
         learner._outstanding = dict(np.asarray(data["outstanding"]).tolist())
         return learner
 
 
+def as_printed(printed: bool | None, tuning: str) -> bool:
+    """Whether a guarantee is to be the one that the paper prints."""
+    if printed and tuning != "paper":
+        raise ValueError("`printed` must be left out unless the tuning is the paper's")
+    return tuning == "paper" if printed is None else printed
+
+
 def start(game: Game, rng: Any) -> tuple[Game, np.random.Generator, str]:
     """What `_begin` needs for a new game."""
     return game, np.random.default_rng(rng), new_mark()
-
-
-def told_in_time(delay: int = 0) -> Assumption:
-    """What a bound for rounds to come takes for granted; what late losses have cost is a term of its own."""
-    others = f"after at most {delay} others" if delay else "before the next decision"
-    return Assumption(f"losses to come are told {others}")
 
 
 def _as_sequence(loss: Any, count: int) -> list[Any]:
