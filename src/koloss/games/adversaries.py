@@ -28,9 +28,12 @@ class Adversary(abc.ABC):
     ----------
     oblivious : bool
         Whether it never looks at the player.
+    norm : float or None
+        Largest RKHS norm of a loss, checked in every round; None where nothing is promised.
     """
 
     oblivious = True
+    norm: float | None = None
 
     @abc.abstractmethod
     def choose(self, t: int, player: Any) -> Any:
@@ -41,6 +44,12 @@ class Adversary(abc.ABC):
         return self._checked(t, self.choose(t, player))
 
     def _checked(self, t: int, loss: Any) -> Any:
+        if self.norm is not None and isinstance(loss, Loss):
+            size = loss.norm()
+            if not size <= self.norm * (1 + 1e-9):
+                raise LossOutOfBounds(
+                    f"the loss of round {t} must have norm at most {self.norm:.6g}, got {size:.6g}"
+                )
         return loss
 
     def __repr__(self) -> str:
@@ -48,7 +57,7 @@ class Adversary(abc.ABC):
 
 
 class _InSpace(Adversary):
-    """What adversaries in the RKHS of a kernel share: random elements of a given norm. None of them exceeds it."""
+    """What adversaries in the RKHS of a kernel share: random elements of a given norm."""
 
     def __init__(
         self, kernel: Kernel, actions: ActionSet, *, norm: float = 1.0, rng: Any = None
@@ -58,7 +67,7 @@ class _InSpace(Adversary):
         if not isinstance(actions, ActionSet):
             raise TypeError(f"`actions` must be an ActionSet, got {type(actions).__name__}")
         self.kernel, self.actions = kernel, actions
-        self.norm = as_float("norm", norm, positive=True)
+        self.norm: float = as_float("norm", norm, positive=True)
         self.rng = np.random.default_rng(rng)
 
     def __repr__(self) -> str:
@@ -413,15 +422,6 @@ class Function(Adversary):
 
     def choose(self, t: int, player: Any) -> Any:
         return self.function(t, player)
-
-    def _checked(self, t: int, loss: Any) -> Any:
-        if isinstance(loss, Loss) and self.norm is not None:
-            size = loss.norm()
-            if not size <= self.norm * (1 + 1e-9):
-                raise LossOutOfBounds(
-                    f"the loss of round {t} must have norm at most {self.norm:.6g}, got {size:.6g}"
-                )
-        return loss
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.function, '__name__', 'function')})"
