@@ -111,6 +111,19 @@ def application() -> "typer.Typer":
     def option(panel: str, text: str, *names: str, **more: Any) -> Any:
         return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
+    # The kernel, as every verb that takes one asks for it.
+    Kernel = Annotated[
+        KernelName, option("Kernel", f"One of {', '.join(KERNELS)}.", metavar="NAME")
+    ]
+    Bandwidth = Annotated[float | None, option("Kernel", "Of gaussian; 0.3 if not given.")]
+    Smoothness = Annotated[float | None, option("Kernel", "Of matern; 2.5 if not given.")]
+    Lengthscale = Annotated[
+        float | None, option("Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
+    ]
+    Period = Annotated[float | None, option("Kernel", "Of periodic; 1 if not given.")]
+    Degree = Annotated[int | None, option("Kernel", "Of polynomial; 3 if not given.")]
+    Offset = Annotated[float | None, option("Kernel", "Of polynomial; 1 if not given.")]
+
     @app.callback(invoke_without_command=True)
     def koloss(
         context: typer.Context,
@@ -127,22 +140,13 @@ def application() -> "typer.Typer":
 
     @app.command()
     def inspect(
-        kernel: Annotated[
-            KernelName,
-            option("Kernel", f"One of {', '.join(KERNELS)}.", metavar="NAME"),
-        ] = KernelName.gaussian,
-        bandwidth: Annotated[
-            float | None, option("Kernel", "Of gaussian; 0.3 if not given.")
-        ] = None,
-        smoothness: Annotated[
-            float | None, option("Kernel", "Of matern; 2.5 if not given.")
-        ] = None,
-        lengthscale: Annotated[
-            float | None, option("Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
-        ] = None,
-        period: Annotated[float | None, option("Kernel", "Of periodic; 1 if not given.")] = None,
-        degree: Annotated[int | None, option("Kernel", "Of polynomial; 3 if not given.")] = None,
-        offset: Annotated[float | None, option("Kernel", "Of polynomial; 1 if not given.")] = None,
+        kernel: Kernel = KernelName.gaussian,
+        bandwidth: Bandwidth = None,
+        smoothness: Smoothness = None,
+        lengthscale: Lengthscale = None,
+        period: Period = None,
+        degree: Degree = None,
+        offset: Offset = None,
         actions: Annotated[
             ActionsName, option("Actions", "A grid of the unit cube, or a net of the unit ball.")
         ] = ActionsName.grid,
@@ -312,22 +316,13 @@ def application() -> "typer.Typer":
         learner: Annotated[
             LearnerName, option("Game", f"One of {', '.join(LearnerName)}.", metavar="NAME")
         ] = LearnerName.bandit,
-        kernel: Annotated[
-            KernelName,
-            option("Kernel", f"One of {', '.join(KERNELS)}.", metavar="NAME"),
-        ] = KernelName.gaussian,
-        bandwidth: Annotated[
-            float | None, option("Kernel", "Of gaussian; 0.3 if not given.")
-        ] = None,
-        smoothness: Annotated[
-            float | None, option("Kernel", "Of matern; 2.5 if not given.")
-        ] = None,
-        lengthscale: Annotated[
-            float | None, option("Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
-        ] = None,
-        period: Annotated[float | None, option("Kernel", "Of periodic; 1 if not given.")] = None,
-        degree: Annotated[int | None, option("Kernel", "Of polynomial; 3 if not given.")] = None,
-        offset: Annotated[float | None, option("Kernel", "Of polynomial; 1 if not given.")] = None,
+        kernel: Kernel = KernelName.gaussian,
+        bandwidth: Bandwidth = None,
+        smoothness: Smoothness = None,
+        lengthscale: Lengthscale = None,
+        period: Period = None,
+        degree: Degree = None,
+        offset: Offset = None,
         actions: Annotated[
             ActionsName, option("Actions", "The unit cube (grid) or the unit ball.")
         ] = ActionsName.ball,
