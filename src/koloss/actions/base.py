@@ -18,7 +18,7 @@ MAX_NET_BYTES = 2**30
 
 
 class ActionSet(abc.ABC):
-    """A set of points in ℝ^d where the player may move: finite (`Points`) or compact (`Ball`, `Box`)."""
+    """A set of points in ℝ^d where the player may move: finite (`Points`) or compact (`Ball`, `Box`, `PositiveBall`)."""
 
     if TYPE_CHECKING:  # a field in some subclasses, a property in others
 
