@@ -17,6 +17,7 @@ NAMES = (
     "proxies",
     "designs",
     "bandit",
+    "insured",
     "samplers",
     "oracles",
     "geometric",

@@ -27,6 +27,8 @@ from koloss.learners import (
     Decisions,
     ExpWeights,
     FollowTheRegularizedLeader,
+    InsuredBandit,
+    Policy,
     load_state,
     save_state,
 )
@@ -43,7 +45,7 @@ from koloss.proxy import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("experiments", "games", "oracles", "samplers")
+_LAZY = ("arena", "experiments", "games", "oracles", "samplers")
 """Parts that are imported when they are first used."""
 
 _FROM_GAMES = ("Trace", "play", "replicate")
@@ -76,6 +78,7 @@ __all__ = [
     "FollowTheRegularizedLeader",
     "Gaussian",
     "Guarantee",
+    "InsuredBandit",
     "Kernel",
     "KernelLike",
     "KernelLoss",
@@ -85,6 +88,7 @@ __all__ = [
     "Matern",
     "Periodic",
     "Points",
+    "Policy",
     "Polynomial",
     "PositiveBall",
     "Posynomial",

@@ -81,3 +81,7 @@ class LossOutOfBounds(KolossError, ValueError):
 
 class SnapshotError(KolossError, ValueError):
     """A snapshot that is damaged, of another kind, or from a newer version."""
+
+
+class PolicyError(KolossError, RuntimeError):
+    """A policy of the user's raised an error, or proposed what is not an action."""

@@ -5,6 +5,8 @@ from koloss.learners.base import Decision, Decisions, load_state, save_state
 from koloss.learners.conditional_gradient import ConditionalGradient
 from koloss.learners.exp_weights import ExpWeights
 from koloss.learners.follow_the_leader import FollowTheRegularizedLeader
+from koloss.learners.insured_bandit import InsuredBandit
+from koloss.learners.insured_policies import Policy
 
 __all__ = [
     "BanditExpWeights",
@@ -13,6 +15,8 @@ __all__ = [
     "Decisions",
     "ExpWeights",
     "FollowTheRegularizedLeader",
+    "InsuredBandit",
+    "Policy",
     "load_state",
     "save_state",
 ]

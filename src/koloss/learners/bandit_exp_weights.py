@@ -26,10 +26,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_int, as_points, to_numpy
+from koloss._arrays import as_int
 from koloss.actions import ActionSet
 from koloss.designs import Design
-from koloss.errors import LossOutOfBounds, UnknownDecision
 from koloss.guarantees import Guarantee, bandit
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit_epoch import Epoch
@@ -41,12 +40,15 @@ from koloss.learners.bandit_setup import (
     Tuning,
     needs_no_net,
     prepare,
+    probability_of,
 )
 from koloss.learners.base import (
     Decision,
     Decisions,
     as_losses,
+    check_range,
     decision_ids,
+    find_outstanding,
     generator_of,
     generator_state,
     new_mark,
@@ -361,20 +363,8 @@ class BanditExpWeights:
 
     def _check(self, ids: list[int], losses: Any) -> list[tuple[Any, int, int]]:
         """What the book says of some decisions, if all may be told these losses."""
-        try:
-            known = [self._outstanding[i] for i in ids]
-        except KeyError as error:
-            i = error.args[0]
-            what = "told already" if 0 <= i < self._tally.made else "never made"
-            message = f"`decision` must be outstanding, got {i}, which was {what}"
-            raise UnknownDecision(message) from None
-        if len(ids) > 1 and len(set(ids)) < len(ids):
-            raise UnknownDecision("`decision` must not repeat an id, got one twice")
-        low, high = self.setup.low, self.setup.high
-        slack = 1e-9 * (high - low)
-        for value in (losses.min(), losses.max()) if len(losses) > 1 else losses:
-            if not low - slack <= value <= high + slack:
-                raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {value:.6g}")
+        known = find_outstanding(self._outstanding, ids, self._tally.made)
+        check_range(losses, self.setup.low, self.setup.high)
         return known
 
     # What it knows.
@@ -391,18 +381,7 @@ class BanditExpWeights:
 
         Equal points count together.
         """
-        p = self.distribution
-        if np.ndim(actions) <= 1 and np.issubdtype(np.asarray(actions).dtype, np.integer):
-            return p[actions]
-        X = to_numpy(as_points("actions", actions, dimension=self.setup.points.shape[1]))
-        same = np.all(
-            np.isclose(X[:, None, :], self.setup.points[None], rtol=1e-12, atol=1e-12), axis=2
-        )
-        if not same.any(axis=1).all():
-            raise ValueError(
-                f"`actions` must be actions in play, got {X[np.argmin(same.any(axis=1))]}"
-            )
-        return same @ p
+        return probability_of(self.setup.points, self.distribution, actions)
 
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates."""

@@ -13,7 +13,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_distribution, as_float, as_int, as_vector, to_numpy
+from koloss._arrays import (
+    as_distribution,
+    as_float,
+    as_int,
+    as_points,
+    as_vector,
+    to_numpy,
+)
 from koloss.actions import ActionSet, Ball, Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.errors import RankUnreachable
@@ -262,6 +269,17 @@ def prepare(
             "adversary": adversary,
         },
     )
+
+
+def probability_of(points: Any, p: Any, actions: Any) -> Any:
+    """Probability of some of the points, given as rows of coordinates or as indices; equal points count together."""
+    if np.ndim(actions) <= 1 and np.issubdtype(np.asarray(actions).dtype, np.integer):
+        return p[actions]
+    X = to_numpy(as_points("actions", actions, dimension=points.shape[1]))
+    same = np.all(np.isclose(X[:, None, :], points[None], rtol=1e-12, atol=1e-12), axis=2)
+    if not same.any(axis=1).all():
+        raise ValueError(f"`actions` must be actions in play, got {X[np.argmin(same.any(axis=1))]}")
+    return same @ p
 
 
 def check_words(tuning: Any, covariance: Any, adversary: Any, bonus: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.errors import SnapshotError, UnknownDecision
+from koloss.errors import LossOutOfBounds, SnapshotError, UnknownDecision
 
 SNAPSHOT_VERSION = 1
 
@@ -116,6 +116,28 @@ def as_losses(loss: Any, count: int) -> Any:
     if not np.all(np.isfinite(losses)):
         raise ValueError(f"`loss` must be finite, got {loss!r}")
     return losses.reshape(-1)
+
+
+def find_outstanding(book: Mapping[int, Any], ids: list[int], made: int) -> list[Any]:
+    """What a book of outstanding decisions says of some, if none is unknown or repeated."""
+    try:
+        known = [book[i] for i in ids]
+    except KeyError as error:
+        i = error.args[0]
+        what = "told already" if 0 <= i < made else "never made"
+        message = f"`decision` must be outstanding, got {i}, which was {what}"
+        raise UnknownDecision(message) from None
+    if len(ids) > 1 and len(set(ids)) < len(ids):
+        raise UnknownDecision("`decision` must not repeat an id, got one twice")
+    return known
+
+
+def check_range(losses: Any, low: float, high: float) -> None:
+    """Refuse losses outside the interval that was promised, but for rounding."""
+    slack = 1e-9 * (high - low)
+    for value in (losses.min(), losses.max()) if len(losses) > 1 else losses:
+        if not low - slack <= value <= high + slack:
+            raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {value:.6g}")
 
 
 # Snapshots.

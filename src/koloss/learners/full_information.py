@@ -13,13 +13,14 @@ import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, as_vector, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.errors import LossOutOfBounds, UnknownDecision
+from koloss.errors import LossOutOfBounds
 from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import Kernel, Linear, Posynomial, Quadratic
 from koloss.learners.base import (
     Decision,
     Decisions,
     decision_ids,
+    find_outstanding,
     generator_of,
     generator_state,
     new_mark,
@@ -308,7 +309,7 @@ class FullInformation(abc.ABC):
         several = not isinstance(decision, (Decision, int, np.integer))
         ids = decision_ids(decision, self._mark)
         losses = _as_sequence(loss, len(ids)) if several else [loss]
-        self._check(ids)
+        find_outstanding(self._outstanding, ids, self._tally.made)
         known = [self._understand(one) for one in losses]
         # Nothing can go wrong from here on.
         for i, one in zip(ids, known, strict=True):
@@ -318,14 +319,6 @@ class FullInformation(abc.ABC):
             self._tally.delays += delay
             self._tally.longest_delay = max(self._tally.longest_delay, delay)
             self._hear(one, delay)
-
-    def _check(self, ids: list[int]) -> None:
-        for i in ids:
-            if i not in self._outstanding:
-                what = "told already" if 0 <= i < self._tally.made else "never made"
-                raise UnknownDecision(f"`decision` must be outstanding, got {i}, which was {what}")
-        if len(set(ids)) < len(ids):
-            raise UnknownDecision("`decision` must not repeat an id, got one twice")
 
     # What guarantees share.
 

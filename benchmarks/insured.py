@@ -1,0 +1,168 @@
+"""The insured learner in single calls: against the textbook loop, other players, and the linear algebra it cannot avoid."""
+
+from __future__ import annotations
+
+import math
+import time
+from statistics import median
+
+import numpy as np
+from scipy.linalg.blas import dgemv, dsymv, dsyr
+
+import koloss as kl
+from benchmarks.tables import Table
+from benchmarks.timing import slope
+from koloss.arena.base import Game
+from koloss.arena.players import GPUCB
+from koloss.learners.insured_bandit import FORECASTS
+
+KERNEL = kl.Gaussian(0.5)
+ROUNDS, RANK = 2000, 29
+
+
+def run(full: bool = False) -> list[Table]:
+    return [_against_others(7 if full else 5), _growth(full)]
+
+
+def _points(N):
+    X = np.random.default_rng(0).uniform(-1, 1, (4 * N, 2))
+    return kl.Points(X[np.sum(X**2, axis=1) <= 1][:N])
+
+
+def _losses(points):
+    """A fixed loss in [0, 1]."""
+    K = KERNEL(points.X, points.X)
+    return (0.8 - 0.5 * K[7] + 0.2 * K[123]).tolist()
+
+
+def _insured(points, horizon, rank=RANK, **settings):
+    return kl.InsuredBandit(
+        points, KERNEL, horizon=horizon, loss_range=(0, 1), rank=rank - 1, rng=0, **settings
+    )
+
+
+def one_by_one(learner, losses, rounds):
+    """Seconds of a loop of single calls."""
+    start = time.perf_counter()
+    for _ in range(rounds):
+        decision = learner.ask()
+        learner.tell(decision, losses[decision.index])
+    return time.perf_counter() - start
+
+
+class Textbook:
+    """The same kind of learner as it would be written first: normal equations, widths and inverses anew every round."""
+
+    def __init__(self, learner):
+        setup, self.rng = learner.setup, np.random.default_rng(0)
+        self.W, self.design, self.center = np.array(setup.features), setup.design, setup.center
+        self.F = np.array(learner._forecaster.features)
+        N, m = self.F.shape
+        self.gamma = setup.problem.leverage / (0.75 * learner._unit * math.sqrt(ROUNDS) - 1)
+        self.A = [np.eye(m) for _ in FORECASTS]
+        self.b = [np.zeros(m) for _ in FORECASTS]
+        self.errors, self.S, self.paid = np.zeros(len(FORECASTS)), np.zeros(N), 0.0
+
+    def ask(self):
+        covariances = [np.linalg.inv(A) for A in self.A]
+        self.theta = [C @ b for C, b in zip(covariances, self.b, strict=True)]
+        k = int(np.argmin(self.errors))
+        self.mean = self.F @ self.theta[k]
+        width = np.sqrt(np.sum((self.F @ covariances[k]) * self.F, axis=1))
+        self.choice = int(np.argmin(self.mean - 0.3 * width))
+        p = self.gamma * self.design
+        p[self.choice] += 1 - self.gamma
+        self.p, self.index = p, int(self.rng.choice(len(p), p=p / p.sum()))
+        return self
+
+    def tell(self, decision, loss):
+        y, i = loss - self.center, self.index
+        sigma = (self.W * self.p[:, None]).T @ self.W
+        k = self.W @ np.linalg.solve(sigma, self.W[i])
+        self.S += self.mean + k * (y - self.mean[i])
+        self.paid += y
+        self.regret = self.paid - self.S.min()
+        for n, (discount, ridge) in enumerate(FORECASTS):
+            self.errors[n] = 0.98 * self.errors[n] + (y - self.F[i] @ self.theta[n]) ** 2
+            prior = (1 - discount) * np.eye(len(self.b[n]))
+            self.A[n] = discount * (self.A[n] + np.outer(self.F[i], self.F[i]) / ridge) + prior
+            self.b[n] = discount * (self.b[n] + self.F[i] * y / ridge)
+
+
+def _floor(learner, rounds):
+    """Seconds of the linear algebra alone: one product with all features and one step of each regression a round."""
+    F = np.asfortranarray(learner._forecaster.features)
+    m = F.shape[1]
+    C, u, v = [np.eye(m, order="F") for _ in FORECASTS], F[0].copy(), np.zeros(len(F))
+    start = time.perf_counter()
+    for _ in range(rounds):
+        for one in C:
+            dsymv(1.0, one, u, lower=1)
+            dsyr(-1e-9, u, lower=1, a=one, overwrite_a=1)
+        v += dgemv(1.0, F, u)
+    return time.perf_counter() - start
+
+
+def _against_others(repeats) -> Table:
+    table = Table(
+        f"Insured: 400 points of the unit disc, {RANK} features, {ROUNDS:,} single calls",
+        ["player", "µs a round", "at its slower quartile", "over insured"],
+        "Medians; players in turn. The goal is 60 µs. Redesigns of the exploration are included.",
+    )
+    points = _points(400)
+    losses = _losses(points)
+    game = Game("", "held-out", "kind", "", points.X, KERNEL, ROUNDS, kl.games.Adversary)
+    players = {
+        "insured": lambda: one_by_one(_ready(_insured(points, ROUNDS)), losses, ROUNDS),
+        "insured, 20,000 rounds": lambda: (
+            one_by_one(_ready(_insured(points, 20_000)), losses, 20_000) / 10
+        ),
+        "insured, Thompson": lambda: one_by_one(
+            _ready(_insured(points, ROUNDS, policy="thompson")), losses, ROUNDS
+        ),
+        "textbook": lambda: one_by_one(Textbook(_insured(points, ROUNDS)), losses, ROUNDS),
+        "exponential weights": lambda: one_by_one(
+            kl.BanditExpWeights(
+                points, KERNEL, horizon=ROUNDS, loss_range=(0, 1), rank=RANK - 1, rng=0
+            ),
+            losses,
+            ROUNDS,
+        ),
+        "GP-UCB (one regression)": lambda: one_by_one(GPUCB(game), losses, ROUNDS),
+        "linear algebra alone": lambda: _floor(_insured(points, ROUNDS), ROUNDS),
+    }
+    seconds = {name: [] for name in players}
+    for _ in range(repeats):
+        for name, play in players.items():
+            seconds[name].append(play() / ROUNDS * 1e6)
+    own = median(seconds["insured"])
+    for name, values in seconds.items():
+        values.sort()
+        table.add(name, median(values), values[3 * len(values) // 4], median(values) / own)
+    return table
+
+
+def _ready(learner):
+    assert learner.setup.problem.rank == RANK, learner.setup.problem.rank
+    return learner
+
+
+def _growth(full) -> Table:
+    table = Table(
+        "Insured: time a round against the size of the game",
+        ["points N", "features m", "µs a round"],
+        "At most N·m a round, and m² for each of four regressions.",
+    )
+    sizes = [(400, 29), (1600, 29), (6400, 29), (1600, 15), (1600, 45)]
+    sizes += [(25_600, 29)] if full else []
+    found = {}
+    for N, m in sizes:
+        points = _points(N)
+        losses = _losses(points)
+        learner = _insured(points, 20_000, rank=m)
+        one_by_one(learner, losses, 500)
+        found[N, m] = median(one_by_one(learner, losses, 500) / 500 * 1e6 for _ in range(5))
+        table.add(N, m, found[N, m])
+    many = [N for N, m in sizes if m == 29]
+    table.note += f" Growth exponent in N: {slope(many, [found[N, 29] for N in many]):.2f}."
+    return table

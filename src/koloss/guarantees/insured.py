@@ -1,0 +1,74 @@
+r"""Any policy, insured: the budget that estimated regret may use, and the bound that follows.
+
+In units of ρ, the width of the losses' range: with m features, a design of leverage G and N actions,
+
+    B(n) = √((G + ψ(2)m) n log N)
+
+is the scale of the robust learner's bound after n rounds. A stage that is watched may use D = (trigger + premium) B(n) of
+estimated regret, the jump of the round to come included. Then
+
+    R_n ≤ ρ Σ_stages D + ε n (1 + √R) + (the robust learner's bound),
+
+where √R bounds the norm of a whitened action, and every loss not heard before an alarm costs at most ρ.
+"""
+
+from __future__ import annotations
+
+import math
+
+from koloss.guarantees.bandit import BanditProblem, psi
+
+CEILING = 0.5
+"""Largest share of exploration: a stage that would need more ends."""
+
+LENIENCE = 0.05
+"""Share of B(n) that the error of the features may cost for the sake of less exploration."""
+
+
+def scale(problem: BanditProblem, n: int) -> float:
+    """B(n)/ρ.
+
+    Examples
+    --------
+    >>> game = BanditProblem(2000, 29, 29.0, loss_bound=0.5, epsilon=0.0, log_prior=math.log(400))
+    >>> round(scale(game, 2000), 1)
+    853.7
+    """
+    return math.sqrt((problem.leverage + psi(2.0) * problem.rank) * n * problem.log_prior)
+
+
+def is_too_short(problem: BanditProblem, budget: float) -> bool:
+    """Whether a budget leaves no room for a jump at the largest exploration: then there is nothing to insure."""
+    return budget - 1 <= problem.leverage / CEILING
+
+
+def warm_up(problem: BanditProblem, share: float) -> int:
+    """Rounds that are played on trust where no horizon is known: until the budget is twice what it must be.
+
+    They cost at most ρ each.
+    """
+    if problem.log_prior == 0:
+        return 0
+    enough = 1 + 2 * problem.leverage / CEILING
+    return math.ceil((enough / (share * scale(problem, 1))) ** 2)
+
+
+def largest_leverage(problem: BanditProblem, budget: float, n: int | None) -> float | None:
+    """R: the learner explores enough for φ'Σ⁻¹φ ≤ R, so that features with an error cost little.
+
+    Without an error nothing is needed; None without a horizon, where it is the budget of the time.
+    """
+    epsilon = problem.epsilon / (2 * problem.loss_bound)
+    if epsilon == 0:
+        return math.inf
+    if n is None:
+        return None
+    return max(budget, (LENIENCE * scale(problem, n) / (epsilon * n)) ** 2)
+
+
+def bias(problem: BanditProblem, budget: float, horizon: int | None, n: int) -> float:
+    """What the error of the features costs in n rounds that are watched: ε n (1 + √R)."""
+    if problem.epsilon == 0:
+        return 0.0
+    R = largest_leverage(problem, budget, horizon)
+    return problem.epsilon * n * (1 + math.sqrt(budget if R is None else R))

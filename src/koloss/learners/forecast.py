@@ -1,0 +1,179 @@
+"""Predicting the next loss of every action: kernel ridge regressions that forget, and the choice between them.
+
+Each regression has the kernel's prior, a noise of variance `ridge`, and weighs a loss heard k rounds ago by discount^k.
+The one that has predicted best of late is trusted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+FADED = 2.0
+"""A discount makes the prior fade with the data; it is put back when it has lost this factor."""
+
+MEMORY = 0.98
+"""How fast old errors are forgotten when regressions are compared."""
+
+HANDICAP = 1.05
+"""A regression is trusted only if its errors are so much smaller than those of the one before it in the list."""
+
+
+class Forecaster:
+    """Discounted ridge regressions on features, each loss a rank-one step: O(m²) for each, O(Nm) for the actions.
+
+    Parameters
+    ----------
+    features : array of shape (N, m)
+        Of prior covariance I: features @ features.T is the kernel.
+    discounts : sequence of float
+        Weight that a loss keeps from one round to the next, one for each regression; 1 never forgets.
+    ridge : float, or one for each regression
+        Variance of the noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> forecaster = Forecaster(np.eye(2), discounts=(1.0,), ridge=0.25)
+    >>> forecaster.update(0, 1.0)
+    >>> forecaster.mean.tolist(), forecaster.deviation.round(3).tolist()
+    ([0.8, 0.0], [0.447, 1.0])
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        *,
+        discounts: Sequence[float] = (1.0, 0.99, 0.97, 0.9),
+        ridge: float | Sequence[float] = 0.05,
+    ) -> None:
+        self.features = np.asfortranarray(features)
+        self.discounts = np.asarray(discounts, dtype=float)
+        self.ridge = np.broadcast_to(np.asarray(ridge, dtype=float), self.discounts.shape).copy()
+        K, m = len(self.discounts), features.shape[1]
+        # Posterior covariances over `scale`, of which lower triangles are kept, and means.
+        self.covariances = [np.eye(m, order="F") for _ in range(K)]
+        self.means = [np.zeros(m) for _ in range(K)]
+        self.scale = [1.0] * K
+        self.errors = [0.0] * K  # squared errors of late
+        self.trusted = 0
+        self._terms = [
+            (float(d), float(r), HANDICAP**k)
+            for k, (d, r) in enumerate(zip(self.discounts, self.ridge, strict=True))
+        ]
+        self._mean: Any = np.zeros(len(features))
+        self._variance: Any = None
+
+    def update(self, index: int, value: float) -> None:
+        """Hear the loss of an action."""
+        phi, trusted = self.features[index].copy(), self.trusted
+        scales, errors, best, least = self.scale, self.errors, 0, math.inf
+        for k, (discount, ridge, handicap) in enumerate(self._terms):
+            C, theta, scale = self.covariances[k], self.means[k], scales[k]
+            u = dsymv(1.0, C, phi, lower=1)
+            error = value - ddot(theta, phi)
+            gain = scale / (ridge + scale * ddot(u, phi))
+            dsyr(-gain, u, lower=1, a=C, overwrite_a=1)
+            daxpy(u, theta, a=gain * error)
+            errors[k] = MEMORY * errors[k] + error * error
+            if errors[k] * handicap < least:
+                best, least = k, errors[k] * handicap
+            if k == trusted:
+                moved = dgemv(1.0, self.features, u)
+                self._mean = self._mean + gain * error * moved
+                if self._variance is not None:
+                    moved *= moved
+                    moved *= gain
+                    self._variance -= moved
+            scales[k] = scale / discount
+            if scales[k] > FADED:
+                self._restore_prior(k)
+        if best != self.trusted:
+            self.trusted = best
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Make the mean of the actions anew, and forget their variance."""
+        self._mean, self._variance = self.features @ self.weights, None
+
+    def _restore_prior(self, k: int) -> None:
+        """Add what is missing of the prior's precision: (C⁻¹ + sI)⁻¹ = (I - (I + sC)⁻¹)/s."""
+        scale, m = self.scale[k], len(self.means[k])
+        s = 1 - 1 / scale
+        factor = (s * scale) * self.covariances[k]
+        diagonal = factor.ravel(order="K")[:: m + 1]
+        diagonal += 1
+        factor, _ = dpotrf(factor, lower=1, overwrite_a=1)
+        self.means[k], _ = dpotrs(factor, self.means[k], lower=1)
+        inverse, _ = dpotri(factor, lower=1)
+        inverse *= -1 / s
+        diagonal = inverse.ravel(order="K")[:: m + 1]
+        diagonal += 1 / s
+        self.covariances[k], self.scale[k] = inverse, 1.0
+        if k == self.trusted:
+            self._refresh()
+
+    @property
+    def covariance(self) -> Any:
+        """Posterior covariance of θ of the regression that is trusted."""
+        lower = np.tril(self.covariances[self.trusted]) * self.scale[self.trusted]
+        return lower + np.tril(lower, -1).T
+
+    @property
+    def weights(self) -> Any:
+        """θ of the regression that is trusted, its posterior mean."""
+        return self.means[self.trusted]
+
+    @property
+    def mean(self) -> Any:
+        """Predicted loss of every action."""
+        return self._mean
+
+    @property
+    def deviation(self) -> Any:
+        """Its standard deviation under the posterior."""
+        scale = self.scale[self.trusted]
+        if self._variance is None:
+            half = dsymm(1.0, self.covariances[self.trusted], self.features, side=1, lower=1)
+            self._variance = np.einsum("ij,ij->i", half, self.features)
+        found = np.maximum(self._variance, 0.0)
+        found *= scale
+        return np.sqrt(found, out=found)
+
+    def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
+        """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns."""
+        eigenvalues, vectors = np.linalg.eigh(self.covariance)
+        normal = rng.standard_normal((len(eigenvalues), 1 if count is None else count))
+        root = scale * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
+        drawn = self.features @ (self.weights[:, None] + vectors @ (root * normal))
+        return drawn[:, 0] if count is None else drawn
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for a snapshot, without the features."""
+        return {
+            "discounts": self.discounts.copy(),
+            "ridge": self.ridge.copy(),
+            "covariances": [C.copy() for C in self.covariances],
+            "means": [mean.copy() for mean in self.means],
+            "scale": list(self.scale),
+            "errors": list(self.errors),
+            "trusted": self.trusted,
+            "mean": self._mean.copy(),
+            "variance": None if self._variance is None else self._variance.copy(),
+        }
+
+    @classmethod
+    def from_state(cls, features: Any, state: Mapping[str, Any]) -> Self:
+        """The forecaster of a snapshot."""
+        found = cls(features, discounts=state["discounts"], ridge=state["ridge"])
+        found.covariances = [np.array(C, order="F") for C in state["covariances"]]
+        found.means = [np.array(mean) for mean in state["means"]]
+        found.scale, found.errors = list(state["scale"]), list(state["errors"])
+        found.trusted, found._mean = int(state["trusted"]), np.array(state["mean"])
+        found._variance = None if state["variance"] is None else np.array(state["variance"])
+        return found
