@@ -3,6 +3,7 @@
 #
 #   make run PYTHON=python3.12        choose the interpreter (Python 3.11 or newer)
 #   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
+#   make arena ARGS=--quick           a small arena without peers, a minute; see `koloss arena --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-torch TORCH=torch       choose the torch requirement
 
@@ -17,6 +18,7 @@ STAMPS := $(VENV)/stamps
 
 # What `pip install` is given for each stamp.
 needs_run := --editable '.[experiments]'
+needs_arena := --editable '.[experiments,arena]'
 needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
 needs_test := --editable '.[experiments]' --group test
@@ -25,13 +27,16 @@ needs_torch := '$(TORCH)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test test-torch bench docs lint review format clean
+.PHONY: help run arena test test-torch bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMPS)/run ## play the paper's experiments, about three minutes on two cores; report in build/report/report.html
 	$(BIN)/koloss reproduce --out build/report $(ARGS)
+
+arena: $(STAMPS)/arena ## every learner and every peer on the same games; page in build/arena/arena.html (ARGS=--quick: a minute)
+	$(BIN)/koloss arena --out build/arena $(ARGS)
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

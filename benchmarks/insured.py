@@ -14,7 +14,7 @@ from benchmarks.tables import Table
 from benchmarks.timing import slope
 from koloss.arena.base import Game
 from koloss.arena.players import GPUCB
-from koloss.learners.insured_bandit import FORECASTS
+from koloss.learners.insured_setup import FORECASTS
 
 KERNEL = kl.Gaussian(0.5)
 ROUNDS, RANK = 2000, 29

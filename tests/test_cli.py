@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import tomllib
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
 
 import koloss as kl
-from koloss.cli import KERNELS, KernelName, LearnerName, MethodName, application, main
+from koloss import arena
+from koloss.arena.base import Family
+from koloss.cli import KERNELS, FamilyName, KernelName, LearnerName, MethodName, application, main
 from koloss.experiments import shipped
 from koloss.report.inspection import METHODS
 
@@ -48,6 +51,8 @@ def shell(*arguments, code="from koloss.cli import main; main()", **variables):
 def test_names_are_those_of_the_library():
     assert {str(name) for name in KernelName} == set(KERNELS)
     assert {str(name) for name in MethodName} == set(METHODS)
+    assert tuple(FamilyName) == get_args(Family)
+    assert not set(arena.games()) & set(arena.players())  # a name says which it is
 
 
 def test_version():
@@ -251,6 +256,7 @@ VERBS = {
     "run": ("out", "full", "runs", "rounds", "seed", "jobs", "json"),
     "bound": ("horizon", "learner", "kernel", "actions", "spacing", "loss-norm", "loss-range", "json"),
     "list": ("spec", "json"),
+    "arena": ("out", "games", "family", "players", "no-peers", "quick", "runs", "rounds", "seed", "jobs", "limit", "json"),
 }  # fmt: skip
 
 
@@ -406,6 +412,7 @@ def test_bound_is_that_of_the_learner():
         ("koloss re", "reproduce"),
         ("koloss run posy", "posynomial"),
         ("koloss reproduce --on", "--only"),
+        ("koloss arena --games matern", "matern-stationary"),
     ],
 )
 def test_shell_completion(words, answer):
@@ -414,3 +421,78 @@ def test_shell_completion(words, answer):
     assert result.stdout.split() == [answer], result.stderr
     script = shell(_KOLOSS_COMPLETE="source_bash")  # what --install-completion writes for bash
     assert "_KOLOSS_COMPLETE=complete_bash" in script.stdout
+
+
+# The arena.
+
+BOUT = ["arena", "--games", "stationary", "compressor", "--players", "uniform", "exp3", "--rounds", "40"]  # fmt: skip
+
+
+def test_arena(tmp_path):
+    """A page, figures and numbers; plain text in the pipe; nothing played twice."""
+    size = ["--runs", "2", "--jobs", "1", "--out", str(tmp_path)]
+    result = shell(*BOUT, *size, COLUMNS="100")
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    for word in ("stationary", "compressor", "uniform", "exp3", f"wrote {tmp_path / 'arena.html'}"):
+        assert word in result.stdout
+    assert "8 of 8 runs done" in result.stderr
+    assert "</html>" in (tmp_path / "arena.html").read_text(encoding="utf-8")
+    assert (tmp_path / "arena-summary.png").read_bytes().startswith(b"\x89PNG")
+    assert "</svg>" in (tmp_path / "arena-summary.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "compressor.svg").is_file()
+    written = json.loads((tmp_path / "arena.json").read_text(encoding="utf-8"))
+    assert [(e["game"], e["player"], e["rounds"], len(e["runs"])) for e in written["results"]] == [
+        ("stationary", "exp3", 40, 2),
+        ("stationary", "uniform", 40, 2),
+        ("compressor", "exp3", 40, 2),
+        ("compressor", "uniform", 40, 2),
+    ]
+    again = run(*BOUT, *size, "--json")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["results"] == written["results"]
+    assert "8 of 8 runs are there already" in run(*BOUT, *size).stderr
+
+
+def test_quick_arena_and_a_player_that_is_not_there(tmp_path):
+    """Failures are results: exit code 0. `--quick` is small and leaves out peers."""
+    names = ["--games", "compressor", "--players", "uniform", "smpybandits-tsallis-inf"]
+    out = ["--out", str(tmp_path), "--jobs", "1", "--json"]
+    result = run("arena", *names, "--runs", "1", "--rounds", "20", *out)
+    assert result.exit_code == 0, result.output
+    first = {e["player"]: e for e in json.loads(result.stdout)["results"]}
+    assert list(first) == ["uniform", "smpybandits-tsallis-inf"]
+    peer = first["smpybandits-tsallis-inf"]
+    assert peer["finished"] or peer["runs"][0]["message"]
+    result = run("arena", *names, "--quick", *out)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["results"]
+    assert [(e["player"], e["rounds"], len(e["runs"])) for e in found] == [("uniform", 300, 2)]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "--out"),
+        (["--out", "x", "--games", "stationery"], "--games must be among stationary, drift, "),
+        (["--out", "x", "--players", "gp"], "--players must be among insured, insured-thompson, "),
+        (["--out", "x", "--games", "drift", "drfit"], "a name must be among stationary, "),
+        (["--out", "x", "--family", "hidden"], "--family"),
+        (["--out", "x", "--family", "data", "--games", "drift"], "give --games or --family, not both"),
+        (["--out", "x", "--no-peers", "--players", "river-exp3"], "--no-peers leaves no player"),
+        (["--out", "x", "--runs", "0"], "--runs"),
+        (["--out", "x", "--rounds", "0"], "--rounds"),
+        (["--out", "x", "--jobs", "0"], "--jobs"),
+        (["--out", "x", "--limit", "0"], "--limit"),
+        (["--out", "x", "--limit", "nan"], "--limit"),
+    ],
+)  # fmt: skip
+def test_bad_options_of_the_arena(tmp_path, monkeypatch, capsys, options, message):
+    monkeypatch.chdir(tmp_path)
+    code, error = fails(capsys, "arena", *options)
+    assert (code, error.count("\n")) == (2, 1)
+    assert message in error
+    if "must be among" in message:
+        assert options[-1] in error
+        assert error.count(", ") > 15  # all that are allowed
+    assert list(tmp_path.iterdir()) == []

@@ -62,6 +62,14 @@ class LearnerName(StrEnum):
     leader = "leader"
 
 
+class FamilyName(StrEnum):
+    """What `--family` takes."""
+
+    reported = "reported"
+    held_out = "held-out"
+    data = "data"
+
+
 class MethodName(StrEnum):
     """What `--method` takes."""
 
@@ -301,6 +309,103 @@ def application() -> "typer.Typer":
         )
 
     @app.command()
+    def arena(
+        out: Annotated[
+            Path,
+            option("Output", "Directory for the page, figures, numbers and runs.", file_okay=False),
+        ],
+        games: Annotated[
+            list[str] | None,
+            option(
+                "Who plays what",
+                "Games to play: one or more names. All if not given.",
+                metavar="NAME...",
+                autocompletion=_arena_names,
+            ),
+        ] = None,
+        family: Annotated[
+            FamilyName | None,
+            option(
+                "Who plays what", f"Games of one family: {', '.join(FamilyName)}.", metavar="NAME"
+            ),
+        ] = None,
+        players: Annotated[
+            list[str] | None,
+            option(
+                "Who plays what",
+                "Players: one or more names. All if not given.",
+                metavar="NAME...",
+                autocompletion=_arena_names,
+            ),
+        ] = None,
+        more: Annotated[
+            list[str] | None, typer.Argument(hidden=True, autocompletion=_arena_names)
+        ] = None,
+        no_peers: Annotated[
+            bool, option("Who plays what", "Without players from other packages.", "--no-peers")
+        ] = False,
+        quick: Annotated[
+            bool, option("Size", "2 runs of at most 300 rounds, no peers: a minute.", "--quick")
+        ] = False,
+        runs: Annotated[
+            int | None, option("Size", "Runs of every player in every game; 5 if not given.", min=1)
+        ] = None,
+        rounds: Annotated[
+            int | None, option("Size", "Shorten every game to at most so many rounds.", min=1)
+        ] = None,
+        seed: Annotated[int, option("Size", "The same seed gives the same results.", min=0)] = 0,
+        jobs: Annotated[
+            int | None, option("Size", "Processes; as many as processors if not given.", min=1)
+        ] = None,
+        limit: Annotated[
+            float,
+            option("Size", "Seconds that a run may take; it is stopped between rounds.", min=0.001),
+        ] = 120.0,
+        whole_summary: Annotated[
+            bool,
+            option(
+                "Output",
+                "The summary picture over all games, those that were tuned on included.",
+                "--whole-summary",
+            ),
+        ] = False,
+        as_json: Annotated[
+            bool, option("Output", "Results as JSON on standard output, nothing else.", "--json")
+        ] = False,
+    ) -> None:
+        """Let every learner and every peer play the same games, and show who loses how much.
+
+        Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
+        that are there already are not played again: after Ctrl-C, the same command goes on.
+        """
+        from koloss import arena as arena_
+
+        field, squad = _arena_choice(
+            games or [], players or [], more or [], family, no_peers or quick
+        )
+        runs, rounds = runs or (2 if quick else 5), rounds or (300 if quick else None)
+        with _progress(quiet=as_json, name=lambda job: job.game) as note:
+            try:
+                found = arena_.run(
+                    field,
+                    squad,
+                    out=out,
+                    runs=runs,
+                    rounds=rounds,
+                    seed=seed,
+                    jobs=jobs,
+                    limit=limit,
+                    note=note,
+                )
+            except KeyboardInterrupt:
+                _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
+            files = arena_.write_page(found, out, whole=whole_summary)
+        if as_json:
+            print(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False))
+        else:
+            arena_.show_arena(found, [*files[:3], out / "arena.json", out / "figures"])
+
+    @app.command()
     def bound(
         spec: Annotated[
             str | None,
@@ -495,6 +600,38 @@ def _game(
     )
 
 
+def _arena_choice(
+    games: list[str], players: list[str], more: list[str], family: str | None, no_peers: bool
+) -> tuple[list[str], list[str]]:
+    """Names of games and players. An option takes one value; what follows it is known by its name."""
+    from koloss import arena
+
+    known, all_players = list(arena.games()), arena.players()
+    for what, names, allowed in (
+        ("--games", games, known),
+        ("--players", players, list(all_players)),
+        ("a name", more, [*known, *all_players]),
+    ):
+        for name in names:
+            if name not in allowed:
+                raise _usage_error()(f"{what} must be among {', '.join(allowed)}; got {name!r}")
+    field = [name for name in known if name in {*games, *more}]
+    squad = [slug for slug in all_players if slug in {*players, *more}]
+    if field and family is not None:
+        raise _usage_error()("give --games or --family, not both")
+    squad = [slug for slug in squad or all_players if not (no_peers and all_players[slug].package)]
+    if not squad:
+        raise _usage_error()("--no-peers leaves no player: all those named need other packages")
+    return field or list(arena.games(family)), squad  # type: ignore[arg-type]
+
+
+def _arena_names(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    from koloss import arena
+
+    return [name for name in (*arena.games(), *arena.players()) if name.startswith(incomplete)]
+
+
 def _experiment_names(incomplete: str) -> list[str]:
     """For the shell's completion."""
     from koloss.experiments import shipped
@@ -503,15 +640,20 @@ def _experiment_names(incomplete: str) -> list[str]:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
-    """A bar on a terminal, a line an experiment elsewhere; on standard error, so that output can be piped."""
+def _progress(
+    *, quiet: bool, name: Callable[[Any], str] = lambda job: str(job.experiment.name)
+) -> Iterator[Callable[[Any], None]]:
+    """A bar on a terminal, a line a tenth of the runs elsewhere; on standard error, so that output can be piped.
+
+    `name` says what a job belongs to.
+    """
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
 
     def tell(progress: Any) -> None:
         if progress.error:
-            where = f"{progress.job.experiment.name}, run {progress.job.number}"
+            where = f"{name(progress.job)}, run {progress.job.number}"
             console.print(f"{where} failed: {progress.error}", markup=False, soft_wrap=True)
         elif progress.job is None and progress.done and not quiet:
             console.print(f"{progress.done} of {progress.total} runs are there already")
@@ -549,9 +691,9 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
 
         def advance(progress: Any) -> None:
             tell(progress)
-            name = progress.job.experiment.name if progress.job else "runs"
-            name = "report" if progress.done == progress.total else name
-            bars.update(task, total=progress.total, completed=progress.done, description=name)
+            what = name(progress.job) if progress.job else "runs"
+            what = "report" if progress.done == progress.total else what
+            bars.update(task, total=progress.total, completed=progress.done, description=what)
 
         yield advance
 

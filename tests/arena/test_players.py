@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -12,11 +13,11 @@ import scipy.special
 from scipy import stats
 
 import koloss as kl
-from koloss.arena import players as module
 from koloss.arena.base import Game
 from koloss.arena.peers import PEERS
 from koloss.arena.players import GPUCB, Choice, Exp3, GPThompson, features, players
 
+module = importlib.import_module("koloss.arena.players")  # its function has the same name
 SPECS = players()
 POINTS = np.random.default_rng(5).uniform(-1, 1, size=(12, 2))
 LEVEL = 1e-4

@@ -13,7 +13,7 @@ from scipy import stats
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees.insured import CEILING
-from koloss.learners.insured_stage import EVIDENCE, SUSPICION, Exploration, Round, Stage, Watch
+from koloss.learners.insured_stage import SUSPICION, Exploration, Round, Stage, Watch
 
 LEVEL = 1e-6
 """False-alarm level of every statistical test here; seeds are fixed."""
@@ -45,12 +45,10 @@ def make_stage(exploration=None, *, cap=math.inf, shield=True, trigger=0.0, fixe
 
 
 def redesigned(seed=0, *, correlated=False):
-    """The exploration of a stage whose estimates have large gaps."""
-    stage = make_stage(make_exploration(seed=seed, correlated=correlated))
-    stage.total = np.random.default_rng(seed).exponential(30.0, size=N)
-    stage.total -= stage.total.min()
-    assert stage.redesign(25.0, now=True)
-    return stage.exploration
+    """An exploration with prices that differ a lot."""
+    gaps = np.random.default_rng(seed).exponential(30.0, size=N)
+    first = make_exploration(seed=seed, correlated=correlated)
+    return first.priced(2, 1 + (gaps - gaps.min()) / 24)
 
 
 EXPLORATIONS = {
@@ -283,7 +281,10 @@ def test_rate_needed_by_hand():
     stage.cap = 10.0
     assert stage.rate_needed(3, 1e9) == pytest.approx(stage.exploration.largest / 10)
     stage.cap = None
-    assert stage.rate_needed(3, 1e9) == pytest.approx(stage.exploration.largest / 1e9)
+    room = 1e9 - 3 + stage.total
+    assert stage.rate_needed(3, 1e9) == pytest.approx(
+        max(np.max(reach / room), stage.exploration.largest / 1e9)
+    )
     fixed = make_stage(shield=False, fixed=0.07)
     assert fixed.rate_needed(3, 1.0) == 0.07
 
@@ -303,9 +304,11 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
     assert stage.draw_round(0, zero, enough * 1.0001, None).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.draw_round(0, zero, enough * 0.9, None) is None
     # Where losses are outstanding, the round may add less.
-    wide, narrow = (stage.draw_round(0, zero, 1e6, crowded) for crowded in (None, enough * 1.5))
+    wide, narrow = (
+        stage.draw_round(0, zero, 2.2 * enough, crowded) for crowded in (None, enough * 1.5)
+    )
     assert narrow.rate > wide.rate
-    assert stage.draw_round(0, zero, 1e6, crowded=enough * 0.9) is None
+    assert stage.draw_round(0, zero, 1.2 * enough, crowded=enough * 0.9) is None
 
 
 def test_fits_by_brute_force():
@@ -355,7 +358,7 @@ def test_dear_actions_are_explored_less():
     stage.total = gaps.copy()
     budget = 41.0
     before = stage.exploration.leverages.copy()
-    assert stage.redesign(budget, now=True)
+    assert stage.redesign(budget)
     price = 1 + gaps / (budget - 1)
     explored = stage.exploration.weights > 1e-3
     ratio = stage.exploration.leverages[explored] / price[explored]
@@ -370,9 +373,6 @@ def test_when_a_design_is_made_anew():
     stage = make_stage()
     assert not stage.redesign(50.0)  # no gaps
     stage.total = np.linspace(0, 300, N)
-    stage.heard = 3
-    assert not stage.redesign(50.0)  # not now: looked at now and then only
-    stage.heard = 16
     assert stage.redesign(50.0)
     number = stage.exploration.number
     assert not stage.redesign(50.0)  # nothing has changed since
@@ -396,7 +396,7 @@ def test_a_new_design_makes_exploring_cheaper(design, widest):
             return stage.rate_needed(best, 60.0) * float(stage.exploration.weights @ gaps)
 
         before = cost()
-        assert stage.redesign(60.0, now=True)
+        assert stage.redesign(60.0)
         assert cost() < before
 
 
@@ -486,7 +486,7 @@ def test_what_was_kept_comes_back(rng):
 
 
 def run_bet(watch, losses, explored):
-    """The largest wealth of one bet, begun at the first exploration, and the wealth of all bets at the end of each."""
+    """The largest wealth of one bet, begun at the first exploration, and the evidence after each exploration."""
     single, largest, course = 1.0, 1.0, []
     for y, e in zip(losses, explored, strict=True):
         before = watch.wealth
@@ -495,7 +495,7 @@ def run_bet(watch, losses, explored):
             if watch.wealth != before:  # a bet was made
                 single *= watch.wealth / (before + 1)
                 largest = max(largest, single)
-            course.append(watch.wealth)
+            course.append(watch.evidence)
     return largest, course
 
 
@@ -547,7 +547,8 @@ def test_wealth_stays_positive_and_finite():
     for _ in range(20):
         watch.hear(0.5, explored=False)
         watch.hear(-0.5, explored=True)
-    assert EVIDENCE < watch.wealth < math.inf
+    assert watch.evidence > 1
+    assert math.isfinite(watch.wealth)
 
 
 RUNS, HEARD = 3000, 160
@@ -579,7 +580,7 @@ class Careless(Watch):
             self.wealth = (before + 1) * (1 + 0.9 * (mean - y))
 
 
-@pytest.mark.parametrize("level", [0.05, 1 / EVIDENCE])
+@pytest.mark.parametrize("level", [0.05, 0.01])
 @pytest.mark.parametrize("mean, share", [(0.0, 0.25), (0.0, 0.5), (0.3, 0.25), (-0.3, 0.5)])
 def test_a_fair_bet_is_rarely_won(mean, share, level):
     # Ville: policy and exploration throw the same coin; one bet ever reaches 1/level with a chance of at most `level`.
@@ -589,9 +590,18 @@ def test_a_fair_bet_is_rarely_won(mean, share, level):
 
 def test_what_is_no_fair_bet_is_won_more_often():
     # Negative controls: losses that are used twice; a policy that is worse by 0.2.
-    most = stats.binom(RUNS, 1 / EVIDENCE).isf(LEVEL)
-    assert exceeds(coin(0.0), coin(0.0), 1 / EVIDENCE, share=0.5, make=Careless) > most
-    assert exceeds(coin(0.2), coin(0.0), 1 / EVIDENCE, share=0.5) > most
+    most = stats.binom(RUNS, 0.01).isf(LEVEL)
+    assert exceeds(coin(0.0), coin(0.0), 0.01, share=0.5, make=Careless) > most
+    assert exceeds(coin(0.2), coin(0.0), 0.01, share=0.5) > most
+
+
+def test_false_alarms_are_rare():
+    # Policy and exploration throw the same coin, 200 explorations or so. Simulated apart, 1,500 games: 9 in 100.
+    rng, stopped = np.random.default_rng(2), 0
+    for _ in range(200):
+        explored, losses = rng.random(800) < 0.25, rng.choice([-0.5, 0.5], 800)
+        stopped += max(run_bet(Watch(), losses.tolist(), explored.tolist())[1]) > 1
+    assert stopped <= stats.binom(200, 0.1).isf(LEVEL)
 
 
 def test_a_policy_that_is_much_worse_is_noticed_soon():
@@ -602,10 +612,10 @@ def test_a_policy_that_is_much_worse_is_noticed_soon():
         explored = np.tile([False, False, False, True], 80)
         losses = np.where(explored, -0.3, 0.3) + rng.uniform(-0.2, 0.2, 320)
         _, course = run_bet(Watch(), losses.tolist(), explored.tolist())
-        times.append(1 + int(np.argmax(np.array(course) > EVIDENCE)))
-        assert course[times[-1] - 1] > EVIDENCE
+        times.append(1 + int(np.argmax(np.array(course) > 1)))
+        assert course[times[-1] - 1] > 1
         better = np.where(explored, 0.3, -0.3) + rng.uniform(-0.2, 0.2, 320)
-        never += max(run_bet(Watch(), better.tolist(), explored.tolist())[1]) <= EVIDENCE
+        never += max(run_bet(Watch(), better.tolist(), explored.tolist())[1]) <= 1
     assert max(times) <= 40
     assert np.median(times) <= 15
     assert never == 200  # negative control: a policy that is better is left alone
@@ -618,7 +628,7 @@ def test_a_change_late_in_the_game_is_noticed():
         watch.hear(-0.3, explored=False)
         watch.hear(0.2, explored=True)
     count = 0
-    while watch.wealth <= EVIDENCE:
+    while watch.evidence <= 1:
         for _ in range(4):
             watch.hear(0.4, explored=False)
         watch.hear(-0.2, explored=True)

@@ -116,6 +116,56 @@ class BanditMachine(Asking):
         assert waiting == len(self.model)
 
 
+INSURED = [
+    {"horizon": 300},
+    {"horizon": 300, "policy": "thompson", "early": False},
+    {"horizon": 300, "policy": ["ucb", "optimistic"], "trigger": 0.3, "premium": [0.5, 0.3]},
+    {"horizon": 300, "shield": False},
+    {"horizon": None},
+    {"horizon": 300, "delay": 2},
+]
+
+
+class InsuredMachine(Asking):
+    """A policy that is insured, and may be stopped at any time."""
+
+    @initialize(options=st.sampled_from(INSURED), seed=st.integers(0, 5))
+    def start(self, options, seed):
+        self.begin(
+            kl.InsuredBandit(POINTS, kl.Gaussian(0.5), loss_range=(0, 1), rng=seed, **options)
+        )
+
+    def loss(self, number):
+        return number
+
+    @rule()
+    def hand_over(self):
+        self.learner.hand_over()
+
+    @invariant()
+    def book(self):
+        if hasattr(self, "learner"):
+            inner, offset = self.learner._robust, self.learner._offset
+            found = set(self.learner._outstanding)
+            found |= {i + offset for i in inner._outstanding} if inner else set()
+            assert found == set(self.model)
+            assert self.learner.diagnostics.outstanding == len(self.model)
+
+    @invariant()
+    def sound(self):
+        if not hasattr(self, "learner"):
+            return
+        seen, promise = self.learner.diagnostics, self.learner.guarantee()
+        assert promise.total <= promise.trivial
+        assert promise.terms["unheard"] >= seen.outstanding  # each may cost the width of the range
+        if seen.estimated_regret is not None:
+            assert seen.estimated_regret <= seen.budget + 1e-9
+            assert 0 < seen.exploration <= 1
+        p = self.learner.distribution
+        assert np.all(p >= 0)
+        np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
+
+
 FULL = [
     lambda seed: kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
     lambda seed: kl.ExpWeights(kl.Ball(2), kernel=kl.Linear(), horizon=None, rng=seed),
@@ -150,7 +200,8 @@ class FullMachine(Asking):
 
 
 TestBanditMachine = BanditMachine.TestCase
+TestInsuredMachine = InsuredMachine.TestCase
 TestFullMachine = FullMachine.TestCase
-TestBanditMachine.settings = TestFullMachine.settings = settings(
+TestBanditMachine.settings = TestInsuredMachine.settings = TestFullMachine.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
 )

@@ -86,6 +86,8 @@ class PlayerSpec:
         Whether it is told the losses of all actions.
     summary : str
         A line for people: what it is, and with which settings.
+    most_runs : int, optional
+        Runs of a game that it plays at most, where it is slow.
     """
 
     name: str
@@ -94,3 +96,4 @@ class PlayerSpec:
     package: str = ""
     full: bool = False
     summary: str = ""
+    most_runs: int | None = None

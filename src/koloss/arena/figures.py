@@ -10,6 +10,7 @@ import numpy as np
 
 from koloss.arena.ranking import (
     FIRST,
+    UNIFORM,
     Standing,
     headline,
     picture_games,
@@ -38,10 +39,22 @@ STYLES: tuple[tuple[str, Any, str], ...] = (
     (SKY, "-", "P"),
     (BLUE, (0, (4, 2)), "X"),
     (VERMILION, (0, (4, 2)), "<"),
-    (INK, (0, (1, 1.5)), ""),
+    (GREEN, (0, (4, 2)), ">"),
 )
-"""Colour, dashes and marker of the players in a figure; the last is that of uniform play."""
+"""Colour, dashes and marker of the players in a figure."""
 
+PLAIN = (INK, (0, (1, 1.5)), "")
+"""That of uniform play."""
+
+
+MARKS: dict[str, Any] = {
+    "a game": {"marker": "o", "linestyle": "", "markersize": 4.5, "alpha": 0.55, "markeredgewidth": 0},
+    "median": {"marker": "|", "linestyle": "", "markersize": 15, "markeredgewidth": 2.4},
+    "worst": {"marker": "D", "linestyle": "", "markersize": 6, "markerfacecolor": "white", "markeredgewidth": 1.6},
+}  # fmt: skip
+
+NARROWEST = 0.34
+"""Width of a panel, of both together, at least."""
 
 OURS = ("insured", "exp-weights")
 """How the names of the library's own learners begin."""
@@ -79,23 +92,21 @@ def summary_figure(results: ArenaResults, *, whole: bool = False, narrow: bool =
         if narrow:
             axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
         else:
-            # One unit is as long in both panels.
-            ratios = [high - low for low, high in spans]
+            # One unit is as long in both panels, unless one of them would be too narrow to be read.
+            ranges = [high - low for low, high in spans]
+            ratios = [max(one, NARROWEST * sum(ranges)) for one in ranges]
             axes = figure.subplots(
                 1, len(panels), squeeze=False, sharey=True, width_ratios=ratios
             ).ravel()
         for ax, (title, group), span in zip(axes, panels, spans, strict=True):
             _draw_panel(ax, rows, group, title, span if not narrow else _both(spans))
-        title = headline(found, games)
-        title = textwrap.fill(title, 44) if narrow else title
+        title = textwrap.fill(headline(found, games), 44 if narrow else 68)
         figure.suptitle(title, x=0.01, ha="left", fontsize=12, weight="bold")
-        handles, labels = axes[0].get_legend_handles_labels()
+        handles = [Line2D([], [], color=INK, label=name, **look) for name, look in MARKS.items()]
         if any(_ours(row) for row in rows):
-            handles.append(Line2D([], [], color=BLUE, linewidth=4))
-            labels.append("learner of Koloss")
+            handles.append(Line2D([], [], color=BLUE, linewidth=4, label="learner of Koloss"))
         figure.legend(
-            handles,
-            labels,
+            handles=handles,
             loc="outside lower center",
             ncols=2 if narrow else 4,
             handlelength=1.2,
@@ -111,12 +122,10 @@ def _draw_panel(
     for k, standing in enumerate(rows):
         shares = np.array([standing.shares[game.name] for game in games])
         colour = BLUE if _ours(standing) else INK
-        labels = ("a game", "median", "worst") if k == 0 else (None, None, None)
         ax.plot([shares.min(), shares.max()], [k, k], "-", color=GREY, linewidth=1, zorder=2)
-        y = np.full(len(shares), k)
-        ax.plot(shares, y, "o", color=colour, markersize=4.5, alpha=0.55, markeredgewidth=0, zorder=3, label=labels[0])  # fmt: skip
-        ax.plot(np.median(shares), k, "|", color=colour, markersize=15, markeredgewidth=2.4, zorder=4, label=labels[1])  # fmt: skip
-        ax.plot(shares.max(), k, "D", color=colour, markersize=6, markerfacecolor="white", markeredgewidth=1.6, zorder=5, label=labels[2])  # fmt: skip
+        places = {"a game": shares, "median": np.median(shares), "worst": shares.max()}
+        for z, (name, x) in enumerate(places.items(), start=3):
+            ax.plot(x, np.full(np.shape(x), k), color=colour, zorder=z, **MARKS[name])
         ax.annotate(f"{shares.max():.2f}", (shares.max(), k), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9, color=INK)  # fmt: skip
     ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
@@ -180,12 +189,15 @@ def regret_figure(results: ArenaResults, game: Game) -> Figure:
 
 def _styles(results: ArenaResults, specs: Sequence[PlayerSpec]) -> dict[PlayerSpec, Any]:
     """A look for each player of the picture, the same in every game."""
-    names = [s.player.slug for s in shown(standings(results, picture_games(results)))]
-    ours = [spec for spec in results.present if spec.slug in names and spec.slug != FIRST[-1]]
-    ours.sort(key=lambda spec: FIRST.index(spec.slug) if spec.slug in FIRST else len(FIRST))
-    found = dict(zip(ours, STYLES[:-1], strict=False))
-    found |= {spec: STYLES[-1] for spec in results.present if spec.slug == FIRST[-1]}
-    return {spec: found[spec] for spec in found if spec in specs}
+    slugs = {s.player.slug for s in shown(standings(results, picture_games(results)))}
+    order = {slug: k for k, slug in enumerate(FIRST)}
+    chosen = sorted(
+        (spec for spec in results.present if spec.slug in slugs and spec.slug != UNIFORM),
+        key=lambda spec: order.get(spec.slug, len(FIRST)),
+    )
+    found = dict(zip(chosen, STYLES, strict=False))
+    found |= {spec: PLAIN for spec in results.present if spec.slug == UNIFORM}
+    return {spec: look for spec, look in found.items() if spec in specs}
 
 
 def _limits(ax: Axes, means: Sequence[Any]) -> None:
@@ -204,5 +216,5 @@ def _thousands(ax: Axes) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=5))
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -21,11 +21,14 @@ from koloss.arena.ranking import (
     yardstick,
 )
 from koloss.arena.report import FAMILIES, cell_text, number, share_text, time_text
-from koloss.report.page import STYLE, _count, _short, _table
+from koloss.report.page import STYLE, counted, html_table, short_number
 
 if TYPE_CHECKING:
     from koloss.arena.base import Game
+    from koloss.arena.play import Run
     from koloss.arena.results import ArenaResults, Entry
+
+    Notes = dict[tuple[str, str], list[Run]]  # by player and message
 
 MORE_STYLE = """
 figure.wide img { max-width: 46rem; }
@@ -54,11 +57,13 @@ that follows a change may do better than any single action; its regret is negati
 <dd>Mean regret of the runs, its standard error, and the regret of the worst run. The smallest mean of a game is in bold with a star,
 also where the next one is within its error. Nobody is compared who did not finish all runs of a game: such regret is partial.</dd>
 <dt>Time a round</dt>
-<dd>Asking and telling; not the adversary, and not the law that it looks at.</dd>
+<dd>Asking and telling, in kind games: in hostile ones many players do their work already when the adversary looks at their law,
+which is not timed.</dd>
 <dt>Guarantee</dt>
 <dd>A number that theory promises the expected regret to stay below. It is called valid where the learner knows of no assumption that
 fails. That the losses are in the space of the kernel is assumed and cannot be known to it; they are not where losses are 0
-or 1 at random, nor where they are recorded.</dd>
+or 1 at random, nor where they are recorded. It is trivial where it is no less than what nobody can exceed; m is the number of
+features that the learner used, and ε their certified error.</dd>
 </dl>
 """
 
@@ -101,8 +106,8 @@ def page(results: ArenaResults, pictures: dict[str, Path], *, whole: bool = Fals
     """The page as text; `pictures` are SVG files: "", "narrow", and one by the name of every game."""
     games = picture_games(results, whole=whole)
     runs = _runs(results)
-    scene = f"{_count(len(results.games), 'game')}, {_count(len(results.players), 'player')}, {_count(runs, 'run')} each."
-    notes: list[str] = []
+    scene = f"{counted(len(results.games), 'game')}, {counted(len(results.players), 'player')}, up to {counted(runs, 'run')} each."
+    notes: Notes = {}
     matrices = [_family(results, family, title, notes) for family, title in FAMILIES.items()]
     body = [
         "<h1>The arena</h1>",
@@ -130,11 +135,11 @@ def page(results: ArenaResults, pictures: dict[str, Path], *, whole: bool = Fals
 
 def _summary(results: ArenaResults, games: list[Game], pictures: dict[str, Path]) -> str:
     said = escape(caption(results, games))
+    title = escape(headline(standings(results, games), games))
     where = "all games" if len(games) == len(results.games) else "held-out and recorded games"
     return (
-        f'<p class="note">{escape(headline(standings(results, games), games))} ({where}).</p>'
         f'<figure class="wide"><picture><source media="(max-width: 44rem)" srcset="{_data(pictures["narrow"])}">'
-        f'<img src="{_data(pictures[""])}" alt="{said}"></picture><figcaption>{said}</figcaption></figure>'
+        f'<img src="{_data(pictures[""])}" alt="{said}"></picture><figcaption><b>{title} ({where}).</b> {said}</figcaption></figure>'
     )
 
 
@@ -155,14 +160,14 @@ def _overview(results: ArenaResults) -> str:
     text = (
         '<h2 id="overview">All players</h2>'
         f'<p class="soft">Shares are mean regret over {escape(unit.words)} in the same game, of the games finished.</p>'
-        + _table(head, rows, numbers={1, 2, 3, 4, 5})
+        + html_table(head, rows, numbers={1, 2, 3, 4, 5})
     )
     if results.missing:
         text += f"<p>Not installed: {escape(', '.join(spec.name for spec in results.missing))}.</p>"
     return text
 
 
-def _family(results: ArenaResults, family: str, title: str, notes: list[str]) -> str:
+def _family(results: ArenaResults, family: str, title: str, notes: Notes) -> str:
     games = [game for game in results.games if game.family == family]
     if not games:
         return ""
@@ -175,21 +180,28 @@ def _family(results: ArenaResults, family: str, title: str, notes: list[str]) ->
             for i, spec in enumerate(results.present)
         ]
         head = ["player", *(game.name for game in block)]
-        parts.append(_table(head, rows, numbers=set(range(1, len(head)))))
+        parts.append(html_table(head, rows, numbers=set(range(1, len(head)))))
     return "\n".join(parts)
 
 
-def _column(results: ArenaResults, game: Game, notes: list[str]) -> list[str]:
+def _column(results: ArenaResults, game: Game, notes: Notes) -> list[str]:
     best = results.best(game.name)
     cells = []
     for spec in results.present:
         entry = results.entry(game.name, spec.slug)
-        text = escape(cell_text(entry, best=spec.slug == best)).replace(" ", "\u00a0")
+        text = _cell(entry, spec.slug == best)
+        for run in entry.failures:
+            notes.setdefault((spec.name, run.message), []).append(run)
         if not entry.finished:
-            notes.append(f"{spec.slug} {game.name}")
-            text = f'<a class="bad" href="#failure-{len(notes)}">{text}</a>'
-        cells.append(f"<b>{text}</b>" if spec.slug == best else text)
+            place = list(notes).index((spec.name, entry.failures[0].message))
+            text = f'<a class="bad" href="#failure-{place + 1}">{text}</a>'
+        cells.append(text)
     return cells
+
+
+def _cell(entry: Entry, best: bool) -> str:
+    text = escape(cell_text(entry, best=best)).replace(" ", "\u00a0")
+    return f"<b>{text}</b>" if best else text
 
 
 def _game(results: ArenaResults, game: Game, picture: Path) -> str:
@@ -198,7 +210,7 @@ def _game(results: ArenaResults, game: Game, picture: Path) -> str:
     facts = [
         f"{len(game.points):,} actions in dimension {game.points.shape[1]}",
         f"kernel {escape(repr(game.kernel))}",
-        _count(rounds, "round"),
+        counted(rounds, "round"),
         f"{game.weather}, {game.family}",
     ]
     parts = [
@@ -214,21 +226,22 @@ def _game(results: ArenaResults, game: Game, picture: Path) -> str:
         parts.append(f'<p class="soft">Data: {escape(game.source)}</p>')
     parts.append(
         f'<figure><img src="{_data(picture)}" alt="{escape(_alt(results, game))}"><figcaption>Mean regret against the best action of '
-        "the whole game, with bands that hold the true mean with 95 % confidence, round by round.</figcaption></figure>"
+        "the whole game, with bands that hold the true mean with 95 % confidence, round by round; wide bands are cut.</figcaption></figure>"
     )
     best = results.best(game.name)
     rows = [
         [
             escape(spec.name),
-            escape(cell_text(entry, best=spec.slug == best)),
-            time_text(entry.round_seconds),
+            _cell(entry, spec.slug == best),
+            *([time_text(entry.round_seconds)] if game.weather == "kind" else []),
             _bound(entry),
             _alarms(entry),
         ]
         for spec, entry in entries.items()
     ]
-    head = ["player", "regret", "time a round", "guarantee", "alarms of the insured"]
-    return "\n".join([*parts, _table(head, rows, numbers={1, 2, 3})])
+    time = ["time a round"] if game.weather == "kind" else []
+    head = ["player", "regret", *time, "guarantee", "alarms of the insured"]
+    return "\n".join([*parts, html_table(head, rows, numbers={1, *range(2, 2 + len(time))})])
 
 
 def _alt(results: ArenaResults, game: Game) -> str:
@@ -245,13 +258,17 @@ def _bound(entry: Entry) -> str:
     bound = entry.bound()
     if bound is None:
         return "–"
-    words = [] if bound["informative"] else ["no more than what nobody can exceed"]
+    words = [] if bound["informative"] else ["trivial"]
     words += [] if bound["valid"] else ["not valid"]
     if bound["rank"] is not None:
-        words.append(f"{bound['rank']} features, error {bound['epsilon']:.2g}")
+        words.append(f"m = {bound['rank']}, ε = {bound['epsilon']:.2g}")
     if bound["exceeded"]:
-        words.append(f"exceeded in {_count(bound['exceeded'], 'run')}")
-    text = f"{_short(bound['total'])} ({'; '.join(words)})" if words else _short(bound["total"])
+        words.append(f"exceeded in {counted(bound['exceeded'], 'run')}")
+    text = (
+        f"{short_number(bound['total'])} ({'; '.join(words)})"
+        if words
+        else short_number(bound["total"])
+    )
     return f'{text} <span class="bad">mean above it</span>' if bound["above"] else text
 
 
@@ -269,7 +286,7 @@ def _alarms(entry: Entry) -> str:
     why = ", ".join(f"{word} {k}" for word, k in sorted(Counter(a["reason"] for a in alarms).items()))  # fmt: skip
     which = sum(bool(one["alarms"]) for one in found)
     span = f"after {when[0]:,}" if when[0] == when[-1] else f"after {when[0]:,} to {when[-1]:,}"
-    return f"in {which} of {_count(len(found), 'run')}, {span} rounds ({why}); {cost}"
+    return f"in {which} of {counted(len(found), 'run')}, {span} rounds ({why}); {cost}"
 
 
 def _players(results: ArenaResults) -> str:
@@ -278,22 +295,19 @@ def _players(results: ArenaResults) -> str:
         version = version_of(spec.package) if spec.package else None
         package = f"{spec.package} {version or 'not installed'}" if spec.package else "–"
         hears = "all losses" if spec.full else "its own loss"
-        rows.append([escape(spec.name), f"<code>{spec.slug}</code>", escape(spec.summary), escape(package), hears])  # fmt: skip
+        slow = f" (slow: at most {counted(spec.most_runs, 'run')})" if spec.most_runs else ""
+        rows.append([escape(spec.name), f"<code>{spec.slug}</code>", escape(spec.summary + slow), escape(package), hears])  # fmt: skip
     head = ["player", "name", "what it is", "package", "hears"]
-    return '<h2 id="players">The players</h2>' + _table(head, rows, numbers=set())
+    return '<h2 id="players">The players</h2>' + html_table(head, rows, numbers=set())
 
 
-def _failures(results: ArenaResults, notes: list[str]) -> str:
+def _failures(results: ArenaResults, notes: Notes) -> str:
     """Every run that was not played to the end, with its message as it was."""
     parts = ['<h2 id="failures">What failed</h2>']
-    items: list[str] = []
-    for note in notes:
-        slug, name = note.split()
-        lines = []
-        for run in results.entry(name, slug).failures:
-            partial = f" Regret so far {_short(run.regret)} (partial)." if run.played else ""
-            lines.append(f"<li>Run {run.number}: {escape(run.message)}.{partial}</li>")
-        items.append(f'<li id="failure-{len(items) + 1}">{escape(slug)} in {escape(name)}<ul>{"".join(lines)}</ul></li>')  # fmt: skip
+    items = [
+        f'<li id="failure-{k}">{escape(name)}: {escape(message)}<br>{_where(runs)}</li>'
+        for k, ((name, message), runs) in enumerate(notes.items(), start=1)
+    ]
     if items:
         parts.append(f"<ol>{''.join(items)}</ol>")
     for spec in results.missing:
@@ -302,6 +316,15 @@ def _failures(results: ArenaResults, notes: list[str]) -> str:
     if len(parts) == 1:
         parts.append("<p>Nothing: all players finished all runs of all games.</p>")
     return "\n".join(parts)
+
+
+def _where(runs: list[Run]) -> str:
+    """Games and numbers of some runs, and the regret of the rounds that were played."""
+    games: dict[str, list[str]] = {}
+    for run in runs:
+        partial = f" (partial regret {short_number(run.regret)})" if run.played else ""
+        games.setdefault(run.game, []).append(f"run {run.number}{partial}")
+    return "; ".join(f"{escape(game)}: {', '.join(words)}" for game, words in games.items())
 
 
 def _foot(results: ArenaResults) -> str:
@@ -313,7 +336,7 @@ def _foot(results: ArenaResults) -> str:
         "<p>All numbers of this page are in <code>arena.json</code>, all figures in <code>figures/</code>, every run in "
         "<code>runs/</code>.</p>"
         f"<footer><p>Koloss {escape(str(machine['koloss']))}, Python {machine['python']}, NumPy {machine['numpy']}, SciPy "
-        f"{machine['scipy']}; {escape(machine['system'])}, {_count(machine['processors'] or 1, 'processor')}. Seed {results.seed}. The "
+        f"{machine['scipy']}; {escape(machine['system'])}, {counted(machine['processors'] or 1, 'processor')}. Seed {results.seed}. The "
         f"players took {seconds:,.0f} seconds. The same seed gives the same regret for any number of processes; what the time "
         "limit stops depends on the machine.</p></footer>"
     )
@@ -321,14 +344,11 @@ def _foot(results: ArenaResults) -> str:
 
 def _command(results: ArenaResults) -> str:
     """What to type for the same games, players and sizes."""
-    entries = results.entries
     words = ["koloss arena --out DIR", f"--runs {_runs(results)}", f"--seed {results.seed}"]
     if math.isfinite(results.limit):
         words.append(f"--limit {results.limit:g}")
-    if any(
-        entries[game.name, results.players[0].slug].rounds < game.rounds for game in results.games
-    ):
-        words.append(f"--rounds {max(entry.rounds for entry in entries.values())}")
+    if results.shortened is not None:
+        words.append(f"--rounds {results.shortened}")
     games = [game.name for game in results.games]
     slugs = [spec.slug for spec in results.players]
     if games != list(all_games()):

@@ -22,6 +22,9 @@ from koloss.arena.players import Choice, Deterministic, Randomised, exp3_explora
 WINDOW = 200
 """Observations that the Gaussian process of BoTorch keeps."""
 
+SLOW = 1
+"""Runs of those that take over ten milliseconds a round."""
+
 REFIT = 50
 """Most rounds between two fits of its hyperparameters."""
 
@@ -333,6 +336,7 @@ PEERS = (
         package="botorch",
         summary=f"SingleTaskGP with its default kernel, fitted at most every {REFIT} rounds, UCB with β = 1; "
         f"keeps the latest {WINDOW} observations only",
+        most_runs=SLOW,
     ),
     PlayerSpec(
         "coba LinUCB",
@@ -340,6 +344,7 @@ PEERS = (
         CobaLinUCB,
         package="coba",
         summary="LinUCBLearner with features 1, a, aa, aaa and α = 1",
+        most_runs=SLOW,
     ),
     PlayerSpec(
         "coba Corral",
@@ -347,6 +352,7 @@ PEERS = (
         CobaCorral,
         package="coba",
         summary="CorralLearner (off-policy) over LinUCB as above and ε-greedy with ε = 0.05",
+        most_runs=SLOW,
     ),
     PlayerSpec(
         "SMPyBandits Tsallis-INF",

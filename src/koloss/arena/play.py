@@ -62,7 +62,7 @@ class Run:
     making : float
         Seconds in which the player was made.
     limit : float
-        The time limit of the run, in seconds.
+        The time limit of the run, in seconds, from when the player has been made.
     seeds : list of int
         Of the player, and of the game.
     guarantee : dict or None
@@ -136,7 +136,7 @@ def play_run(
     rounds : int, optional
         Fewer than the game's own.
     limit : float
-        Seconds after which no further round is played.
+        Seconds after which no further round is played, from when the player has been made.
 
     Returns
     -------
@@ -161,6 +161,9 @@ def play_run(
         found = replace(found, making=time.perf_counter() - begin)
         adversary = game.make(seeds[1])
         shown = _Shown(player, len(game.points))
+        begin = (
+            time.perf_counter()
+        )  # a package that is imported first would pay for all that come later
         for t in range(game.rounds):
             where = f"in round {t + 1:,} of {game.rounds:,}"
             table.play(t, adversary(t, None if adversary.oblivious else shown), player, spec.full)

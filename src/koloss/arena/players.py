@@ -318,8 +318,8 @@ _OWN = (
     PlayerSpec(
         "Exponential weights, no horizon",
         "exp-weights-anytime",
-        _learner("BanditExpWeights", horizon=None),
-        summary="kl.BanditExpWeights that is not told the number of rounds",
+        _learner("BanditExpWeights", horizon=None, batch=1),
+        summary="kl.BanditExpWeights that is not told the number of rounds, in epochs of one round",
     ),
 )
 

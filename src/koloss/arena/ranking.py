@@ -19,6 +19,7 @@ MOST = 9
 """Players in the picture."""
 
 FIRST = (
+    UNIFORM,
     "insured",
     "exp-weights",
     "gp-ucb",
@@ -27,9 +28,8 @@ FIRST = (
     "pyxab-hct",
     "vowpal-wabbit-squarecb",
     "river-exp3",
-    "uniform",
 )
-"""Players that are shown before others, one of each kind."""
+"""Players that are shown before others, one of each kind, whatever their results."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Line:
         Of the shares in the games it finished; not a number where there are none.
     worst_game : str
     seconds : float
-        Time of a round, the median over the games.
+        Time of a round, the median over the kind games: in hostile ones much is computed when the adversary looks.
     """
 
     player: PlayerSpec
@@ -170,7 +170,11 @@ def overview(results: ArenaResults) -> list[Line]:
         done = [entry for entry in row if entry.finished]
         shares = {entry.game: entry.mean / unit.sizes[entry.game] for entry in done}
         worst = max(shares, key=lambda game: shares[game], default="")
-        times = [entry.round_seconds for entry in row if entry.done]
+        times = [
+            entry.round_seconds
+            for game, entry in zip(results.games, row, strict=True)
+            if game.weather == "kind" and entry.done
+        ]
         lines.append(
             Line(
                 player=spec,
@@ -198,10 +202,15 @@ def shown(found: Sequence[Standing]) -> list[Standing]:
 
 
 def headline(found: Sequence[Standing], games: Sequence[Game]) -> str:
-    """Who has the smallest worst case, where that is clear: by more than twice the standard error of the difference."""
+    """Who has the smallest worst case, where that is clear: by more than twice the standard error of the difference.
+
+    That may be up to three players, each clearly below each of the others.
+    """
     scene = f"{_count(len(found), 'player')} in {_count(len(games), 'game')}"
-    if len(found) > 1 and all(_clearly_below(found[0], other) for other in found[1:]):
-        return f"{found[0].player.name}: the smallest worst case of {scene}"
+    for k in range(1, min(4, len(found))):
+        if all(_clearly_below(one, other) for one in found[:k] for other in found[k:]):
+            case = "case" if k == 1 else "cases"
+            return f"{_names([s.player for s in found[:k]])}: the smallest worst {case} of {scene}"
     return f"Worst cases of {scene}"
 
 
@@ -222,12 +231,19 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
         ranked = sorted(seen, key=lambda s: s.median(kind))
         middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
         words.append(f"The median of the kind games: {'; '.join(middle)}.")
+    if not seen:
+        words.append("No player finished every game.")
+    if results.shortened is not None:
+        words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
     if results.missing:
         words.append(f"Not installed: {_names(results.missing)}.")
+    full = [spec for spec in results.present if spec.full]
+    if full:
+        words.append(f"Told the losses of all actions, so not compared: {_names(full)}.")
     unfinished = [
         spec
         for spec in results.present
-        if not all(results.entry(game.name, spec.slug).finished for game in games)
+        if not spec.full and not all(results.entry(game.name, spec.slug).finished for game in games)
     ]
     if unfinished:
         words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
@@ -243,7 +259,7 @@ def _clearly_below(one: Standing, other: Standing) -> bool:
 
 
 def _names(specs: Sequence[PlayerSpec]) -> str:
-    return ", ".join(spec.name for spec in specs)
+    return "; ".join(spec.name for spec in specs)
 
 
 def _count(number: int, word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from koloss.arena.base import Game, PlayerSpec
+    from koloss.arena.base import Game
 
 FAMILIES = {
     "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
     "held-out": "Held-out games: nothing was tuned on these",
     "data": "Games from recorded data",
 }
+
+Notes = dict[tuple[str, str], list[Entry]]
+"""What did not finish, by player and by what happened."""
 
 GAP = 2
 """Spaces between two columns."""
@@ -34,17 +38,17 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    notes: list[str] = []
+    notes: Notes = {}
     tables = [
         part
         for family, title in FAMILIES.items()
         for part in _family(results, family, title, console, notes)
     ]
-    console.print(_overview(results))
+    console.print(_overview(results, narrow=console.width < 90))
     for table in tables:
         console.print(table)
-    for k, note in enumerate(notes, start=1):
-        console.print(f"[{k}] {note}", markup=False, soft_wrap=True)
+    for k, entries in enumerate(notes.values(), start=1):
+        console.print(f"[{k}] {failure_text(entries)}", markup=False, soft_wrap=True)
     for spec in results.missing:
         (message, *_) = {run.message for e in results.row(spec.slug) for run in e.failures}
         console.print(f"{spec.slug}: {message}", markup=False, soft_wrap=True)
@@ -52,7 +56,7 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
-def _overview(results: ArenaResults) -> RenderableType:
+def _overview(results: ArenaResults, *, narrow: bool) -> RenderableType:
     """A line for every player."""
     rows = _tight("player", "done", "best", "median", "worst", "", "a round", left=(0, 5))
     for line in overview(results):
@@ -62,7 +66,7 @@ def _overview(results: ArenaResults) -> RenderableType:
             str(line.best),
             share_text(line.median),
             share_text(line.worst),
-            line.worst_game,
+            _head(line.worst_game) if narrow else line.worst_game,
             time_text(line.seconds),
             style="dim" if line.player.full else "",
         )
@@ -74,7 +78,7 @@ def _overview(results: ArenaResults) -> RenderableType:
 
 
 def _family(
-    results: ArenaResults, family: str, title: str, console: Console, notes: list[str]
+    results: ArenaResults, family: str, title: str, console: Console, notes: Notes
 ) -> list[RenderableType]:
     """Tables of one family, each as wide as the terminal: players as rows, games as columns."""
     games = [game for game in results.games if game.family == family]
@@ -100,14 +104,18 @@ def _family(
     return parts
 
 
-def _column(results: ArenaResults, game: Game, notes: list[str]) -> list[str]:
+def _column(results: ArenaResults, game: Game, notes: Notes) -> list[str]:
     best = results.best(game.name)
     texts = []
     for spec in results.present:
         entry = results.entry(game.name, spec.slug)
+        note = 0
         if not entry.finished:
-            notes.append(failure_text(entry, spec))
-        texts.append(cell_text(entry, best=spec.slug == best, note=len(notes)))
+            # What differs in its numbers only is told once.
+            key = spec.slug, re.sub(r"[\d,.]+", "", entry.failures[0].message)
+            notes.setdefault(key, []).append(entry)
+            note = list(notes).index(key) + 1
+        texts.append(cell_text(entry, best=spec.slug == best, note=note))
     return texts
 
 
@@ -154,12 +162,16 @@ def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
     return f"{word}{share}" + (f" [{note}]" if note else "")
 
 
-def failure_text(entry: Entry, spec: PlayerSpec) -> str:
-    """What happened in the first run that was not played to the end, and how far it was by then."""
+def failure_text(entries: Sequence[Entry]) -> str:
+    """What happened in the first run that was not played to the end, how far it was by then, and where else."""
+    entry = entries[0]
     lost = entry.failures
     which = f"{len(lost)} of {len(entry.runs)} runs, the first: " if len(entry.runs) > 1 else ""
     so_far = f"; regret so far {number(lost[0].regret)} (partial)" if lost[0].played else ""
-    return f"{spec.slug} in {entry.game}: {which}{' '.join(lost[0].message.split())}{so_far}"
+    others = [other.game for other in entries[1:]]
+    more = f"; likewise in {', '.join(others)}" if others else ""
+    message = " ".join(lost[0].message.split())
+    return f"{entry.player} in {entry.game}: {which}{message}{so_far}{more}"
 
 
 def number(value: float) -> str:

@@ -85,7 +85,10 @@ class Entry:
 
     @cached_property
     def round_seconds(self) -> float:
-        """Time of asking and telling in a round, of all rounds that were played."""
+        """Time of asking and telling in a round, of all rounds that were played.
+
+        In a hostile game it is without what the player computes when the adversary looks at its law, which may be most.
+        """
         played = sum(run.played for run in self.runs)
         return sum(run.seconds for run in self.runs) / played if played else math.nan
 
@@ -192,6 +195,15 @@ class ArenaResults:
         return min(found, key=lambda slug: found[slug], default=None)
 
     @property
+    def shortened(self) -> int | None:
+        """Most rounds that any game had, where some had fewer than they are made for."""
+        played = {
+            game.name: self.row(self.players[0].slug)[k].rounds for k, game in enumerate(self.games)
+        }
+        short = any(played[game.name] < game.rounds for game in self.games)
+        return max(played.values()) if short else None
+
+    @property
     def missing(self) -> list[PlayerSpec]:
         """Players whose package is not installed."""
         return [
@@ -211,6 +223,7 @@ class ArenaResults:
             "version": koloss.__version__,
             "seed": self.seed,
             "limit": _number(self.limit),
+            "shortened": self.shortened,
             "games": [
                 {
                     "name": game.name,

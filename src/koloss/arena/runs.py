@@ -86,11 +86,14 @@ class Progress:
         Runs, those that were there before included.
     job : Job or None
         The run that has just ended.
+    error : str
+        Empty: what goes wrong in a run is a result.
     """
 
     done: int
     total: int
     job: Job | None = None
+    error: str = ""
 
 
 def run(
@@ -123,7 +126,7 @@ def run(
     jobs : int, optional
         Processes; as many as there are processors by default. Results do not depend on it.
     limit : float
-        Seconds that a run may take; it is stopped between two rounds.
+        Seconds that a run may take once its player is made; it is stopped between two rounds.
     note : callable
         Told of every run that has ended.
 
@@ -156,6 +159,7 @@ def run(
         for k in range(runs)  # the first run of all comes before the second of any
         for game in field
         for spec in squad
+        if k < (spec.most_runs or runs)
         for n in [min(rounds or game.rounds, game.rounds)]
         for path in [out / "runs" / game.name / spec.slug / f"{k}.json"]
     ]

@@ -21,13 +21,12 @@ the policy", and stops at long odds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, to_numpy
+from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
@@ -52,6 +51,14 @@ from koloss.learners.forecast import Forecaster
 from koloss.learners.insured_guarantee import guarantee, too_short
 from koloss.learners.insured_policies import Own, Thompson, make_policy
 from koloss.learners.insured_records import Alarm, InsuredDiagnostics, InsuredTally
+from koloss.learners.insured_setup import (
+    FORECASTS,
+    Insurance,
+    as_tuple,
+    one_each,
+    prior_root,
+    restored_policies,
+)
 from koloss.learners.insured_stage import (
     REDESIGN,
     SUSPICION,
@@ -62,27 +69,6 @@ from koloss.learners.insured_stage import (
     smallest,
 )
 from koloss.proxy import Proxy
-
-FORECASTS = ((1.0, 0.05), (1.0, 0.5), (0.98, 0.05), (0.9, 0.05))
-"""Discount and ridge of the regressions that predict losses."""
-
-
-@dataclass(frozen=True)
-class Insurance:
-    """The terms: which policies, one after the other, and what each may cost."""
-
-    policies: tuple[str, ...]
-    triggers: tuple[float, ...]
-    premiums: tuple[float, ...]
-    width: float
-    shield: bool
-    early: bool
-    delay: int
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Budgets of the stages, in units of B(n)."""
-        return tuple(t + p for t, p in zip(self.triggers, self.premiums, strict=True))
 
 
 class InsuredBandit:
@@ -170,8 +156,8 @@ class InsuredBandit:
         policies = list(policy) if isinstance(policy, (list, tuple)) else [policy]
         if not policies:
             raise ValueError("`policy` must have at least one policy, got none")
-        triggers = _one_each("trigger", trigger, len(policies))
-        premiums = _one_each("premium", premium, len(policies))
+        triggers = one_each("trigger", trigger, len(policies))
+        premiums = one_each("premium", premium, len(policies))
         setup = prepare(
             actions,
             kernel,
@@ -203,10 +189,9 @@ class InsuredBandit:
             width=width,
             shield=shield,
             early=early,
-            delay=setup.problem.delay,
         )
         discounts, ridges = zip(*FORECASTS, strict=True)
-        features = np.asfortranarray(setup.features @ _prior_root(kernel, setup))
+        features = np.asfortranarray(setup.features @ prior_root(kernel, setup))
         forecaster = Forecaster(features, discounts=discounts, ridge=ridges)
         self._start(setup, terms, made, forecaster, np.random.default_rng(rng), new_mark())
         if self._too_short:
@@ -238,7 +223,7 @@ class InsuredBandit:
         self._offset = 0  # decisions made before the robust learner's first
         self._stage = self._new_stage()
 
-    def _new_stage(self) -> Stage:
+    def _new_stage(self, designs: int = 1) -> Stage:
         terms, problem = self.insurance, self.setup.problem
         trigger, premium = terms.triggers[self._number], terms.premiums[self._number]
         size = self._size()
@@ -249,17 +234,17 @@ class InsuredBandit:
             shield=terms.shield,
             trigger=trigger * size,
             fixed=problem.leverage / max(premium * size - 1, 1e-300),
+            designs=designs,
         )
 
-    def _budget(self) -> float:
-        """Estimated regret that the stage may reach by the end of the next round, in units of the range."""
-        return self._shares[self._number] * self._size()
+    def _budget(self, ahead: int = 1) -> float:
+        """Estimated regret that the stage may reach, `ahead` rounds from now, in units of the range."""
+        return self._shares[self._number] * self._size(ahead)
 
-    def _size(self) -> float:
+    def _size(self, ahead: int = 1) -> float:
         """B of all rounds, or of those up to the next one where there is no horizon."""
-        return self._unit * math.sqrt(
-            self.setup.horizon or max(self._tally.made, self._warm_up) + 1
-        )
+        n = self.setup.horizon or max(self._tally.made + ahead, self._warm_up + 1)
+        return self._unit * math.sqrt(n)
 
     # A round.
 
@@ -282,10 +267,10 @@ class InsuredBandit:
         Raises
         ------
         PolicyError
-            Where a policy of yours fails; nothing has changed then, and `hand_over()` does without it.
+            Where a policy of yours fails. No decision has been made then, and `hand_over()` does without it.
         """
         size = 1 if count is None else as_int("count", count, minimum=1)
-        played = self._next_round()
+        played = self._next_round(size)
         if played is None:
             return self._ask_robust(count)
         first, book = self._tally.made, self._outstanding
@@ -308,29 +293,32 @@ class InsuredBandit:
             self._mark,
         )
 
-    def _next_round(self) -> Round | None:
+    def _next_round(self, size: int) -> Round | None:
         """The law of the next action; None where the robust learner plays. Stops a policy that has used its budget."""
         while self._robust is None:
             policy, stage = self._policies[self._number], self._stage
             proposal = policy.propose(self._forecaster, stage, self._rng)
-            played = self._prepare(proposal)
+            played = self._prepare(proposal, size)
             if played is not None:
                 return played
             self._alarm("budget")
         return None
 
-    def _prepare(self, proposal: Any) -> Round | None:
-        """The round of a proposal: how much to explore, what to predict."""
+    def _prepare(self, proposal: Any, count: int = 1, *, look: bool = False) -> Round | None:
+        """The round of a proposal, for so many actions: how much to explore, what to predict.
+
+        With `look` nothing of the stage changes.
+        """
         prediction = self._forecaster.mean
         size = max(largest(prediction), -smallest(prediction))
         if size > 0.5:
             prediction = prediction * (0.5 / size)
-        if self._tally.made < self._warm_up:
+        if self._tally.made + count <= self._warm_up:
             return self._stage.trial(proposal, prediction)
         crowded = None
-        if self._outstanding:
+        if self._outstanding or count > 1:
             crowded = self.insurance.premiums[self._number] * self._size()
-        return self._stage.draw_round(proposal, prediction, self._budget(), crowded)
+        return self._stage.draw_round(proposal, prediction, self._budget(), crowded, look=look)
 
     def _draw(self, played: Round, coin: float) -> tuple[int, bool]:
         """One coin decides whether to explore, and what."""
@@ -402,7 +390,7 @@ class InsuredBandit:
             return
         if played.heard != stage.heard:
             tally.late += 1
-            if not stage.fits(played, self._budget()):
+            if not stage.fits(played, self._budget(ahead=0)):
                 tally.dropped += 1
                 self._alarm("late loss")
                 return
@@ -422,13 +410,15 @@ class InsuredBandit:
             self._alarm("operator")
 
     def _alarm(self, reason: str) -> None:
-        """Stop the policy in play."""
+        """Stop the policy in play; what is outstanding will not be heard of."""
+        crowd = len(self._outstanding) + (reason == "late loss")
+        self._tally.crowd = max(self._tally.crowd, crowd)
         if self._number + 1 == len(self._policies):
             self._hand_over(reason)
             return
         self._record(reason, self.insurance.policies[self._number + 1])
         self._number += 1
-        self._stage = self._new_stage()
+        self._stage = self._new_stage(self._stage.designs)
 
     def _hand_over(self, reason: str) -> None:
         """The robust learner plays from here on, from scratch, tuned to the rounds that remain."""
@@ -480,13 +470,13 @@ class InsuredBandit:
         if self._robust is not None:
             return self._robust.distribution
         policy, stage = self._policies[self._number], self._stage
-        law = policy.law(self._forecaster, stage, None)
+        law = policy.law(self._forecaster, stage)
         if isinstance(policy, Thompson):
-            played = self._prepare(int(law.argmax()))
+            played = self._prepare(int(law.argmax()), look=True)
             if played is not None:
                 return played.rate * played.exploration.weights + (1 - played.rate) * law
         else:
-            played = self._prepare(law)
+            played = self._prepare(law, look=True)
             if played is not None:
                 return played.distribution()
         other = self._copy()  # the policy will be stopped: what would its successor do?
@@ -525,7 +515,7 @@ class InsuredBandit:
         watch, rho = stage.watch, self._width
         playing = self.insurance.policies[self._number] if robust is None else "robust"
         own = stage.heard - stage.explored
-        mean = (stage.paid - stage.explored_paid) / own if own else 0.0
+        mean = (stage.paid - stage.explored_paid) / own if own else math.nan
         estimate = band = budget = None
         if robust is None:
             estimate, budget = stage.estimated_regret * rho, self._budget() * rho
@@ -543,7 +533,8 @@ class InsuredBandit:
             distance=None if budget is None or estimate is None else budget - estimate,
             exploration=self._exploration_now(),
             explored=stage.explored,
-            premium=(stage.explored_paid - stage.explored * mean) * rho,
+            premium=(stage.explored_paid - stage.explored * mean) * rho if own else 0.0,
+            dropped=tally.dropped,
             suspicious=robust is None and watch.suspicious,
             evidence=watch.evidence,
             trusted=(
@@ -591,7 +582,7 @@ class InsuredBandit:
                 "tally": asdict(self._tally),
                 "forecaster": self._forecaster.state(),
                 "root_features": self._forecaster.features,
-                "policies": [_policy_state(policy) for policy in self._policies],
+                "policies": [p.state() if isinstance(p, Own) else None for p in self._policies],
                 "alarms": [asdict(alarm) for alarm in self._alarms],
                 "number": self._number,
                 "offset": self._offset,
@@ -621,13 +612,13 @@ class InsuredBandit:
         """
         data = unseal("InsuredBandit", state)
         setup = Setup.from_dict(data["setup"])
-        terms = Insurance(**{k: _tuple(v) for k, v in data["insurance"].items()})
+        terms = Insurance(**{k: as_tuple(v) for k, v in data["insurance"].items()})
         features = np.array(data["root_features"], order="F")
         learner = cls.__new__(cls)
         learner._start(
             setup,
             terms,
-            _policies(terms, policy, data["policies"], len(setup.points)),
+            restored_policies(terms, policy, data["policies"], len(setup.points)),
             Forecaster.from_state(features, data["forecaster"]),
             generator_of(data["rng"]),
             data["mark"],
@@ -654,48 +645,3 @@ class InsuredBandit:
         other = type(self).from_state(self.state(), policy=[None] * len(self._policies))
         other._policies = self._policies
         return other
-
-
-def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
-    """A positive number for each policy."""
-    values = list(value) if isinstance(value, (Sequence, np.ndarray)) else [value] * count
-    if len(values) != count:
-        raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
-    return tuple(as_float(name, v, positive=True) for v in values)
-
-
-def _prior_root(kernel: Any, setup: Setup) -> Any:
-    """A matrix that takes whitened features to those of prior covariance I: of the kernel, scaled to 1, and a constant.
-
-    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ.
-    """
-    support = np.flatnonzero(setup.design)
-    X, W = setup.points[support], setup.features[support] * setup.design[support, None]
-    K = to_numpy(kernel(X, X))
-    P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
-    eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
-    return vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
-
-
-def _policy_state(policy: Any) -> Any:
-    if not isinstance(policy, Own):
-        return None
-    return policy.state()
-
-
-def _policies(terms: Insurance, policy: Any, saved: Sequence[Any], count: int) -> list[Any]:
-    """The policies of a snapshot: the library's by name, the user's from what was given."""
-    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-    if policy is None or len(given) != len(terms.policies):
-        given = [policy if name == "own" else None for name in terms.policies]
-    found: list[Any] = []
-    for name, own, kept in zip(terms.policies, given, saved, strict=True):
-        if name != "own":
-            found.append(make_policy(name, terms.width, count))
-            continue
-        found.append(Own.restored(own, count, kept))
-    return found
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -26,7 +26,8 @@ def guarantee(learner: InsuredBandit, rounds: int | None) -> Guarantee:
     if learner._too_short:
         return last
     budgets = [share * insured.scale(problem, horizon or n) for share in terms_of.shares]
-    crowd = max(terms_of.delay, tally.crowd, 0 if robust is not None else len(learner._outstanding))
+    waits = 0 if robust is not None else len(learner._outstanding)
+    crowd = max(problem.delay, tally.crowd, waits)
     terms = {
         "budget": width * sum(budgets),
         "bias": insured.bias(problem, max(budgets), horizon, n),
@@ -36,15 +37,14 @@ def guarantee(learner: InsuredBandit, rounds: int | None) -> Guarantee:
     for name, value in last.terms.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    assumptions = [*last.assumptions]
+    checked = {"every loss is in": True if tally.heard else None}
     if horizon is not None:
-        assumptions = [
-            replace(a, holds=max(tally.made, n) <= horizon)
-            if a.text == f"at most {horizon} rounds"
-            else a
-            for a in assumptions
-        ]
-    if tally.late or terms_of.delay or crowd:
+        checked[f"at most {horizon} rounds"] = max(tally.made, n) <= horizon
+    assumptions = [
+        replace(a, holds=next((v for k, v in checked.items() if a.text.startswith(k)), a.holds))
+        for a in last.assumptions
+    ]
+    if tally.late or crowd:
         assumptions.append(
             Assumption("neither losses nor when they are heard depend on actions not yet heard of")
         )

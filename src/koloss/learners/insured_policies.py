@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
+from koloss.learners.base import seal
 from koloss.learners.forecast import Forecaster
 from koloss.learners.insured_stage import Stage
 
@@ -19,7 +21,7 @@ DRAWS = 256
 class Policy(Protocol):
     """What an object needs to be insured: it proposes actions, and hears losses.
 
-    It hears the losses of all actions that are played, its own and those that are explored. Two more methods are used where
+    While it is in play it hears the losses of all actions, its own and those that are explored. Two more methods are used where
     it has them: `state()`, a snapshot that is plain data, and `restore(state)`.
 
     Examples
@@ -64,9 +66,9 @@ class Ucb:
         score += forecaster.mean
         return int(score.argmin())
 
-    def law(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
         """The same: it has no coin."""
-        return self.propose(forecaster, stage, rng)
+        return self.propose(forecaster, stage, None)
 
 
 class Thompson:
@@ -81,7 +83,7 @@ class Thompson:
         """Draw first; the round is then conditional on the draw."""
         return int(forecaster.sample(rng, self.width).argmin())
 
-    def law(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
         best = forecaster.sample(np.random.default_rng(0), self.width, DRAWS).argmin(axis=0)
         return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
@@ -103,11 +105,20 @@ class Optimistic:
         q = np.exp(score - score.max())
         return q / q.sum()
 
-    law = propose
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+        """The same."""
+        return self.propose(forecaster, stage, None)
 
 
 class Missing:
-    """In the place of a policy that was not given back to a snapshot."""
+    """In the place of a policy that was not given back to a snapshot; keeps its state."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def state(self) -> Any:
+        """What the policy's state was."""
+        return self.kept
 
     def propose(self) -> Any:
         """Say what is missing."""
@@ -135,11 +146,11 @@ class Own:
 
     def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
-        found = self.law(forecaster, stage, rng)
+        found = self.law(forecaster, stage)
         self._waiting = None
         return found
 
-    def law(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._waiting is None:
             self._waiting = self._checked(self._call("propose", self.policy.propose))
@@ -151,7 +162,10 @@ class Own:
 
     def state(self) -> dict[str, Any]:
         """What a snapshot keeps: its own state where it has one, and a proposal that was looked at."""
-        own = self._call("state", self.policy.state) if hasattr(self.policy, "state") else None
+        own = None
+        if hasattr(self.policy, "state"):
+            own = copy.deepcopy(self._call("state", self.policy.state))
+            self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
         return {"own": own, "waiting": self._waiting}
 
     @classmethod
@@ -163,7 +177,7 @@ class Own:
             if kept["own"] is not None and callable(getattr(policy, "restore", None)):
                 found._call("restore", lambda: policy.restore(kept["own"]))
         else:
-            found.policy, found.count = Missing(), count
+            found.policy, found.count = Missing(kept["own"]), count
         waiting = kept["waiting"]
         found._waiting = np.array(waiting) if isinstance(waiting, np.ndarray) else waiting
         return found
@@ -179,10 +193,12 @@ class Own:
 
     def _checked(self, proposal: Any) -> Any:
         rule = f"must be a row from 0 to {self.count - 1} or {self.count} probabilities"
-        if isinstance(proposal, (bool, str, bytes)) or proposal is None:
+        if isinstance(proposal, (bool, np.bool_, str, bytes)) or proposal is None:
             raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
         try:
             array = np.asarray(proposal)
+            if array.dtype.kind not in "iufO":
+                raise TypeError(array.dtype)
             whole = array.ndim == 0 and float(array) == int(array)
         except (TypeError, ValueError, OverflowError):
             raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None

@@ -17,7 +17,8 @@ class Alarm:
     policy : str
     reason : str
         "budget": its estimated regret left no room for another round; "evidence": exploration did better than it;
-        "late loss": one did not fit into the budget any more; "operator": `hand_over` was called.
+        "late loss": one did not fit into the budget any more; "operator": `hand_over` was called; "short": there is nothing
+        to insure.
     estimated_regret : float
         In the units of the losses.
     successor : str
@@ -36,7 +37,7 @@ class Alarm:
             "evidence": "exploration did better than it",
             "late loss": "a late loss did not fit into the budget any more",
             "operator": "it was told to hand over",
-            "short": "the horizon is too short to insure anything",
+            "short": "there is nothing to insure: one action, or too few rounds",
         }[self.reason]
         after = f"after {self.round} rounds" if self.round else "before the first round"
         return f"{after} the policy {self.policy!r} was stopped: {why}; {self.successor} plays on"
@@ -72,6 +73,8 @@ class InsuredDiagnostics:
         That exploration does better than the policy: wealth of bets on it, over what ends the stage.
     trusted : (float, float)
         Discount and ridge of the regression that is trusted.
+    dropped : int
+        Losses that came after their stage had ended, and were not used.
     alarms : tuple of Alarm
         When and why policies were stopped.
     estimated_losses : array of shape (N,)
@@ -94,6 +97,7 @@ class InsuredDiagnostics:
     suspicious: bool
     evidence: float
     trusted: tuple[float, float]
+    dropped: int
     alarms: tuple[Alarm, ...]
     estimated_losses: Any
     robust: Any = None

@@ -51,6 +51,9 @@ DEAREST = 100.0
 KEPT = 1_000_000
 """Numbers about single actions that an exploration keeps at most."""
 
+PAIRS = 10_000_000
+"""Largest number of pairs of actions that are looked at one by one; beyond, Cauchy and Schwarz have to do."""
+
 NUMBERS = (
     "paid",
     "heard",
@@ -140,10 +143,13 @@ class Exploration:
             W = self.features
             if len(self._near) * len(W) > KEPT:
                 self._near.clear()
+            if len(self.support) * len(W) > PAIRS:
+                found = self._near[choice] = W @ W[choice], self.far_reach()
+                return found
             if self._pairs is None:
                 self._pairs = W[self.support] @ W.T
             beside = W @ W[choice]
-            own = max(float(beside[choice]), 1e-300)
+            own = float(beside[choice])
             theirs = beside[self.support]
             pairs = np.outer(theirs / own, beside)
             np.subtract(self._pairs, pairs, out=pairs)
@@ -312,11 +318,13 @@ class Stage:
         """A - min S."""
         return self.paid - smallest(self.total)
 
-    def rate_needed(self, choice: int | None, budget: float) -> float:
+    def rate_needed(
+        self, choice: int | None, budget: float, place: Exploration | None = None
+    ) -> float:
         """The smallest γ that keeps the estimated regret within the budget after one more round; may be above 1."""
         if not self.shield:
             return self.fixed
-        place = self.exploration
+        place = place or self.exploration
         room = self.total + (budget - self.paid - 1)
         if smallest(room) <= 0:
             return float("inf")
@@ -382,9 +390,18 @@ class Stage:
         if not now and 0.6 * self.priced - 0.1 <= widest <= 1.4 * self.priced + 0.1:
             return False
         prices = np.minimum(1 + gaps, max(1.0, min(self.cap_at(budget) / room, DEAREST)))
-        self.designs += 1
-        self.exploration = self.first.priced(self.designs, prices)
+        found = self.first.priced(self.designs + 1, prices)
+        choice = int(self.total.argmin())
+        costs = np.ones_like(gaps) if now else gaps
+        old, new = (
+            self.rate_needed(choice, budget, place) * float(costs @ place.weights)
+            for place in (self.exploration, found)
+        )
         self.priced = widest
+        if new >= old:
+            return False
+        self.designs += 1
+        self.exploration = found
         return True
 
     def trial(self, proposal: Any, prediction: Any) -> Round:
@@ -394,7 +411,13 @@ class Stage:
         return Round(choice, SUSPICION, self.first, prediction, self.heard, counted=False, law=law)
 
     def draw_round(
-        self, proposal: Any, prediction: Any, budget: float, crowded: float | None
+        self,
+        proposal: Any,
+        prediction: Any,
+        budget: float,
+        crowded: float | None = None,
+        *,
+        look: bool = False,
     ) -> Round | None:
         """Prepare a round for a policy's action or law; None where it would need too much exploration.
 
@@ -404,19 +427,24 @@ class Stage:
         prediction : array of shape (N,)
         budget : float
         crowded : float, optional
-            Where losses are outstanding: the most that this round may add, so that theirs will fit, too.
+            Where other losses are or will be outstanding: the most that this round may add, or half of what is left, so that
+            theirs will fit, too.
+        look : bool
+            Leave the stage as it is.
         """
         choice = proposal if isinstance(proposal, int) else None
         if crowded is not None:
-            budget = min(budget, self.estimated_regret + crowded)
-        rate = self.rate_needed(choice, budget)
+            used = self.estimated_regret
+            budget = used + min(budget - used, max(crowded, (budget - used) / 2))
+        rate, place = self.rate_needed(choice, budget), self.exploration
         if rate > CEILING:
-            if not self.redesign(budget, now=True):
-                return None
-            rate = self.rate_needed(choice, budget)
+            before = self.exploration, self.designs, self.priced
+            if self.redesign(budget, now=True):
+                rate, place = self.rate_needed(choice, budget), self.exploration
+            if look:
+                self.exploration, self.designs, self.priced = before
             if rate > CEILING:
                 return None
-        place = self.exploration
         if self.shield and self.watch.suspicious:
             rate = max(rate, SUSPICION)
         drawn = Round(choice, rate, place, prediction, self.heard)

@@ -129,7 +129,7 @@ def page(results: Results, pictures: dict[str, list[Path]]) -> str:
     ]
     games = sum(curve.runs for curve in results.curves)
     lead = (
-        f"{_count(len(results.results), 'experiment')}, {_count(games, 'game')} played. "
+        f"{counted(len(results.results), 'experiment')}, {counted(games, 'game')} played. "
         "Everything on this page is computed by one command; how to repeat it stands at the end."
     )
     body = [
@@ -160,7 +160,7 @@ def _verdict(results: Results) -> str:
     below = [curve for curve in curves if sublinear(curve)]
     above = [curve for curve in curves if curve.above]
     slower = "grew clearly slower than the rounds (exponent below 1 by more than twice its error)"
-    words = [f"The regret {slower} for {len(below)} of {_count(len(curves), 'learner')}."]
+    words = [f"The regret {slower} for {len(below)} of {counted(len(curves), 'learner')}."]
     if above:
         names = ", ".join(escape(curve.name) for curve in above)
         words.append(f'<span class="bad">Above a valid guarantee: {names}.</span>')
@@ -189,7 +189,7 @@ def _summary(results: Results) -> str:
                 ]
             )
     head = ["experiment", "rounds", "runs", "regret (95 % band)", "growth exponent", "guarantee", "the paper's bound"]  # fmt: skip
-    return '<h2 id="summary">All results in one table</h2>' + _table(head, rows, numbers={1, 2, 3, 4, 5, 6})  # fmt: skip
+    return '<h2 id="summary">All results in one table</h2>' + html_table(head, rows, numbers={1, 2, 3, 4, 5, 6})  # fmt: skip
 
 
 def _section(result: Result, pictures: list[Path]) -> str:
@@ -226,7 +226,7 @@ def _section(result: Result, pictures: list[Path]) -> str:
 def _caption(result: Result) -> str:
     if result.picture is None:
         runs = result.curves[0].runs if result.curves else 0
-        return f"Mean regret of {_count(runs, 'run')}, both axes logarithmic."
+        return f"Mean regret of {counted(runs, 'run')}, both axes logarithmic."
     facts = result.picture.facts
     return (
         f"{facts['draws']:,} draws of {facts['chains']} chains. Split R-hat {facts['r_hat']:.3f} (near 1: the chains agree), "
@@ -242,7 +242,7 @@ def _alt(result: Result) -> str:
     parts = []
     for curve in result.curves:
         parts.append(
-            f"{curve.learner}: regret {_short(curve.mean[-1])} after {curve.rounds:,} rounds, guarantee {_short(curve.bound[-1])}"
+            f"{curve.learner}: regret {short_number(curve.mean[-1])} after {curve.rounds:,} rounds, guarantee {short_number(curve.bound[-1])}"
         )
     return "Regret against rounds. " + "; ".join(parts) + "."
 
@@ -251,11 +251,11 @@ def _measured(curve: Curve, *, several: bool) -> str:
     """What was measured of one learner, in words that the numbers choose."""
     promise = curve.promise
     large = {k: v for k, v in promise["terms"].items() if v > 1e-3 * sum(promise["terms"].values())}
-    terms = ", ".join(f"{name} {_short(value)}" for name, value in large.items())
+    terms = ", ".join(f"{name} {short_number(value)}" for name, value in large.items())
     words = [
-        f"Regret {regret_text(curve)} after {curve.rounds:,} rounds, mean of {_count(curve.runs, 'run')}."
+        f"Regret {regret_text(curve)} after {curve.rounds:,} rounds, mean of {counted(curve.runs, 'run')}."
     ]
-    words.append(f"Playing uniformly at random would have had {_short(curve.uniform[-1])}.")
+    words.append(f"Playing uniformly at random would have had {short_number(curve.uniform[-1])}.")
     if math.isfinite(curve.exponent):
         clear = "" if sublinear(curve) else ", which is not clearly below 1 at this size"
         words.append(f"The regret grew like t to the power {exponent_text(curve)}{clear}.")
@@ -263,7 +263,7 @@ def _measured(curve: Curve, *, several: bool) -> str:
         words.append("There is no growth exponent: the mean regret was not positive throughout.")
     share = curve.mean[-1] / curve.bound[-1] if curve.bound[-1] > 0 else 0.0
     words.append(
-        f"The guarantee is {_short(curve.bound[-1])} ({escape(promise['statement'])}: {escape(terms)})"
+        f"The guarantee is {short_number(curve.bound[-1])} ({escape(promise['statement'])}: {escape(terms)})"
         + (
             f"; the regret was {100 * share:.0f} % of it."
             if promise["informative"]
@@ -299,7 +299,7 @@ def _paper(curve: Curve) -> str:
     if said is None:
         return "The paper prints no bound for this setting."
     own = "" if said["of_this_tuning"] else " for its own tuning"
-    text = f"{escape(said['statement'])}{own}: {_short(said['total'])}"
+    text = f"{escape(said['statement'])}{own}: {short_number(said['total'])}"
     if said["valid"]:
         return f"{text}; valid."
     why = [a["text"] for a in said["assumptions"] if a["holds"] is False]
@@ -346,7 +346,7 @@ def _dimension_table(result: Result) -> str:
     horizons = result.dimensions[0].horizons
     return (
         "<h3>Against the Corollary's rates</h3>"
-        + _table(head, rows, numbers=set(range(1, 8)))
+        + html_table(head, rows, numbers=set(range(1, 8)))
         + '<p class="soft">The eigenvalues are fitted by an upper envelope over all that can be told from rounding. Growth of the '
         f"features and of the guarantee: fitted over horizons from {min(horizons):,} to {max(horizons):,}, computed without "
         "playing; on a finite net the number of features ends at the number of points, and the guarantee of the roughest kernel "
@@ -390,7 +390,7 @@ def _foot(results: Results) -> str:
         "<code>koloss list --spec NAME</code>, change it, and play it with <code>koloss run FILE.toml</code>. All numbers of this "
         "page are in <code>results.json</code>, all figures in <code>figures/</code>.</p>"
         f"<footer><p>Koloss {escape(results_version(results))}, Python {machine['python']}, NumPy {machine['numpy']}, SciPy "
-        f"{machine['scipy']}; {escape(machine['system'])}, {_count(machine['processors'] or 1, 'processor')}. Seed {results.seed}. The "
+        f"{machine['scipy']}; {escape(machine['system'])}, {counted(machine['processors'] or 1, 'processor')}. Seed {results.seed}. The "
         f"games took {seconds:,.0f} seconds of computing. The same seed gives the same curves for any number of processes.</p></footer>"
     )
 
@@ -412,8 +412,8 @@ def sublinear(curve: Curve) -> bool:
 def regret_text(curve: Curve, *, band: bool = True) -> str:
     """Mean regret at the end, and its band."""
     mean, low, high = curve.mean[-1], curve.low[-1], curve.high[-1]
-    ends = f" ({_short(low)} to {_short(high)})" if band and curve.runs > 1 else ""
-    return f"{_short(mean)}{ends}"
+    ends = f" ({short_number(low)} to {short_number(high)})" if band and curve.runs > 1 else ""
+    return f"{short_number(mean)}{ends}"
 
 
 def exponent_text(curve: Curve) -> str:
@@ -425,14 +425,14 @@ def exponent_text(curve: Curve) -> str:
 
 
 def _guarantee(curve: Curve) -> str:
-    return _short(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
+    return short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
 
 
 def _printed(curve: Curve) -> str:
     said = curve.printed
     if said is None:
         return "–"
-    return f"{_short(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
+    return f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
 
 
 def _holds(holds: bool | None) -> str:
@@ -444,7 +444,7 @@ def _named(data: dict[str, Any]) -> str:
     return f"{data['kind']}({options})"
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
     """About three digits."""
     value = float(value)
     if abs(value) >= 100:
@@ -452,7 +452,8 @@ def _short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def _count(number: int, word: str) -> str:
+def counted(number: int, word: str) -> str:
+    """A number of things."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
@@ -460,7 +461,7 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _table(head: list[str], rows: list[list[str]], numbers: set[int]) -> str:
+def html_table(head: list[str], rows: list[list[str]], numbers: set[int]) -> str:
     """A table that becomes a list of cards on a narrow screen; cells are HTML."""
 
     def kind(k: int) -> str:
