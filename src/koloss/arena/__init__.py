@@ -8,7 +8,7 @@ from koloss.arena.figures import regret_figure, summary_figure
 from koloss.arena.games import games
 from koloss.arena.page import write_page
 from koloss.arena.play import Run, play_run
-from koloss.arena.players import players
+from koloss.arena.players import Choice, players
 from koloss.arena.ranking import Standing, standings
 from koloss.arena.report import show_arena
 from koloss.arena.results import ArenaResults, Entry
@@ -16,6 +16,7 @@ from koloss.arena.runs import Job, Progress, run
 
 __all__ = [
     "ArenaResults",
+    "Choice",
     "Entry",
     "Game",
     "Job",
