@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import html.parser
 import json
 import re
-import shutil
 import statistics
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +27,7 @@ from koloss.arena.ranking import (
     standings,
     yardstick,
 )
+from tests.pages import open_page, read_page
 
 POINTS = np.linspace(0, 1, 25)[:, None]
 OWN = arena.players()
@@ -114,37 +111,9 @@ def written(found, tmp_path_factory):
     return arena.write_page(found, tmp_path_factory.mktemp("arena"))
 
 
-class Reader(html.parser.HTMLParser):
-    """Tags, links and text of a page; an error where tags do not match."""
-
-    VOID = frozenset({"meta", "link", "img", "br", "source"})
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.links, self.text, self.images = [], [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.VOID:
-            self.open.append(tag)
-        facts = dict(attrs)
-        self.ids += [facts["id"]] if "id" in facts else []
-        self.links += [facts[key] for key in ("href", "src", "srcset") if key in facts]
-        self.images += [facts] if tag == "img" else []
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 @pytest.fixture(scope="module")
 def read(written):
-    reader = Reader()
-    reader.feed(written[0].read_text(encoding="utf-8"))
-    reader.close()
-    assert reader.open == []
-    return reader
+    return read_page(written[0])
 
 
 # The page.
@@ -490,52 +459,10 @@ def test_tables(found, capsys, monkeypatch, columns):
 
 # A browser.
 
-FRAME = """<!DOCTYPE html><html><body style="margin:0">
-<iframe id="f" src="{url}" style="border:0;width:{width}px;height:800px"></iframe>
-<script>
-document.getElementById("f").onload = () => {{
-  const d = document.getElementById("f").contentDocument, w = d.documentElement.clientWidth;
-  const wide = [...d.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > w + 1
-    && !e.closest("thead")).map(e => e.tagName);  // hidden where the table becomes cards
-  const broken = [...d.images].filter(i => !i.naturalWidth).length;
-  const shown = d.images[0].naturalWidth > d.images[0].naturalHeight ? "wide" : "narrow";
-  document.body.setAttribute("data-found", JSON.stringify({{width: w, scroll: d.documentElement.scrollWidth,
-    wide: wide.length, images: d.images.length, broken: broken, shown: shown}}));
-}};
-</script></body></html>"""
-
 
 @pytest.mark.parametrize("width, picture", [(360, "narrow"), (1200, "wide")])
 def test_in_a_browser(written, tmp_path, width, picture):
     """No console message, no broken picture, nothing wider than the screen, and the picture that fits it."""
-    command = shutil.which("chromium") or shutil.which("chromium-browser")
-    if command is None:
-        pytest.skip("no chromium here: the page was not opened in a browser")
-    frame = tmp_path / "frame.html"
-    frame.write_text(FRAME.format(url=written[0].as_uri(), width=width), encoding="utf-8")
-    result = subprocess.run(
-        [
-            command,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--disable-dev-shm-usage",
-            "--allow-file-access-from-files",
-            "--enable-logging=stderr",
-            "--virtual-time-budget=5000",
-            f"--user-data-dir={tmp_path}/profile",
-            "--dump-dom",
-            frame.as_uri(),
-        ],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert "CONSOLE" not in result.stderr
-    seen = re.search(r'data-found="([^"]*)"', result.stdout)
-    assert seen, result.stdout[-500:]
-    facts = json.loads(html.unescape(seen[1]))
-    assert facts == {"width": width, "scroll": width, "wide": 0, "images": 5, "broken": 0, "shown": picture}  # fmt: skip
+    facts, said = open_page(written[0], width, tmp_path)
+    assert "CONSOLE" not in said
+    assert facts == {"width": width, "scroll": width, "wide": 0, "images": 5, "broken": 0, "first": picture}  # fmt: skip

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import html.parser
-import json
-import re
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +15,7 @@ from koloss.experiments.runs import plan, work
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.page import sublinear
 from koloss.report.regret import dimension_figure, picture_figure, regret_figure
+from tests.pages import open_page, read_page
 
 NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 
@@ -42,37 +37,9 @@ def written(found, tmp_path_factory):
     return write_page(found, out)
 
 
-class Reader(html.parser.HTMLParser):
-    """Tags, links and text of a page; an error where tags do not match."""
-
-    VOID = frozenset({"meta", "link", "img", "br"})
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.ids, self.links, self.text, self.images = [], [], [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.VOID:
-            self.open.append(tag)
-        facts = dict(attrs)
-        self.ids += [facts["id"]] if "id" in facts else []
-        self.links += [facts[key] for key in ("href", "src") if key in facts]
-        self.images += [facts] if tag == "img" else []
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
 @pytest.fixture(scope="module")
 def read(written):
-    reader = Reader()
-    reader.feed(written[0].read_text(encoding="utf-8"))
-    reader.close()
-    assert reader.open == []
-    return reader
+    return read_page(written[0])
 
 
 def test_files(written):
@@ -227,57 +194,12 @@ def test_tables(found, capsys):
 # A browser.
 
 
-def browser(*arguments, timeout=120):
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip(
-            "no chromium here: the report was not opened in a browser (apt-get install chromium)"
-        )
-    return subprocess.run(
-        [
-            found,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--disable-dev-shm-usage",
-            "--allow-file-access-from-files",
-            "--enable-logging=stderr",
-            "--virtual-time-budget=5000",
-            *arguments,
-        ],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        timeout=timeout,
-    )
-
-
-FRAME = """<!DOCTYPE html><html><body style="margin:0">
-<iframe id="f" src="{url}" style="border:0;width:{width}px;height:800px"></iframe>
-<script>
-document.getElementById("f").onload = () => {{
-  const d = document.getElementById("f").contentDocument, w = d.documentElement.clientWidth;
-  const wide = [...d.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > w + 1
-    && !e.closest("thead")).map(e => e.tagName);  // hidden where the table becomes cards
-  const broken = [...d.images].filter(i => !i.naturalWidth).length;
-  document.body.setAttribute("data-found", JSON.stringify(
-    {{width: w, scroll: d.documentElement.scrollWidth, wide: wide.length, images: d.images.length, broken: broken}}));
-}};
-</script></body></html>"""
-
-
 @pytest.mark.parametrize("width", [360, 1200])
 def test_in_a_browser(written, tmp_path, width):
     """No console message, no broken picture, nothing wider than the screen."""
-    frame = tmp_path / "frame.html"
-    frame.write_text(FRAME.format(url=written[0].as_uri(), width=width), encoding="utf-8")
-    result = browser(f"--user-data-dir={tmp_path}/profile", "--dump-dom", frame.as_uri())
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert "CONSOLE" not in result.stderr
-    seen = re.search(r'data-found="([^"]*)"', result.stdout)
-    assert seen, result.stdout[-500:]
-    facts = json.loads(html.unescape(seen[1]))
+    facts, said = open_page(written[0], width, tmp_path)
+    assert "CONSOLE" not in said
+    facts.pop("first")
     assert facts == {"width": width, "scroll": width, "wide": 0, "images": 5, "broken": 0}
 
 
@@ -288,9 +210,7 @@ def test_the_browser_test_can_fail(tmp_path):
         '<p style="width:900px">wide</p><img src="data:image/png;base64,xx"><script>nonsense()</script>',
         encoding="utf-8",
     )
-    frame = tmp_path / "frame.html"
-    frame.write_text(FRAME.format(url=page.as_uri(), width=360), encoding="utf-8")
-    result = browser(f"--user-data-dir={tmp_path}/profile", "--dump-dom", frame.as_uri())
-    assert "CONSOLE" in result.stderr
-    assert "&quot;broken&quot;:1" in result.stdout
-    assert "&quot;scroll&quot;:360" not in result.stdout
+    facts, said = open_page(page, 360, tmp_path)
+    assert "CONSOLE" in said
+    assert facts["broken"] == 1
+    assert facts["scroll"] > 360
