@@ -383,17 +383,30 @@ def test_list_prints_a_spec_to_copy(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("learner", LearnerName)
 def test_bound_of_every_learner(learner):
-    result = run(
-        "bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400", "--json"
-    )
+    game = ["bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400"]
+    if learner == LearnerName.insured:
+        game += ["--loss-range", "0", "1", "--spacing", "0.2"]
+    result = run(*game, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.stdout)
     assert found["rounds"] == 400
     assert found["guarantee"]["valid"]
-    table = run("bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400").stdout
+    table = run(*game).stdout
     for term in found["guarantee"]["terms"]:
         assert term in table
     assert "assumes: " in table
+
+
+def test_bound_of_the_insured_learner():
+    game = ("bound", "--learner", "insured", "--actions", "grid", "--spacing", "0.2")
+    result = run(*game, "--loss-range", "0", "1", "--json")
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    actions = kl.Box([0, 0], [1, 1]).net(0.2)
+    learner = kl.InsuredBandit(actions, kl.Gaussian(0.3), horizon=10_000, loss_range=(0, 1))
+    assert found["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
+    assert found["paper"] is None
+    assert run(*game).exit_code == 2  # it needs the range of losses
 
 
 def test_bound_is_that_of_the_learner():

@@ -57,6 +57,7 @@ class LearnerName(StrEnum):
     """What `--learner` takes."""
 
     bandit = "bandit"
+    insured = "insured"
     exp_weights = "exp-weights"
     conditional_gradient = "conditional-gradient"
     leader = "leader"
@@ -442,7 +443,11 @@ def application() -> "typer.Typer":
         ] = None,
         loss_range: Annotated[
             tuple[float, float] | None,
-            option("Losses", "Interval of all losses (bandit, exp-weights).", metavar="LOW HIGH"),
+            option(
+                "Losses",
+                "Interval of all losses (bandit, insured, exp-weights).",
+                metavar="LOW HIGH",
+            ),
         ] = None,
         as_json: Annotated[
             bool, option("Output", "Numbers as JSON on standard output, nothing else.", "--json")
@@ -582,13 +587,17 @@ def _game(
 
     kinds = {
         LearnerName.bandit: "BanditExpWeights",
+        LearnerName.insured: "InsuredBandit",
         LearnerName.exp_weights: "ExpWeights",
         LearnerName.conditional_gradient: "ConditionalGradient",
         LearnerName.leader: "FollowTheRegularizedLeader",
     }
     given = {name: value for name, value in options.items() if value is not None}
-    if "loss_range" in given and learner not in (LearnerName.bandit, LearnerName.exp_weights):
+    ranged = (LearnerName.bandit, LearnerName.insured, LearnerName.exp_weights)
+    if "loss_range" in given and learner not in ranged:
         raise ValueError(f"--loss-range does not fit the learner {learner}")
+    if "loss_range" not in given and learner == LearnerName.insured:
+        raise ValueError(f"--loss-range must be given for the learner {learner}")
     where: dict[str, Any] = {"kind": "Ball", "dimension": dimension}
     if actions == ActionsName.grid:
         where = {"kind": "Box", "lower": [0.0] * dimension, "upper": [1.0] * dimension}

@@ -10,6 +10,7 @@ from koloss.experiments.build import kernel_of, learner_of
 from koloss.experiments.results import printed_bound
 from koloss.experiments.runs import describe
 from koloss.experiments.spec import ACTIONS, ADVERSARIES, LEARNERS, Experiment, load, shipped
+from koloss.games.play import proved
 
 KERNELS = ("Gaussian", "Matern", "Periodic", "Linear", "Quadratic", "Polynomial", "Posynomial")
 
@@ -71,7 +72,7 @@ def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, 
                 "learner": learner.name,
                 "kernel": repr(kernel_of(experiment, learner)),
                 "rounds": n,
-                "guarantee": describe(made.guarantee(rounds=n, printed=False)),
+                "guarantee": describe(proved(made, n)),
                 "paper": printed_bound(experiment, learner, n),
                 "rank": None if problem is None else problem.rank,
                 "epsilon": None if problem is None else problem.epsilon,

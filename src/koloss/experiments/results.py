@@ -18,8 +18,9 @@ from koloss.experiments.build import actions_of, kernel_of, learner_of
 from koloss.experiments.picture import PictureRun
 from koloss.experiments.runs import Job, describe, is_done
 from koloss.experiments.spec import Experiment, LearnerSpec
+from koloss.games.play import proved
 from koloss.games.trace import Trace, band, exponent
-from koloss.learners import BanditExpWeights
+from koloss.learners import BanditExpWeights, InsuredBandit
 
 LEVEL = 0.95
 """Of the bands."""
@@ -319,6 +320,8 @@ def printed_bound(
     """
     if learner.anytime or learner.delay or learner.options.get("delay"):
         return None
+    if learner.kind == InsuredBandit.__name__:
+        return None  # not in the paper
     played = learner.options.get("tuning") == "paper"
     bandit = learner.kind == BanditExpWeights.__name__
     if bandit and not hasattr(actions_of(experiment), "X"):
@@ -344,7 +347,7 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
         for n in experiment.horizons:
             made = learner_of(experiment, learner, n)
             ranks.append(int(made.setup.problem.rank))
-            bounds.append(float(made.guarantee(printed=False).total))
+            bounds.append(float(proved(made, None).total))
         logs = np.log(experiment.horizons)
         found.append(
             Dimension(

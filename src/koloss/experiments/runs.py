@@ -28,7 +28,7 @@ from koloss.experiments.build import (
     learner_of,
 )
 from koloss.experiments.spec import Experiment, LearnerSpec
-from koloss.games.play import play, worker_pool
+from koloss.games.play import play, proved, worker_pool
 from koloss.games.trace import Trace
 
 SHOWING = ("cli.py", "report/", "experiments/results.py", "experiments/catalogue.py")
@@ -215,7 +215,7 @@ def play_run(
         **trace.facts,
         "rank": rank,
         "epsilon": None if rank is None else player.setup.problem.epsilon,
-        "promise": describe(player.guarantee(rounds=rounds, printed=False)),
+        "promise": describe(proved(player, rounds)),
     }
     return replace(trace, facts=facts).thin()
 

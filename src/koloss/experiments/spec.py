@@ -40,11 +40,18 @@ from koloss.learners import (
     ConditionalGradient,
     ExpWeights,
     FollowTheRegularizedLeader,
+    InsuredBandit,
 )
 
 LEARNERS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (BanditExpWeights, ExpWeights, ConditionalGradient, FollowTheRegularizedLeader)
+    for kind in (
+        BanditExpWeights,
+        InsuredBandit,
+        ExpWeights,
+        ConditionalGradient,
+        FollowTheRegularizedLeader,
+    )
 }
 ACTIONS: dict[str, Any] = {name: getattr(action_sets, name) for name in action_sets.__all__[1:]}
 ADVERSARIES: dict[str, Any] = {

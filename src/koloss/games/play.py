@@ -92,12 +92,12 @@ def play(
         game.step(t, min(batch, rounds - t))
         done = min(t + batch, rounds)
         if done == at[len(promised)] < rounds:
-            promised.append(_proved(learner, done).total)
+            promised.append(proved(learner, done).total)
             game.mark()
         if progress is not None:
             progress(done, rounds)
     game.tell_rest()
-    promise = _proved(learner, rounds)
+    promise = proved(learner, rounds)
     promised.append(promise.total)
     best, certificate, saved, lowest = game.comparator(at)
     losses = np.concatenate(game.losses)
@@ -306,7 +306,7 @@ def evaluate(losses: list[Any], X: Any, *, index: int | None = None) -> Any:
     return np.stack([to_numpy(loss(X)) for loss in losses])
 
 
-def _proved(learner: Any, rounds: int) -> Any:
+def proved(learner: Any, rounds: int | None) -> Any:
     """What is proved of a learner; with the paper's tuning that is not what the paper prints."""
     paper = "printed" in signature(learner.guarantee).parameters
     return learner.guarantee(rounds=rounds, **({"printed": False} if paper else {}))
