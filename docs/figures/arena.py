@@ -54,7 +54,7 @@ def keep(folder: Path) -> None:
             run["number"],
             entry["rounds"],
             run["status"],
-            run["message"],
+            re.sub(r" \(/[^)]*\)", "", run["message"]),  # where packages lie is nobody's business
             run["played"],
             round(run["regret"], 3),
             round(run["seconds"], 3),
