@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
 import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -436,6 +440,23 @@ def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     assert [p.done for p in seen] == list(range(7))
     assert len(files(tmp_path)) == 4  # it leaves no file, and is tried again next time
     json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_run_whose_word_was_lost_is_not_lost(tmp_path, monkeypatch):
+    # The process wrote its file, and the pool broke before it could say so.
+    class Broken:
+        def submit(self, function, *arguments):
+            function(*arguments)
+            future = Future()
+            future.set_exception(BrokenProcessPool())
+            return future
+
+    runs = importlib.import_module("koloss.arena.runs")
+    monkeypatch.setattr(runs, "worker_pool", lambda workers: nullcontext(Broken()))
+    seen = []
+    found = arena.run([VALLEY], [UNIFORM], out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert found.entry("valley", "uniform").finished
+    assert [p.done for p in seen] == [0, 1, 2]
 
 
 def job_at(path, **changes):

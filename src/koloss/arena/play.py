@@ -161,9 +161,8 @@ def play_run(
         found = replace(found, making=time.perf_counter() - begin)
         adversary = game.make(seeds[1])
         shown = _Shown(player, len(game.points))
-        begin = (
-            time.perf_counter()
-        )  # a package that is imported first would pay for all that come later
+        # From here on: a package that is imported first would pay for all that come later.
+        begin = time.perf_counter()
         for t in range(game.rounds):
             where = f"in round {t + 1:,} of {game.rounds:,}"
             table.play(t, adversary(t, None if adversary.oblivious else shown), player, spec.full)

@@ -203,9 +203,13 @@ def run_all(
         _begun(job).unlink(missing_ok=True)
     own_games, own_players = _own(games, all_games(), "name"), _own(players, all_players(), "slug")
 
+    def tell(job: Job) -> None:
+        nonlocal count
+        count += 1
+        note(Progress(count, len(jobs), job))
+
     def play(these: Sequence[Job]) -> list[Job]:
         """Play some; those that were lost with a process come back."""
-        nonlocal count
         futures: dict[Future[None], Job] = {}
         lost = dict.fromkeys(these)
         with worker_pool(min(workers, len(lost))) as pool:
@@ -218,8 +222,10 @@ def run_all(
                     continue
                 future.result()
                 del lost[futures[future]]
-                count += 1
-                note(Progress(count, len(jobs), futures[future]))
+                tell(futures[future])
+        for job in [job for job in lost if is_done(job)]:  # the word was lost, not the run
+            del lost[job]
+            tell(job)
         return list(lost)
 
     while waiting:
@@ -233,8 +239,7 @@ def run_all(
         for job in begun:
             if play([job]):
                 died[job] = _dead(job)
-                count += 1
-                note(Progress(count, len(jobs), job))
+                tell(job)
             _begun(job).unlink(missing_ok=True)
         waiting = [job for job in waiting if job not in died and not is_done(job)]
     return died
@@ -350,7 +355,7 @@ def _code() -> str:
     """Digest of the library's source and of the recorded data, but for what only shows results."""
     root = Path(koloss.__file__).parent
     found = hashlib.sha256()
-    for path in sorted([*root.rglob("*.py"), *root.glob("arena/data/*")]):
+    for path in sorted([*root.rglob("*.py"), *root.glob("arena/recorded/*")]):
         name = path.relative_to(root).as_posix()
         if not name.startswith(SHOWING):
             found.update(name.encode() + b"\0" + path.read_bytes())
