@@ -331,7 +331,7 @@ class InsuredBandit:
         return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right")), False
 
     def _probability(self, played: Round, index: int) -> float:
-        p = played.rate * float(played.exploration.weights[index])
+        p: float = played.rate * played.exploration.weights.item(index)
         if played.choice is None:
             return p + (1 - played.rate) * float(played.law[index])
         return p + (1 - played.rate) * (index == played.choice)

@@ -68,12 +68,14 @@ NUMBERS = (
 
 def smallest(values: Any) -> float:
     """The minimum; by its place, which NumPy finds faster."""
-    return float(values[values.argmin()])
+    found: float = values.item(values.argmin())
+    return found
 
 
 def largest(values: Any) -> float:
     """The maximum, likewise."""
-    return float(values[values.argmax()])
+    found: float = values.item(values.argmax())
+    return found
 
 
 class Exploration:
@@ -195,7 +197,7 @@ class Round:
             return W @ found
         # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
         beside = self.exploration.beside(self.choice)
-        weight = 1 / (g + (1 - g) * float(beside[self.choice]))
+        weight = 1 / (g + (1 - g) * beside.item(self.choice))
         if index == self.choice:
             return weight * beside
         return (W @ W[index] - (1 - g) * weight * float(beside[index]) * beside) / g
@@ -346,7 +348,7 @@ class Stage:
         if not played.counted:
             self.watch.hear(y, explored)
             return
-        residual = y - float(played.prediction[index])
+        residual = y - played.prediction.item(index)
         step = played.estimates(index)
         step *= residual
         self.total += played.prediction
