@@ -21,7 +21,7 @@ ROUNDS, RANK = 2000, 29
 
 
 def run(full: bool = False) -> list[Table]:
-    return [_against_others(7 if full else 5), _growth(full)]
+    return [_against_others(7 if full else 5), _growth(full), _premium()]
 
 
 def _points(N):
@@ -165,4 +165,29 @@ def _growth(full) -> Table:
         table.add(N, m, found[N, m])
     many = [N for N, m in sizes if m == 29]
     table.note += f" Growth exponent in N: {slope(many, [found[N, 29] for N in many]):.2f}."
+    return table
+
+
+def _premium() -> Table:
+    """What exploring costs in a round of a fixed game, once gaps have grown."""
+    table = Table(
+        "Insured: cost of exploration a round in a stationary game of 20,000 rounds",
+        ["rounds played", "features m", "priced", "over the sum", "fixed share / priced"],
+        "Losses of the actions explored above the best one. The sum is Δ/(D + Δt) over the m actions with the largest weights "
+        "of the first design (theory: how little exploration is enough); a fixed share is that of shield=False.",
+    )
+    points = _points(400)
+    losses, n = np.array(_losses(points)), 20_000
+    learner = kl.InsuredBandit(points, KERNEL, horizon=n, loss_range=(0, 1), rng=0)
+    first, m = learner._first, learner.setup.problem.rank
+    gaps, best = losses - losses.min(), int(losses.argmin())
+    budget, premium = learner._budget(), 0.75 * learner._size()
+    often = np.argsort(-first.weights)[:m]
+    fixed = learner.setup.problem.leverage / (premium - 1) * float(first.weights @ gaps)
+    for t in (2000, n):
+        room = budget - 1 + gaps * t
+        place = first.priced(2, room / (budget - 1))
+        share = float(np.max(place.reach(best) / room))
+        cost = share * float(place.weights @ gaps)
+        table.add(t, m, cost, cost / float(np.sum(gaps[often] / room[often])), fixed / cost)
     return table

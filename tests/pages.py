@@ -45,6 +45,17 @@ def read_page(path):
     return reader
 
 
+def check_alone(path, images):
+    """A page that needs nothing but itself: no other files, no scripts, links that lead somewhere, pictures with words."""
+    read = read_page(path)
+    assert all(link.startswith(("data:", "#")) for link in read.links)
+    assert {link[1:] for link in read.links if link.startswith("#")} <= set(read.ids)
+    assert len(set(read.ids)) == len(read.ids)
+    assert "<script" not in path.read_text(encoding="utf-8")
+    assert all(len(image["alt"]) > 20 for image in read.images)
+    assert len(read.images) == images
+
+
 FRAME = """<!DOCTYPE html><html><body style="margin:0">
 <iframe id="f" src="{url}" style="border:0;width:{width}px;height:800px"></iframe>
 <script>

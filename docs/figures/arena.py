@@ -1,7 +1,8 @@
-"""Publish an arena: python docs/figures/arena.py DIR, where DIR is what `koloss arena --out DIR` has written.
+"""Publish an arena: python docs/figures/arena.py [DIR], where DIR is what `koloss arena --out DIR` has written.
 
-Keeps the regrets (docs/assets/arena-regrets.json), draws the summary picture from them, and writes the tables of the guide and
-the caption of the README between their marks. The tests do all but the drawing again, from the regrets.
+Keeps its regrets (docs/assets/arena-regrets.json), draws the summary picture from them, and writes the tables of the guide and
+the caption of the README between their marks; without DIR, from the regrets that were kept. The tests do all but the drawing
+again.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ import sys
 from pathlib import Path
 
 from koloss import arena
-from koloss.arena.ranking import headline, overview, picture_games, shown, standings
+from koloss.arena.ranking import (
+    FIRST,
+    UNIFORM,
+    headline,
+    overview,
+    picture_games,
+    shown,
+    standings,
+)
 from koloss.arena.report import cell_text
 
 DOCS = Path(__file__).parents[1]
 KEPT = DOCS / "assets" / "arena-regrets.json"
 PAGES = {"caption": DOCS.parent / "README.md", "results": DOCS / "guide" / "arena.md"}
-COLUMNS = (
-    "insured",
-    "exp-weights",
-    "gp-ucb",
-    "gp-thompson",
-    "exp3",
-    "pyxab-hct",
-    "vowpal-wabbit-squarecb",
-    "uniform",
-)
+COLUMNS = (*(slug for slug in FIRST if slug != UNIFORM), UNIFORM)
 FAMILIES = {"held-out": "Held-out games", "data": "Recorded data", "reported": "Reported games"}
 
 
@@ -80,8 +80,7 @@ def caption(results: arena.ArenaResults) -> str:
     found = standings(results, games)
     seen = {s.player.slug: s for s in shown(found)}
     runs = max(len(entry.runs) for entry in results.entries.values())
-    names = ["insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct"]
-    names = [slug for slug in names if slug in seen]
+    names = [slug for slug in COLUMNS[:6] if slug in seen]
     worst = ", ".join(f"{seen[s].player.name} {seen[s].worst:.2f}" for s in names)
     middle = ", ".join(f"{seen[s].player.name} {seen[s].median(kind):.2f}" for s in names)
     return (
@@ -129,7 +128,8 @@ def between(page: str, name: str) -> str:
 
 
 def main() -> None:
-    keep(Path(sys.argv[1]))
+    if len(sys.argv) > 1:
+        keep(Path(sys.argv[1]))
     results = load()
     from koloss.report.figures import save
 

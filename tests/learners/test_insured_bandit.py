@@ -791,7 +791,8 @@ def test_a_snapshot_is_a_copy_of_the_policys_state():
     play(learner, kind, 3)
     state = learner.state()
     play(learner, kind, 3)
-    kl.InsuredBandit.from_state(state, policy=Always(3))
+    assert len(state["policies"][0]["own"]) == 3
+    kl.InsuredBandit.from_state(state, policy=Always(3))  # not damaged
 
 
 def test_no_policy_is_needed_where_the_robust_learner_plays():

@@ -12,7 +12,8 @@ from koloss.arena.players import Choice, players
 from koloss.arena.ranking import Standing, standings
 from koloss.arena.report import show_arena
 from koloss.arena.results import ArenaResults, Entry
-from koloss.arena.runs import Job, Progress, run
+from koloss.arena.runs import Job, run
+from koloss.experiments.runs import Progress
 
 __all__ = [
     "ArenaResults",

@@ -33,6 +33,7 @@ from koloss.arena.games import games as all_games
 from koloss.arena.play import Run, play_run, version_of
 from koloss.arena.players import players as all_players
 from koloss.arena.results import ArenaResults
+from koloss.experiments.runs import Progress
 from koloss.games.play import worker_pool
 
 SHOWING = (
@@ -74,26 +75,6 @@ class Job:
     limit: float
     path: Path
     digest: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What has been done so far.
-
-    Attributes
-    ----------
-    done, total : int
-        Runs, those that were there before included.
-    job : Job or None
-        The run that has just ended.
-    error : str
-        Empty: what goes wrong in a run is a result.
-    """
-
-    done: int
-    total: int
-    job: Job | None = None
-    error: str = ""
 
 
 def run(

@@ -67,13 +67,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """What has been done so far.
+    """What has been done so far, here and in the arena.
 
     Attributes
     ----------
     done, total : int
         Runs, those that were there before included.
-    job : Job or None
+    job : Job, or None
         The run that has just ended.
     seconds : float
         That it took.
@@ -83,7 +83,7 @@ class Progress:
 
     done: int
     total: int
-    job: Job | None = None
+    job: Any = None
     seconds: float = 0.0
     error: str = ""
 
