@@ -12,9 +12,9 @@ from scipy.linalg.blas import dgemv, dsymv, dsyr
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import slope
-from koloss.arena.base import Game
-from koloss.arena.players import GPUCB
-from koloss.learners.insured_setup import FORECASTS
+from koloss.experiments.arena.base import Game
+from koloss.experiments.arena.players import GPUCB
+from koloss.learners.insured.setup import FORECASTS
 
 KERNEL = kl.Gaussian(0.5)
 ROUNDS, RANK = 2000, 29

@@ -13,7 +13,7 @@ from scipy import sparse
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import race
-from koloss.learners.hull import BallHull, PointsHull
+from koloss.oracles.hull import BallHull, PointsHull
 
 KERNEL = kl.Gaussian(0.2)
 GAMES = {"a place that moves": (KERNEL, 1), "bumps of both signs": (kl.Gaussian(0.05), 2)}

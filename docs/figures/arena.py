@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from koloss import arena
-from koloss.arena.ranking import (
+from koloss.experiments.arena.ranking import (
     FIRST,
     UNIFORM,
     headline,
@@ -23,7 +23,7 @@ from koloss.arena.ranking import (
     shown,
     standings,
 )
-from koloss.arena.report import cell_text
+from koloss.experiments.arena.report import cell_text
 
 DOCS = Path(__file__).parents[1]
 KEPT = DOCS / "assets" / "arena-regrets.json"

@@ -13,12 +13,17 @@ from koloss.kernels import (
     Gaussian,
     Kernel,
     KernelLike,
+    KernelLoss,
     Linear,
+    LinearLoss,
+    Loss,
     Matern,
     Periodic,
     Polynomial,
     Posynomial,
+    PosynomialLoss,
     Quadratic,
+    QuadraticLoss,
 )
 from koloss.learners import (
     BanditExpWeights,
@@ -32,7 +37,6 @@ from koloss.learners import (
     load_state,
     save_state,
 )
-from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
 from koloss.proxy import (
     Eigendecay,
     Proxy,
@@ -52,6 +56,8 @@ _FROM_GAMES = ("Trace", "play", "replicate")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "arena":
+        return importlib.import_module("koloss.experiments.arena")
     if name in _LAZY:
         return importlib.import_module(f"koloss.{name}")
     if name in _FROM_GAMES:

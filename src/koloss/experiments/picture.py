@@ -12,7 +12,7 @@ import numpy as np
 
 from koloss._arrays import to_numpy
 from koloss.experiments.build import actions_of, kernel_of
-from koloss.losses import KernelLoss
+from koloss.kernels import KernelLoss
 from koloss.samplers import effective_size, langevin
 
 if TYPE_CHECKING:

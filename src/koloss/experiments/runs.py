@@ -31,7 +31,7 @@ from koloss.experiments.spec import Experiment, LearnerSpec
 from koloss.games.play import play, proved, worker_pool
 from koloss.games.trace import Trace
 
-SHOWING = ("cli.py", "report/", "experiments/results.py", "experiments/catalogue.py")
+SHOWING = ("cli/", "report/", "experiments/results.py", "experiments/catalogue.py")
 """Parts of the library that runs do not depend on."""
 
 CHECKPOINTS = 100

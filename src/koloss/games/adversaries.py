@@ -17,8 +17,17 @@ import numpy as np
 from koloss._arrays import as_float, as_int, as_points, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.errors import LossOutOfBounds
-from koloss.kernels import Kernel, Linear, Posynomial, Quadratic
-from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import (
+    Kernel,
+    KernelLoss,
+    Linear,
+    LinearLoss,
+    Loss,
+    Posynomial,
+    PosynomialLoss,
+    Quadratic,
+    QuadraticLoss,
+)
 
 
 class Adversary(abc.ABC):

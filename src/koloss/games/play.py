@@ -19,8 +19,8 @@ from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.games.adversaries import Adversary
 from koloss.games.trace import Replicates, Trace
-from koloss.learners.full_information import FullInformation
-from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.learners.full.learner import FullInformation
 
 CHUNK = 256
 """Rounds that an oblivious adversary is asked for in advance."""

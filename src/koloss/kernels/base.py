@@ -30,7 +30,7 @@ from koloss.errors import NoFiniteFeatures
 
 if TYPE_CHECKING:
     from koloss.actions import ActionSet
-    from koloss.losses import Loss
+    from koloss.kernels import Loss
 
 
 @runtime_checkable
@@ -196,7 +196,7 @@ class Kernel(abc.ABC):
         return self._embed(X, as_vector("weights", weights, length=X.shape[0], like=X))
 
     def _embed(self, X: Array, weights: Array) -> Loss:
-        from koloss.losses import KernelLoss
+        from koloss.kernels import KernelLoss
 
         return KernelLoss(self, X, weights)
 

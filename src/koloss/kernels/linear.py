@@ -9,7 +9,7 @@ from koloss._arrays import Array, Namespace
 from koloss.kernels.base import DotProduct
 
 if TYPE_CHECKING:
-    from koloss.losses import LinearLoss
+    from koloss.kernels import LinearLoss
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,6 @@ class Linear(DotProduct):
         return dimension
 
     def _embed(self, X: Array, weights: Array) -> LinearLoss:
-        from koloss.losses import LinearLoss
+        from koloss.kernels import LinearLoss
 
         return LinearLoss(X.T @ weights)

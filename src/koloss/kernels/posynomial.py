@@ -14,7 +14,7 @@ from koloss.kernels.base import Kernel
 
 if TYPE_CHECKING:
     from koloss.actions import ActionSet
-    from koloss.losses import PosynomialLoss
+    from koloss.kernels import PosynomialLoss
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Posynomial(Kernel):
         return min(bounds)
 
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
-        from koloss.losses import PosynomialLoss
+        from koloss.kernels import PosynomialLoss
 
         return PosynomialLoss(self, self._features(X, namespace(X)).T @ weights)
 

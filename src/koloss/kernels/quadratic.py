@@ -12,7 +12,7 @@ from koloss._arrays import Array, Namespace
 from koloss.kernels.base import DotProduct
 
 if TYPE_CHECKING:
-    from koloss.losses import QuadraticLoss
+    from koloss.kernels import QuadraticLoss
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Quadratic(DotProduct):
         return dimension * (dimension + 3) // 2
 
     def _embed(self, X: Array, weights: Array) -> QuadraticLoss:
-        from koloss.losses import QuadraticLoss
+        from koloss.kernels import QuadraticLoss
 
         matrix = (X * weights[:, None]).T @ X
         return QuadraticLoss((matrix + matrix.T) / 2, X.T @ weights)

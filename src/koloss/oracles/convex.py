@@ -12,7 +12,7 @@ import numpy as np
 
 from koloss._arrays import roundoff, to_numpy
 from koloss.actions import Ball, Box, PositiveBall
-from koloss.losses import LinearLoss, QuadraticLoss
+from koloss.kernels import LinearLoss, QuadraticLoss
 from koloss.oracles.base import Minimum
 from koloss.oracles.multistart import descend
 

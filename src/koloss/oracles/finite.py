@@ -6,7 +6,7 @@ import numpy as np
 
 from koloss._arrays import roundoff, to_numpy
 from koloss.actions import Points
-from koloss.losses import Loss
+from koloss.kernels import Loss
 from koloss.oracles.base import Minimum
 
 

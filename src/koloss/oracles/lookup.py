@@ -9,7 +9,7 @@ import numpy as np
 
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
 from koloss.oracles.base import Minimum
 from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
 from koloss.oracles.finite import minimize_points

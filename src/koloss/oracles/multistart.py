@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int, as_points, to_numpy
-from koloss.losses import KernelLoss, Loss
+from koloss.kernels import KernelLoss, Loss
 from koloss.oracles.base import Minimum
 
 STARTS = 64

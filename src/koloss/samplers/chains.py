@@ -10,7 +10,7 @@ import numpy as np
 
 from koloss._arrays import as_array, as_float, as_int, as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
-from koloss.losses import LinearLoss, Loss, QuadraticLoss
+from koloss.kernels import LinearLoss, Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from koloss._arrays import as_float, as_int, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.losses import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
 from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run

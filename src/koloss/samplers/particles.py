@@ -31,7 +31,7 @@ import numpy as np
 from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
 from koloss.actions import Ball, Box, PositiveBall
 from koloss.errors import SnapshotError
-from koloss.losses import Loss
+from koloss.kernels import Loss
 from koloss.samplers.categorical import categorical, systematic
 from koloss.samplers.chains import Target, as_actions, as_target
 from koloss.samplers.hit_and_run import Move as HitAndRun

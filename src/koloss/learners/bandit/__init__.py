@@ -1,0 +1,1 @@
+"""Algorithm 1 of the paper: losses of the chosen action alone."""

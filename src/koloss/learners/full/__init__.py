@@ -1,0 +1,1 @@
+"""Algorithms 2 to 4 of the paper: the whole loss is told."""

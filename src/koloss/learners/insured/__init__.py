@@ -1,0 +1,1 @@
+"""Any policy, insured against an adversary."""

@@ -1,0 +1,240 @@
+"""Policies that can be insured: two of the library's own, an optimistic one for a middle stage, and the user's."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from koloss.errors import PolicyError
+from koloss.learners.base import seal
+from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.watched import Stage
+
+DRAWS = 256
+"""Draws by which the law of Thompson sampling is estimated for those who ask for it."""
+
+
+class Policy(Protocol):
+    """What an object needs to be insured: it proposes actions, and hears losses.
+
+    While it is in play it hears the losses of all actions, its own and those that are explored. Two more methods are used where
+    it has them: `state()`, a snapshot that is plain data, and `restore(state)`.
+
+    Examples
+    --------
+    >>> class Stubborn:
+    ...     def propose(self):
+    ...         return 0
+    ...
+    ...     def hear(self, index, loss):
+    ...         pass
+    >>> import koloss as kl
+    >>> kl.InsuredBandit(
+    ...     kl.Points([[0.0], [1.0]]),
+    ...     kl.Gaussian(0.5),
+    ...     horizon=900,
+    ...     loss_range=(0, 1),
+    ...     policy=Stubborn(),
+    ...     rng=0,
+    ... ).ask().index
+    0
+    """
+
+    def propose(self) -> Any:
+        """The row of the action it would play, or an array of N probabilities."""
+
+    def hear(self, index: int, loss: float) -> Any:
+        """Hear the loss of the action in row `index`."""
+
+
+class Ucb:
+    """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
+
+    name = "ucb"
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+        """The action."""
+        score = forecaster.deviation
+        score *= -self.width
+        score += forecaster.mean
+        return int(score.argmin())
+
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+        """The same: it has no coin."""
+        return self.propose(forecaster, stage, None)
+
+
+class Thompson:
+    """The best action of a draw from the posterior, its deviation times `width`."""
+
+    name = "thompson"
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+        """Draw first; the round is then conditional on the draw."""
+        return int(forecaster.sample(rng, self.width).argmin())
+
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+        """The law of the choice, estimated by draws from a generator of their own."""
+        best = forecaster.sample(np.random.default_rng(0), self.width, DRAWS).argmin(axis=0)
+        return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
+
+
+class Optimistic:
+    """Exponential weights on the stage's own estimates and the prediction of the round to come (optimistic EXP2).
+
+    Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
+    """
+
+    name = "optimistic"
+
+    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+        """The law itself: its actions are drawn by the learner."""
+        N, m = stage.base.shape
+        eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
+        score = -eta * (stage.total + forecaster.mean)
+        q = np.exp(score - score.max())
+        return q / q.sum()
+
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+        """The same."""
+        return self.propose(forecaster, stage, None)
+
+
+class Missing:
+    """In the place of a policy that was not given back to a snapshot; keeps its state."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def state(self) -> Any:
+        """What the policy's state was."""
+        return self.kept
+
+    def propose(self) -> Any:
+        """Say what is missing."""
+        raise LookupError("from_state(state, policy=...) was not given the policy")
+
+    def hear(self, index: int, loss: float) -> Any:
+        """Say what is missing."""
+        self.propose()
+
+
+class Own:
+    """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
+
+    name = "own"
+
+    def __init__(self, policy: Policy, count: int) -> None:
+        for method in ("propose", "hear"):
+            if not callable(getattr(policy, method, None)):
+                raise TypeError(
+                    f"`policy` must be 'ucb', 'thompson', 'optimistic' or have methods propose() and "
+                    f"hear(index, loss), got {type(policy).__name__} without {method}"
+                )
+        self.policy, self.count = policy, count
+        self._waiting: Any = None
+
+    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+        """Its proposal, checked; the one that `law` has seen where there is one."""
+        found = self.law(forecaster, stage)
+        self._waiting = None
+        return found
+
+    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+        """Its next proposal, which is kept for the next round."""
+        if self._waiting is None:
+            self._waiting = self._checked(self._call("propose", self.policy.propose))
+        return self._waiting
+
+    def hear(self, index: int, loss: float) -> None:
+        """Pass a loss on."""
+        self._call("hear", lambda: self.policy.hear(index, loss))
+
+    def state(self) -> dict[str, Any]:
+        """What a snapshot keeps: its own state where it has one, and a proposal that was looked at."""
+        own = None
+        if hasattr(self.policy, "state"):
+            own = copy.deepcopy(self._call("state", self.policy.state))
+            self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
+        return {"own": own, "waiting": self._waiting}
+
+    @classmethod
+    def restored(cls, policy: Any, count: int, kept: Mapping[str, Any]) -> Own:
+        """The policy of a snapshot, in the object given for it."""
+        found = cls.__new__(cls)
+        if policy is not None:
+            found.__init__(policy, count)  # type: ignore[misc]
+            if kept["own"] is not None and callable(getattr(policy, "restore", None)):
+                found._call("restore", lambda: policy.restore(kept["own"]))
+        else:
+            found.policy, found.count = Missing(kept["own"]), count
+        waiting = kept["waiting"]
+        found._waiting = np.array(waiting) if isinstance(waiting, np.ndarray) else waiting
+        return found
+
+    def _call(self, method: str, function: Callable[[], Any]) -> Any:
+        try:
+            return function()
+        except Exception as error:  # whatever it is, it is the policy's
+            name = type(self.policy).__name__
+            raise PolicyError(
+                f"the policy's {method}() failed: {name} raised {type(error).__name__}: {error}"
+            ) from error
+
+    def _checked(self, proposal: Any) -> Any:
+        rule = f"must be a row from 0 to {self.count - 1} or {self.count} probabilities"
+        if isinstance(proposal, (bool, np.bool_, str, bytes)) or proposal is None:
+            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
+        try:
+            array = np.asarray(proposal)
+            if array.dtype.kind not in "iufO":
+                raise TypeError(array.dtype)
+            whole = array.ndim == 0 and float(array) == int(array)
+        except (TypeError, ValueError, OverflowError):
+            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None
+        if array.ndim == 0:
+            if not whole or not 0 <= int(array) < self.count:
+                raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
+            return int(array)
+        if array.shape != (self.count,):
+            raise PolicyError(f"what the policy proposes {rule}, got shape {array.shape}")
+        try:
+            law = array.astype(float)
+        except (TypeError, ValueError, OverflowError):
+            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None
+        total = float(law.sum())
+        if not (np.all(law >= 0) and abs(total - 1) <= 1e-6):  # NaN fails, too
+            raise PolicyError(
+                f"probabilities that the policy proposes must be at least 0 and add up to 1, got a smallest of "
+                f"{law.min():.6g} and a sum of {total:.6g}"
+            )
+        return law / total
+
+
+BuiltIn = Ucb | Thompson | Optimistic
+NAMES = ("ucb", "thompson", "optimistic")
+
+
+def make_policy(policy: Any, width: float, count: int) -> BuiltIn | Own:
+    """The policy by its name, or the user's."""
+    if isinstance(policy, str):
+        if policy == "ucb":
+            return Ucb(width)
+        if policy == "thompson":
+            return Thompson(width)
+        if policy == "optimistic":
+            return Optimistic()
+        raise ValueError(
+            f"`policy` must be one of {', '.join(map(repr, NAMES))} or an object, got {policy!r}"
+        )
+    return Own(policy, count)

@@ -1,0 +1,463 @@
+"""The arena's page, picture and tables: what they say is what was found, failures included, and a browser shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+import koloss as kl
+from koloss import arena
+from koloss.experiments.arena import ArenaResults, Game, PlayerSpec, play_run
+from koloss.experiments.arena.page import _command
+from koloss.experiments.arena.play import Run
+from koloss.experiments.arena.ranking import (
+    caption,
+    headline,
+    overview,
+    picture_games,
+    shown,
+    standings,
+    yardstick,
+)
+from tests.pages import check_alone, open_page, read_page
+
+POINTS = np.linspace(0, 1, 25)[:, None]
+OWN = arena.players()
+
+
+def valley(seed):
+    noise = np.random.default_rng(seed).uniform(-0.1, 0.1, (70, 25))
+    return kl.games.Replay(0.2 + 0.6 * np.abs(POINTS[:, 0] - 0.6) + noise)
+
+
+def chase(seed):
+    def loss(t, player):
+        return 0.2 + 0.7 * np.eye(25)[np.argmax(player.distribution)]
+
+    return kl.games.Function(loss)
+
+
+def make_game(name, family, weather, make, **more):
+    return Game(name, family, weather, f"About {name} & more.", POINTS, kl.Gaussian(0.3), 70, make, **more)  # fmt: skip
+
+
+GAMES = (
+    make_game("calm", "reported", "kind", valley),
+    make_game("valley", "held-out", "kind", valley),
+    make_game("chase", "held-out", "hostile", chase),
+    make_game("record", "data", "kind", valley, source="a shelf <dusty>, public domain"),
+)
+
+
+class Stubborn:
+    """Always the first action; tells what is wrong in a way that a page must be careful with."""
+
+    def __init__(self, game, seed):
+        self.actions, self.count = game.points, 0
+
+    distribution = np.eye(25)[0]
+
+    def ask(self):
+        self.count += 1
+        if self.count > 30:
+            raise RuntimeError("<b>no luck</b>")
+        return SimpleNamespace(index=0)
+
+    def tell(self, decision, loss):
+        pass
+
+
+def absent(game, seed):
+    raise ImportError("this player needs it: pip install 'koloss[arena]'")
+
+
+def told(game, seed):
+    """Told all losses: plays the best of all so far."""
+    total = np.zeros(25)
+    return SimpleNamespace(
+        actions=game.points,
+        distribution=np.full(25, 1 / 25),
+        ask=lambda: SimpleNamespace(index=int(np.argmin(total))),
+        tell=lambda decision, loss: np.add(total, loss, out=total),
+    )
+
+
+SPECS = (
+    *(OWN[s] for s in ("insured", "exp-weights", "exp3", "uniform", "gp-ucb")),
+    PlayerSpec("Stubborn", "stubborn", Stubborn, summary="the first action"),
+    PlayerSpec("Absent", "absent", absent, package="nothing-like-it", summary="not here"),
+    PlayerSpec("Told all", "told-all", told, full=True, summary="the leader"),
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    runs = [play_run(g, s, k, rounds=60) for g in GAMES for s in SPECS for k in range(3)]
+    late = next(i for i, run in enumerate(runs) if (run.player, run.game) == ("exp3", "calm"))
+    runs[late] = replace(runs[late], status="stopped", message="stopped after round 9 of 60 by the time limit of 1 s", played=9)  # fmt: skip
+    return ArenaResults(GAMES, SPECS, tuple(runs), seed=0, limit=60.0)
+
+
+@pytest.fixture(scope="module")
+def written(found, tmp_path_factory):
+    return arena.write_page(found, tmp_path_factory.mktemp("arena"))
+
+
+@pytest.fixture(scope="module")
+def read(written):
+    return read_page(written[0])
+
+
+# The page.
+
+
+def test_files(written):
+    names = sorted(path.name for path in written)
+    stems = ["arena-summary", "arena-summary-narrow", *(game.name for game in GAMES)]
+    assert names == sorted(["arena.html", *(f"{s}.{e}" for s in stems for e in ("png", "svg"))])
+    assert all(path.stat().st_size > 1000 for path in written)
+    assert {path.parent for path in written[:3]} == {written[0].parent}
+
+
+def test_page_needs_nothing_but_itself(written):
+    check_alone(written[0], images=5)
+
+
+def test_page_says_everything(read, found):
+    text = " ".join("".join(read.text).split()).replace("\u00a0", " ")
+    for game in GAMES:
+        assert game.name in text
+        assert game.summary in text
+        assert repr(game.kernel) in text
+        assert game.source in text
+    for spec in SPECS:
+        assert spec.name in text
+        assert spec.slug in text
+        assert spec.summary in text
+    assert "nothing-like-it not installed" in text
+    assert "Absent: not installed: pip install 'koloss[arena]'" in text
+    for entry in found.entries.values():
+        if entry.finished:
+            digits = 0 if abs(entry.mean) >= 9.95 else 1
+            assert f"{entry.mean:.{digits}f} ±{entry.error:.{digits}f} ({entry.worst:.{digits}f})" in text  # fmt: skip
+    failed = [run for run in found.runs if run.status in ("failed", "stopped")]
+    assert len(failed) == 13
+    tail = text.split("What failed")[1]
+    for run in failed:
+        assert run.message in tail
+        assert re.search(
+            rf"{run.game}: [^;]*run {run.number} \(partial regret {run.regret:.{0 if abs(run.regret) >= 100 else 1 if abs(run.regret) >= 10 else 2}f}\)",
+            tail,
+        )
+    assert tail.count("failed in round 31 of 60: RuntimeError: <b>no luck</b>") == 1  # told once
+    assert caption(found, GAMES[1:]) in text
+    assert "the game is made for 70 rounds" in text
+    assert "nan" not in text.lower().split()
+
+
+def test_command_repeats_the_arena(found):
+    assert _command(found) == (
+        "koloss arena --out DIR --runs 3 --seed 0 --limit 60 --rounds 60 --games calm valley chase record "
+        "--players insured exp-weights exp3 uniform gp-ucb stubborn absent told-all"
+    )
+    library = tuple(arena.games().values())
+    own = tuple(spec for spec in OWN.values() if not spec.package)
+    runs = [Run(g.name, s.slug, 0, g.rounds) for g in library for s in own]
+    results = ArenaResults(library, own, tuple(runs))
+    assert _command(results) == "koloss arena --out DIR --runs 1 --seed 0 --no-peers"
+
+
+def test_same_results_same_files(found, written, tmp_path):
+    for one, two in zip(written, arena.write_page(found, tmp_path), strict=True):
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_page_without_any_failure(tmp_path):
+    text = arena.write_page(synthetic(), tmp_path)[0].read_text("utf-8")
+    assert "all players finished all runs of all games" in text
+
+
+def test_page_where_nobody_finished(tmp_path):
+    runs = [play_run(g, SPECS[5], k) for g in GAMES for k in range(2)]
+    results = ArenaResults(GAMES, SPECS[5:6], tuple(runs))
+    text = arena.write_page(results, tmp_path)[0].read_text("utf-8")
+    assert "No player finished every game." in text
+    assert "Did not finish every game, so not shown: Stubborn." in text
+
+
+def test_a_mean_above_its_bound_is_said(tmp_path):
+    promise = {"total": 3.0, "statement": "s", "valid": True, "informative": True, "rank": 7,
+               "epsilon": 0.01, "exceeded": True}  # fmt: skip
+    alarm = {"round": 12, "policy": "ucb", "reason": "budget", "estimated_regret": 1.0, "successor": "robust"}  # fmt: skip
+    insured = {"alarms": [alarm], "explored": 4, "premium": 1.5}
+    results = synthetic()
+    runs = [
+        replace(run, guarantee=promise, insured=insured) if run.player == "insured" else run
+        for run in results.runs
+    ]
+    text = arena.write_page(replace(results, runs=tuple(runs)), tmp_path)[0].read_text("utf-8")
+    assert "3.00 (m = 7, ε = 0.01; exceeded in 3 runs)" in text
+    assert "mean above it" in text
+    assert "in 3 of 3 runs, after 12 rounds (budget 3); explored 4 rounds at a premium of 1.5" in text  # fmt: skip
+    calm = [replace(run, guarantee={**promise, "valid": False}) for run in results.runs]
+    text = arena.write_page(replace(results, runs=tuple(calm)), tmp_path)[0].read_text("utf-8")
+    assert "mean above it" not in text
+
+
+# The ranking, and what is said of it.
+
+REGRETS = {
+    "insured": {"calm": 50.0, "valley": 10.0, "chase": 20.0, "record": 5.0},
+    "gp-ucb": {"calm": 1.0, "valley": 4.0, "chase": 130.0, "record": -8.0},
+    "exp3": {"calm": 60.0, "valley": 38.0, "chase": 45.0, "record": 19.0},
+    "uniform": {"calm": 60.0, "valley": 40.0, "chase": 50.0, "record": 20.0},
+}
+
+
+def synthetic(regrets=None, spread=0.5):
+    """Results with given means: three runs each, the mean and `spread` to either side."""
+    regrets = regrets or REGRETS
+    runs = [
+        Run(game, slug, k, 70, played=70, regret=mean + (k - 1) * spread, at=(35, 70),
+            curve=(mean / 2, mean + (k - 1) * spread), seconds=0.01)
+        for slug, row in regrets.items()
+        for game, mean in row.items()
+        for k in range(3)
+    ]  # fmt: skip
+    return ArenaResults(GAMES, tuple(OWN[slug] for slug in regrets), tuple(runs))
+
+
+def test_shares_by_hand():
+    results = synthetic()
+    games = picture_games(results)
+    assert [game.name for game in games] == ["valley", "chase", "record"]  # nothing was tuned there
+    found = {s.player.slug: s for s in standings(results, games)}
+    assert list(found) == ["insured", "exp3", "uniform", "gp-ucb"]
+    assert found["insured"].shares == pytest.approx({"valley": 0.25, "chase": 0.4, "record": 0.25})
+    assert (found["gp-ucb"].worst, found["gp-ucb"].worst_game) == (pytest.approx(2.6), "chase")
+    assert found["gp-ucb"].shares["record"] == pytest.approx(-0.4)
+    assert found["uniform"].errors == dict.fromkeys(["valley", "chase", "record"], 0.0)
+    # r = a/b with errors s: √(s² + r²s²)/b, where s = 0.5/√3
+    assert found["insured"].errors["chase"] == pytest.approx(0.5 / 3**0.5 * (1 + 0.4**2) ** 0.5 / 50)  # fmt: skip
+    assert [game.name for game in picture_games(results, whole=True)] == [g.name for g in GAMES]
+    whole = standings(results, GAMES)
+    assert next(s for s in whole if s.player.slug == "insured").worst == pytest.approx(50 / 60)
+    lines = {line.player.slug: line for line in overview(results)}
+    assert lines["gp-ucb"].best == 3
+    assert lines["gp-ucb"].median == pytest.approx(statistics.median([1 / 60, 0.1, 2.6, -0.4]))
+    assert (lines["insured"].done, lines["insured"].games) == (4, 4)
+    assert lines["exp3"].seconds == pytest.approx(0.01 / 70)
+
+
+def test_caption_is_true(found):
+    """All its numbers again, from arena.json alone."""
+    plain = json.loads(json.dumps(found.to_dict()))
+    games = {g["name"]: g for g in plain["games"] if g["family"] != "reported"}
+    means = {
+        (e["player"], e["game"]): statistics.fmean(run["regret"] for run in e["runs"])
+        for e in plain["results"]
+        if all(run["status"] == "done" for run in e["runs"])
+    }
+    names = {p["slug"]: p["name"] for p in plain["players"] if not p["full"]}
+    shares = {
+        slug: {g: means[slug, g] / means["uniform", g] for g in games}
+        for slug in names
+        if all((slug, g) in means for g in games)
+    }
+    assert set(shares) == {"insured", "exp-weights", "exp3", "uniform", "gp-ucb"}
+    worst = sorted((max(row.values()), max(row, key=row.get), slug) for slug, row in shares.items())
+    kind = [g for g, facts in games.items() if facts["weather"] == "kind"]
+    middle = sorted((statistics.median(row[g] for g in kind), slug) for slug, row in shares.items())
+    said = caption(found, picture_games(found))
+    assert "Mean regret of 3 runs as a share of uniform play's regret in the same game" in said
+    assert "2 kind and 1 hostile games." in said
+    listed = "; ".join(f"{names[s]} {value:.2f} ({g})" for value, g, s in worst)
+    assert f"The worst game of each player: {listed}." in said
+    assert f"The median of the kind games: {'; '.join(f'{names[s]} {v:.2f}' for v, s in middle)}." in said  # fmt: skip
+    assert "Games were shortened to 60 rounds at most." in said
+    assert "Not installed: Absent." in said
+    assert "Told the losses of all actions, so not compared: Told all." in said
+    assert "Did not finish every game, so not shown: Stubborn." in said
+
+
+def changed(slug, game, value):
+    return {**REGRETS, slug: {**REGRETS[slug], game: value}}
+
+
+def test_headline_claims_only_what_is_clear():
+    games = GAMES[1:]
+    claim = "Insured: the smallest worst case of 4 players in 3 games"
+    assert headline(standings(synthetic(), games), games) == claim
+    # Negative controls: somebody else is better, the noise is too large, there is one run, one player.
+    results = synthetic(changed("insured", "chase", 200.0))
+    assert headline(standings(results, games), games).startswith("EXP3: the smallest")
+    assert headline(standings(synthetic(spread=30.0), games), games) == "Worst cases of 4 players in 3 games"  # fmt: skip
+    close = synthetic(changed("insured", "chase", 47.3))  # 0.946 against 0.95: a tie, but below 1
+    tie = "Insured; EXP3: the smallest worst cases of 4 players in 3 games"
+    assert headline(standings(close, games), games) == tie
+    closer = synthetic(changed("insured", "chase", 49.5))  # EXP3, at 0.95, is ahead of it now
+    assert headline(standings(closer, games), games).startswith("EXP3: the smallest worst case")
+    alike = synthetic({slug: dict.fromkeys(row, 9.0) for slug, row in REGRETS.items()})
+    assert headline(standings(alike, games), games) == "Worst cases of 4 players in 3 games"
+    single = replace(synthetic(), runs=tuple(r for r in synthetic().runs if r.number == 1))
+    assert headline(standings(single, games), games) == "Worst cases of 4 players in 3 games"
+    assert caption(synthetic(), games) != caption(results, games)
+
+
+def test_rounds_are_the_yardstick_where_uniform_play_is_none():
+    for results in (
+        synthetic(changed("uniform", "record", -1.0)),
+        synthetic({slug: row for slug, row in REGRETS.items() if slug != "uniform"}),
+    ):
+        assert yardstick(results, GAMES[1:]).words == "the number of rounds"
+        first = standings(results, GAMES[1:])[0]
+        assert first.shares == pytest.approx({"valley": 10 / 70, "chase": 20 / 70, "record": 5 / 70})  # fmt: skip
+        assert "as a share of the number of rounds" in caption(results, GAMES[1:])
+
+
+def test_who_is_shown():
+    many = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
+    many["botorch-ucb"] = dict.fromkeys(many["botorch-ucb"], 1.0)
+    results = synthetic(many)
+    found = standings(results, GAMES)
+    seen = [s.player.slug for s in shown(found)]
+    assert len(seen) == 9
+    assert seen[0] == "botorch-ucb"  # the best is never left out
+    assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(
+        seen
+    )
+    said = caption(results, GAMES)
+    for spec in results.players:
+        assert spec.full or spec.name in said
+
+
+# Figures.
+
+
+def test_dots_are_where_the_numbers_are():
+    results = synthetic()
+    figure = arena.summary_figure(results)
+    kind, hostile = figure.axes
+    order = [label.get_text() for label in kind.get_yticklabels()]
+    assert order == ["Insured", "EXP3", "Uniform", "GP-UCB"]
+    for ax, names in ((kind, ["valley", "record"]), (hostile, ["chase"])):
+        dots = [line for line in ax.lines if line.get_marker() == "o"]
+        for k, slug in enumerate(["insured", "exp3", "uniform", "gp-ucb"]):
+            expected = [REGRETS[slug][g] / REGRETS["uniform"][g] for g in names]
+            np.testing.assert_allclose(dots[k].get_xdata(), expected)
+            assert set(dots[k].get_ydata()) == {k}
+        worst = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"]
+        assert worst[3] == pytest.approx(max(expected))
+        low, high = ax.get_xlim()
+        assert low <= min(0, *expected)  # negative regret is not cut
+        assert high >= max(1, *expected)
+    # A unit is as long in one panel as in the other.
+    FigureCanvasAgg(figure).draw()
+    units = [ax.bbox.width / np.ptp(ax.get_xlim()) for ax in (kind, hostile)]
+    assert units[0] == pytest.approx(units[1], rel=0.1)
+    whole = arena.summary_figure(results, whole=True).axes[0]
+    assert len(next(line for line in whole.lines if line.get_marker() == "o").get_xdata()) == 3
+
+
+def test_curves_are_drawn_as_they_are(found):
+    ax = arena.regret_figure(found, GAMES[1]).axes[0]
+    lines = {line.get_label(): line for line in ax.lines}
+    for spec in SPECS[:5]:
+        at, mean, _, _ = found.entry("valley", spec.slug).curve()
+        np.testing.assert_allclose(lines[spec.name].get_xdata()[1:], at)
+        np.testing.assert_allclose(lines[spec.name].get_ydata()[1:], mean)
+    looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in lines.values() if line.get_label() in {s.name for s in SPECS[:5]}}  # fmt: skip
+    assert len(looks) == 5
+    grey = [line for line in ax.lines if line.get_linewidth() == 0.8 and len(line.get_xdata()) > 5]
+    assert len(grey) == 1  # the one that is told all is drawn, too
+
+
+@pytest.mark.parametrize("name", ["wide", "narrow", "whole", "valley", "chase", "many"])
+def test_no_text_overlaps_or_is_cut(found, name):
+    many = synthetic({slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)})
+    figure = {
+        "wide": lambda: arena.summary_figure(found),
+        "narrow": lambda: arena.summary_figure(found, narrow=True),
+        "whole": lambda: arena.summary_figure(synthetic(), whole=True),
+        "valley": lambda: arena.regret_figure(found, GAMES[1]),
+        "chase": lambda: arena.regret_figure(found, GAMES[2]),
+        "many": lambda: arena.summary_figure(many),
+    }[name]()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer, size = canvas.get_renderer(), figure.bbox
+    texts = [figure._suptitle] if figure._suptitle else []
+    for ax in figure.axes:
+        texts += [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [label for tick in ticks for label in (tick.label1, tick.label2)]
+    for legend in figure.legends:
+        texts += [legend.get_title(), *legend.get_texts()]
+    boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts if t.get_text() and t.get_visible()]  # fmt: skip
+    assert len(boxes) > 8
+    for text, box in boxes:
+        assert box.x0 >= size.x0 - 1, text
+        assert box.x1 <= size.x1 + 1, text
+        assert box.y0 >= size.y0 - 1, text
+        assert box.y1 <= size.y1 + 1, text
+    for i, (one, a) in enumerate(boxes):
+        for two, b in boxes[i + 1 :]:
+            apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
+            assert apart, (one, two)
+
+
+def test_text_in_the_picture_is_text(written):
+    svg = next(p for p in written if p.name == "arena-summary.svg").read_text("utf-8")
+    assert ">Insured</text>" in svg
+    assert ">GP-UCB</text>" in svg
+
+
+# Tables.
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "160"])
+def test_tables(found, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    arena.show_arena(found, [Path("arena.html")])
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    for line in lines:
+        assert len(line) <= int(columns) or line.startswith(("[", "absent:", "wrote")), line
+    for game in GAMES:
+        assert game.name in text
+    best = found.best("valley")
+    entry = found.entry("valley", best)
+    assert f"{entry.mean:.1f} ±{entry.error:.1f} ({entry.worst:.1f}) *" in text
+    assert text.count("*") == 4 + 3  # one for each game, and in each heading what it means
+    assert "absent: not installed: pip install 'koloss[arena]'" in text
+    notes = re.findall(r"^\[(\d+)\] (.*)$", text, flags=re.M)
+    assert [int(k) for k, _ in notes] == [1, 2]
+    assert text.count("failed [2]") == 4
+    assert "stopped 1/3 [1]" in text
+    assert notes[0][1].startswith("exp3 in calm: 1 of 3 runs, the first: stopped after round 9")
+    words = "stubborn in calm: 3 of 3 runs, the first: failed in round 31 of 60: RuntimeError: <b>no luck</b>; regret so far"  # fmt: skip
+    assert notes[1][1].startswith(words)
+    assert notes[1][1].endswith("(partial); likewise in valley, chase, record")
+    assert "wrote arena.html" in text
+    assert "…" not in text
+
+
+# A browser.
+
+
+@pytest.mark.parametrize("width, picture", [(360, "narrow"), (1200, "wide")])
+def test_in_a_browser(written, tmp_path, width, picture):
+    """No console message, no broken picture, nothing wider than the screen, and the picture that fits it."""
+    facts, said = open_page(written[0], width, tmp_path)
+    assert "CONSOLE" not in said
+    assert facts == {"width": width, "scroll": width, "wide": 0, "images": 5, "broken": 0, "first": picture}  # fmt: skip

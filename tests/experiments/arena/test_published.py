@@ -1,0 +1,52 @@
+"""What the README and the guide say of the arena is what its regrets, kept beside them, say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(scope="module")
+def published():
+    spec = importlib.util.spec_from_file_location("publish", DOCS / "figures" / "arena.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results(published):
+    return published.load()
+
+
+@pytest.mark.parametrize("name, text", [("caption", "caption"), ("results", "tables")])
+def test_pages_say_what_was_measured(published, results, name, text):
+    page = published.PAGES[name].read_text("utf-8")
+    assert published.between(page, name) == getattr(published, text)(results)
+
+
+def test_negative_control_another_regret_gives_another_caption(published, results):
+    runs = tuple(
+        run if run.player != "insured" else type(run)(**{**vars(run), "regret": run.regret + 1e4})
+        for run in results.runs
+    )
+    other = published.arena.ArenaResults(results.games, results.players, runs)
+    assert published.caption(other) != published.caption(results)
+    assert published.tables(other) != published.tables(results)
+
+
+def test_every_game_and_player_was_played(published, results):
+    assert {game.name for game in results.games} == set(published.arena.games())
+    assert {spec.slug for spec in results.players} == set(published.arena.players())
+    for entry in results.entries.values():
+        assert entry.runs
+
+
+def test_the_picture_names_its_players(published, results):
+    picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
+    for standing in published.shown(published.standings(results, published.picture_games(results))):
+        assert standing.player.name in picture

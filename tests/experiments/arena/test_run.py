@@ -1,0 +1,632 @@
+"""Runs of the arena: regret by a second computation, players that misbehave, the same bytes for any number of processes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss import arena
+from koloss.experiments.arena import Game, PlayerSpec, play, play_run
+from koloss.experiments.arena.play import Run, seeds_of
+from koloss.experiments.arena.runs import _digest, is_done, run_all
+from koloss.games.adversaries import Adversary
+
+POINTS = np.linspace(0, 1, 30)[:, None]
+KERNEL = kl.Gaussian(0.3)
+
+
+class Noise(Adversary):
+    """A valley under noise, drawn in advance."""
+
+    def __init__(self, seed):
+        noise = np.random.default_rng(seed).uniform(-0.2, 0.2, (80, 30))
+        self.table = 0.2 + 0.5 * np.abs(POINTS[:, 0] - 0.6) + noise
+
+    def choose(self, t, player):
+        return self.table[t].copy()
+
+
+class Chaser(Adversary):
+    """A loss of 1 where the player is most likely, and 0.3 elsewhere but for one action."""
+
+    oblivious = False
+
+    def __init__(self, seed):
+        self.good = int(np.random.default_rng(seed).integers(30))
+
+    def choose(self, t, player):
+        loss = np.full(30, 0.3)
+        loss[self.good] = 0.1
+        loss[np.argmax(player.distribution)] = 1.0
+        return loss
+
+
+VALLEY = Game("valley", "held-out", "kind", "A valley.", POINTS, KERNEL, 80, Noise)
+CHASE = Game("chase", "reported", "hostile", "A chase.", POINTS, KERNEL, 60, Chaser)
+OWN = [VALLEY, CHASE]
+
+
+class Lazy:
+    """Plays one action for ever, unless told otherwise."""
+
+    def __init__(self, game, seed, *, index=3, law=None, trouble="", at=10):
+        self.actions, self.index, self.law = game.points, index, law
+        self.trouble, self.at, self.heard = trouble, at, []
+
+    @property
+    def distribution(self):
+        if self.trouble == "distribution" and len(self.heard) == self.at:
+            raise RuntimeError("no law")
+        return np.eye(30)[3] if self.law is None else self.law
+
+    def ask(self):
+        if self.trouble == "ask" and len(self.heard) == self.at:
+            raise ZeroDivisionError("no choice")
+        if self.trouble == "exit" and len(self.heard) == self.at:
+            raise SystemExit(3)
+        if self.trouble == "death" and len(self.heard) == self.at:
+            os._exit(1)
+        if self.trouble == "interrupt":
+            raise KeyboardInterrupt
+        late = len(self.heard) >= self.at
+        return SimpleNamespace(index=self.index if late else 3)
+
+    def tell(self, decision, loss):
+        if self.trouble == "tell" and len(self.heard) == self.at:
+            raise kl.errors.LossOutOfBounds("too much")
+        self.heard.append(loss)
+
+
+def no_player(game, seed):
+    raise OSError("nobody there")
+
+
+def no_package(game, seed):
+    raise ImportError("this player needs nothing-like-it: pip install 'koloss[arena]'")
+
+
+def lazy(slug, full=False, **settings):
+    return PlayerSpec(slug, slug, partial(Lazy, **settings), full=full, summary="lazy")
+
+
+UNIFORM, UCB = arena.players()["uniform"], arena.players()["gp-ucb"]
+
+
+# Regret by a second computation.
+
+
+def by_hand(game, spec, run):
+    """All losses and actions of a run, from its seeds alone."""
+    player, adversary = spec.make(replace(game, rounds=run.rounds), run.seeds[0]), game.make(run.seeds[1])  # fmt: skip
+    losses, actions = [], []
+    for t in range(run.played):
+        losses.append(adversary(t, player))
+        decision = player.ask()
+        actions.append(decision.index)
+        player.tell(decision, losses[-1] if spec.full else losses[-1][decision.index])
+    return np.array(losses), np.array(actions)
+
+
+SPECS = [*(arena.players()[s] for s in ("insured", "exp-weights", "exp3", "uniform", "gp-ucb", "gp-thompson")), lazy("lazy", full=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.slug)
+@pytest.mark.parametrize("game", OWN, ids=lambda game: game.name)
+def test_regret_by_brute_force(game, spec):
+    run = play_run(game, spec, 2, seed=7)
+    assert (run.status, run.message, run.played) == ("done", "", game.rounds)
+    losses, actions = by_hand(game, spec, run)
+    paid = np.array([loss[a] for loss, a in zip(losses, actions, strict=True)])
+    totals = [sum(loss[i] for loss in losses) for i in range(30)]
+    assert run.regret == pytest.approx(paid.sum() - min(totals), abs=1e-9)
+    assert totals[run.best] == pytest.approx(min(totals), abs=1e-9)
+    assert run.loss == pytest.approx(paid.sum())
+    assert run.best_loss == pytest.approx(min(totals))
+    assert run.at[-1] == game.rounds
+    assert len(run.at) == len(run.curve) > 25
+    for t, regret in zip(run.at, run.curve, strict=True):
+        assert regret == pytest.approx(sum(paid[:t]) - sum(losses[:t, run.best]), abs=1e-9)
+    assert run.seconds > 0
+
+
+def test_kind_games_have_the_same_losses_for_all():
+    heard = {}
+    for slug in ("one", "two"):
+        made = []
+        maker = lambda game, seed, kept=made: kept.append(Lazy(game, seed)) or kept[0]  # noqa: E731
+        run = play_run(VALLEY, PlayerSpec(slug, slug, maker, full=True), 1)
+        heard[slug] = np.array(made[0].heard), run.seeds
+    np.testing.assert_array_equal(heard["one"][0], heard["two"][0])
+    assert heard["one"][0].shape == (80, 30)
+    assert heard["one"][1][0] != heard["two"][1][0]  # but each has its own coin
+    assert heard["one"][1][1] == heard["two"][1][1]
+    best = {play_run(VALLEY, spec, 1).best_loss for spec in SPECS}
+    assert len(best) == 1
+    assert play_run(VALLEY, UNIFORM, 2).best_loss not in best
+
+
+def test_players_hear_their_own_loss_alone():
+    made = []
+    maker = lambda game, seed: made.append(Lazy(game, seed)) or made[0]  # noqa: E731
+    play_run(VALLEY, PlayerSpec("x", "x", maker))
+    table = Noise(seeds_of(VALLEY, UNIFORM, 0, 0)[1]).table
+    assert made[0].heard == table[:, 3].tolist()
+    assert all(type(loss) is float for loss in made[0].heard)
+
+
+def test_seeds_depend_on_names_and_numbers_alone():
+    mine, theirs = seeds_of(VALLEY, UNIFORM, 0, 3)
+    assert seeds_of(replace(VALLEY, rounds=9, summary="other"), UNIFORM, 0, 3) == (mine, theirs)
+    assert seeds_of(VALLEY, UCB, 0, 3)[1] == theirs
+    others = [
+        seeds_of(VALLEY, UCB, 0, 3)[0],
+        *seeds_of(VALLEY, UNIFORM, 0, 2),
+        *seeds_of(VALLEY, UNIFORM, 1, 3),
+        *seeds_of(CHASE, UNIFORM, 0, 3),
+    ]
+    assert len({mine, theirs, *others}) == 9
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(play, "time", found)
+    return found
+
+
+class Busy(Lazy):
+    """Takes 3 seconds to be made, 1 to ask, 2 to tell, 100 for its law."""
+
+    def __init__(self, game, seed, clock):
+        super().__init__(game, seed)
+        self.clock = clock
+        clock.now += 3
+
+    @property
+    def distribution(self):
+        self.clock.now += 100
+        return super().distribution
+
+    def ask(self):
+        self.clock.now += 1
+        return super().ask()
+
+    def tell(self, decision, loss):
+        self.clock.now += 2
+        super().tell(decision, loss)
+
+
+def test_time_is_that_of_asking_and_telling(clock):
+    class Pondering(Chaser):
+        def choose(self, t, player):
+            clock.now += 1000
+            return super().choose(t, player)
+
+    game = replace(CHASE, make=Pondering, rounds=10)
+    run = play_run(game, PlayerSpec("busy", "busy", partial(Busy, clock=clock)))
+    assert (run.seconds, run.making) == (30, 3)
+    assert clock.now == 3 + 10 * 1103
+
+
+def test_the_time_limit(clock):
+    spec = PlayerSpec("busy", "busy", partial(Busy, clock=clock))
+    run = play_run(VALLEY, spec, limit=10)  # 3 a round: 12 > 10 after the fourth
+    assert run.status == "stopped"
+    assert run.message == "stopped after round 4 of 80 by the time limit of 10 s"
+    assert (run.played, run.seconds) == (4, 12)
+    losses, _ = by_hand(VALLEY, lazy("lazy"), run)
+    assert run.regret == pytest.approx(losses[:, 3].sum() - losses.sum(axis=0).min())
+    assert run.at[-1] == 4
+    assert play_run(VALLEY, spec, rounds=4, limit=10).status == "done"
+
+
+# What is kept of the library's learners.
+
+
+def test_guarantees_and_alarms_are_kept():
+    spec = arena.players()["insured"]
+    run = play_run(CHASE, spec, 1)
+    player = spec.make(CHASE, run.seeds[0])
+    adversary = CHASE.make(run.seeds[1])
+    for t in range(60):
+        loss = adversary(t, player)
+        decision = player.ask()
+        player.tell(decision, float(loss[decision.index]))
+    promise, seen = player.guarantee(rounds=60), player.diagnostics
+    assert run.guarantee["total"] == promise.total
+    assert run.guarantee["valid"] == promise.valid
+    assert run.guarantee["rank"] == player.setup.problem.rank
+    assert run.guarantee["epsilon"] == player.setup.problem.epsilon
+    assert run.guarantee["exceeded"] is (run.regret > promise.total)
+    assert [(a["round"], a["reason"]) for a in run.insured["alarms"]] == [
+        (a.round, a.reason) for a in seen.alarms
+    ]
+    assert len(seen.alarms) == 1  # chased, it was stopped
+    assert (run.insured["explored"], run.insured["premium"]) == (seen.explored, seen.premium)
+    assert play_run(VALLEY, spec).insured["alarms"] == []
+    assert play_run(VALLEY, UNIFORM).guarantee is None
+    assert play_run(VALLEY, arena.players()["exp-weights"]).insured is None
+
+
+class Promising(Lazy):
+    """Promises what it cannot keep."""
+
+    def guarantee(self):
+        return kl.Guarantee("a hope", 80, {"all": 0.5}, 80.0)
+
+
+def test_a_bound_that_is_exceeded():
+    spec = PlayerSpec("promising", "promising", Promising)
+    run = play_run(VALLEY, spec)
+    assert run.regret > 5
+    assert run.guarantee["exceeded"] is True
+    assert run.guarantee["rank"] is None
+    found = arena.ArenaResults((VALLEY,), (spec,), (run,)).entry("valley", "promising").bound()
+    assert found["above"] is True
+    assert found["exceeded"] == 1
+
+
+# Players that misbehave.
+
+TROUBLE = [
+    (CHASE, {"trouble": "distribution"}, "failed in round 11 of 60: RuntimeError: no law"),
+    (VALLEY, {"trouble": "ask"}, "failed in round 11 of 80: ZeroDivisionError: no choice"),
+    (VALLEY, {"trouble": "tell"}, "failed in round 11 of 80: LossOutOfBounds: too much"),
+    (VALLEY, {"trouble": "exit"}, "failed in round 11 of 80: SystemExit: 3"),
+    (VALLEY, {"index": float("nan")}, "`index` must be a whole number from 0 to 29, got nan"),
+    (VALLEY, {"index": 30}, "`index` must be a whole number from 0 to 29, got 30"),
+    (VALLEY, {"index": -1}, "`index` must be a whole number from 0 to 29, got -1"),
+    (VALLEY, {"index": None}, "`index` must be a whole number from 0 to 29, got None"),
+    (CHASE, {"law": np.full(30, np.nan)}, "`distribution` must be non-negative and sum to 1, got nan"),
+    (CHASE, {"law": np.full(30, 0.1)}, "`distribution` must be non-negative and sum to 1"),
+    (CHASE, {"law": np.full(3, 1 / 3)}, "`distribution` must have shape (30,), got (3,)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("game, settings, message", TROUBLE)
+def test_trouble_is_a_result(game, settings, message):
+    run = play_run(game, lazy("lazy", **settings))
+    assert run.status == "failed"
+    assert message in run.message
+    assert run.played == (0 if "law" in settings else 10)
+    if run.played:
+        losses, actions = by_hand(game, lazy("lazy"), run)
+        regret = losses[np.arange(10), actions].sum() - losses.sum(axis=0).min()
+        assert run.regret == pytest.approx(regret)  # of the rounds that were played
+        assert run.at[-1] == 10
+        assert run.curve[-1] == run.regret
+    assert run.guarantee is None
+
+
+def test_trouble_before_the_first_round():
+    run = play_run(VALLEY, PlayerSpec("nobody", "nobody", no_player))
+    assert (run.status, run.played) == ("failed", 0)
+    assert run.message == "failed before the first round: OSError: nobody there"
+
+
+def test_a_missing_package_is_told_from_a_broken_one():
+    spec = PlayerSpec("peer", "peer", no_package, package="nothing-like-it")
+    run = play_run(VALLEY, spec)
+    assert (run.status, run.message) == ("missing", "not installed: pip install 'koloss[arena]'")
+    run = play_run(VALLEY, replace(spec, package="numpy"))
+    assert run.status == "failed"
+    assert run.message.startswith("failed before the first round: ImportError: this player needs")
+
+
+def test_an_interrupt_is_not_the_players():
+    with pytest.raises(KeyboardInterrupt):
+        play_run(VALLEY, lazy("lazy", trouble="interrupt"))
+
+
+@pytest.mark.parametrize(
+    "loss, message",
+    [
+        (np.full(30, 1.5), "the losses of bad must be in [0, 1], got 1.5 to 1.5"),
+        (np.full(30, np.nan), "the losses of bad must be in [0, 1], got nan"),
+        (np.zeros(7), "the losses of bad must have shape (30,), got (7,)"),
+    ],
+)
+def test_a_game_that_breaks_its_word(loss, message):
+    make = lambda seed: kl.games.Replay([loss]) if len(loss) == 30 and np.isfinite(loss).all() else kl.games.Function(lambda t, p: loss, oblivious=True)  # fmt: skip  # noqa: E731
+    run = play_run(replace(VALLEY, name="bad", make=make), UNIFORM)
+    assert run.status == "failed"
+    assert message in run.message
+
+
+# All runs.
+
+SQUAD = [UNIFORM, UCB, lazy("broken", trouble="ask")]
+SIZE = {"runs": 2, "rounds": 50}
+
+
+def files(folder):
+    """Everything in the files of the runs that is not a time."""
+    found = {}
+    for path in sorted(folder.glob("runs/**/*")):
+        if path.is_file():
+            plain = json.loads(path.read_text("utf-8"))
+            assert plain.pop("seconds") >= 0
+            assert plain.pop("making") >= 0
+            found[str(path.relative_to(folder))] = json.dumps(plain)
+    return found
+
+
+def numbers(folder):
+    """arena.json without times."""
+    plain = json.loads((folder / "arena.json").read_text("utf-8"))
+    del plain["seconds"]
+    for entry in plain["results"]:
+        del entry["round_seconds"]
+        for run in entry["runs"]:
+            del run["seconds"], run["making"]
+    return plain
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted arena with one process."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, arena.run(OWN, SQUAD, out=out, jobs=1, **SIZE)
+
+
+def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
+    out, _ = whole
+    arena.run(OWN, SQUAD, out=tmp_path, jobs=2, **SIZE)
+    assert files(tmp_path) == files(out)
+    assert len(files(out)) == 12
+    assert numbers(tmp_path) == numbers(out)
+
+
+def test_going_on_after_an_interruption(whole, tmp_path):
+    """An interrupt, a torn file, other players before: the rest is played, what is there is not."""
+
+    def interrupt(progress):
+        if progress.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        arena.run(OWN[:1], SQUAD, out=tmp_path, jobs=1, note=interrupt, **SIZE)
+    assert not (tmp_path / "arena.json").exists()
+    kept = sorted(tmp_path.glob("runs/**/*.json"))
+    assert len(kept) >= 3
+    torn = kept[0]
+    torn.write_bytes(torn.read_bytes()[:100])
+    stamps = {path: path.stat().st_mtime_ns for path in kept}
+    seen = []
+    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert (seen[0].done, seen[0].total) == (len(kept) - 1, 12)
+    assert [p.done for p in seen] == list(range(len(kept) - 1, 13))
+    changed = [path for path in kept if path.stat().st_mtime_ns != stamps[path]]
+    assert changed == [torn]
+    assert files(tmp_path) == files(whole[0])
+    assert numbers(tmp_path) == numbers(whole[0])
+    seen.clear()
+    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert [p.done for p in seen] == [12]  # nothing was played
+
+
+def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
+    squad = [UNIFORM, lazy("deadly", trouble="death"), lazy("lazy")]
+    seen = []
+    found = arena.run([VALLEY], squad, out=tmp_path, jobs=2, note=seen.append, **SIZE)
+    assert found.entry("valley", "uniform").finished
+    assert found.entry("valley", "lazy").finished
+    dead = found.entry("valley", "deadly")
+    assert [run.status for run in dead.runs] == ["died", "died"]
+    assert {run.message for run in dead.runs} == {"failed: its process ended without a word"}
+    assert [p.done for p in seen] == list(range(7))
+    assert len(files(tmp_path)) == 4  # it leaves no file, and is tried again next time
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_a_run_whose_word_was_lost_is_not_lost(tmp_path, monkeypatch):
+    # The process wrote its file, and the pool broke before it could say so.
+    class Broken:
+        def submit(self, function, *arguments):
+            function(*arguments)
+            future = Future()
+            future.set_exception(BrokenProcessPool())
+            return future
+
+    runs = importlib.import_module("koloss.experiments.arena.runs")
+    monkeypatch.setattr(runs, "worker_pool", lambda workers: nullcontext(Broken()))
+    seen = []
+    found = arena.run([VALLEY], [UNIFORM], out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    assert found.entry("valley", "uniform").finished
+    assert [p.done for p in seen] == [0, 1, 2]
+
+
+def job_at(path, **changes):
+    return replace(arena.Job("valley", "uniform", 0, 40, 0, 5.0, path, "digest"), **changes)
+
+
+def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
+    job = job_at(tmp_path / "0.json")
+    assert not is_done(job)
+    stopped = Run("valley", "uniform", 0, 40, "stopped", "…", played=9, limit=5.0, digest="digest")
+    stopped.save(job.path)
+    assert is_done(job)
+    assert is_done(replace(job, limit=4.0))
+    assert not is_done(replace(job, limit=6.0))
+    assert not is_done(replace(job, digest="other"))
+    replace(stopped, status="done").save(job.path)
+    assert is_done(replace(job, limit=6.0))
+
+
+def test_files_of_runs_come_back_as_they_were(tmp_path):
+    for run in (play_run(VALLEY, SPECS[0]), play_run(VALLEY, lazy("x", trouble="ask"), limit=5.0)):
+        run.save(tmp_path / "run.json")
+        assert Run.load(tmp_path / "run.json") == run
+    assert Run.load(tmp_path / "other.json") is None
+    for text in ("", "{", "[]", "{}", '{"limit": 3}'):
+        (tmp_path / "run.json").write_text(text)
+        assert Run.load(tmp_path / "run.json") is None
+
+
+def test_digests_know_what_a_run_depends_on():
+    first = _digest(VALLEY, UNIFORM, 80, 0, 0)
+    assert _digest(replace(VALLEY, summary="other", source="x"), UNIFORM, 80, 0, 0) == first
+    others = [
+        _digest(VALLEY, UNIFORM, 79, 0, 0),
+        _digest(VALLEY, UNIFORM, 80, 1, 0),
+        _digest(VALLEY, UNIFORM, 80, 0, 1),
+        _digest(VALLEY, UCB, 80, 0, 0),
+        _digest(CHASE, UNIFORM, 80, 0, 0),
+        _digest(replace(VALLEY, points=POINTS / 2), UNIFORM, 80, 0, 0),
+        _digest(replace(VALLEY, kernel=kl.Gaussian(0.4)), UNIFORM, 80, 0, 0),
+        _digest(replace(VALLEY, make=Chaser), UNIFORM, 80, 0, 0),
+        _digest(VALLEY, replace(UNIFORM, package="numpy"), 80, 0, 0),
+        _digest(VALLEY, lazy("uniform"), 80, 0, 0),
+        _digest(VALLEY, lazy("uniform", index=4), 80, 0, 0),
+    ]
+    assert len({first, *others}) == 12
+    assert _digest(VALLEY, lazy("uniform"), 80, 0, 0) == others[-2]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"games": ["valey"]}, r"`games` must be among stationary, .*, got 'valey'"),
+        ({"players": ["gp"]}, r"`players` must be among insured, .*, got 'gp'"),
+        ({"games": [VALLEY, VALLEY]}, "different names, got 'valley' twice"),
+        ({"players": []}, "`players` must have at least one"),
+        ({"players": [PlayerSpec("a", "a", lambda game, seed: None)]}, "another process can find, got 'a'"),
+        ({"runs": 0}, "`runs` must be at least 1"),
+        ({"rounds": 0}, "`rounds` must be at least 1"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"jobs": 0}, "`jobs` must be at least 1"),
+        ({"limit": 0}, "`limit` must be positive"),
+    ],
+)  # fmt: skip
+def test_bad_input(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        arena.run(**{"games": ["stationary"], "players": ["uniform"], "out": tmp_path, **arguments})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_processes_that_cannot_start(tmp_path, monkeypatch):
+    """As in a script whose main program starts the arena when it is imported: no endless loop."""
+    monkeypatch.setattr(Noise, "__module__", "not_a_module")  # the other process will not find it
+    monkeypatch.setitem(sys.modules, "not_a_module", SimpleNamespace(Noise=Noise))
+    job = job_at(tmp_path / "0.json")
+    with pytest.raises(RuntimeError, match="end before they play"):
+        run_all([job], [VALLEY], [UNIFORM], workers=1)
+
+
+# Results.
+
+
+def test_means_errors_and_worst_runs(whole):
+    found = whole[1]
+    entry = found.entry("valley", "uniform")
+    regrets = [play_run(VALLEY, UNIFORM, k, rounds=50).regret for k in range(2)]
+    assert [run.regret for run in entry.runs] == regrets
+    assert entry.mean == pytest.approx(sum(regrets) / 2)
+    assert entry.error == pytest.approx(abs(regrets[0] - regrets[1]) / 2)  # √(Σ(x - x̄)²/2)
+    assert entry.worst == max(regrets)
+    broken = found.entry("valley", "broken")
+    assert not broken.finished
+    assert np.isnan(broken.mean)
+    assert found.best("valley") == min(("uniform", "gp-ucb"), key=lambda s: found.entry("valley", s).mean)  # fmt: skip
+    assert found.shortened == 50
+    single = arena.ArenaResults(OWN[:1], (UNIFORM,), entry.runs[:1])
+    assert np.isnan(single.entry("valley", "uniform").error)
+    assert single.to_dict()["results"][0]["regret"]["error"] is None
+
+
+def test_full_information_is_no_rival():
+    oracle = replace(UCB, slug="oracle", full=True)
+    runs = [
+        Run("valley", slug, 0, 9, played=9, regret=r, at=(9,), curve=(r,))
+        for slug, r in (("oracle", 1.0), ("uniform", 5.0))
+    ]
+    found = arena.ArenaResults((VALLEY,), (oracle, UNIFORM), tuple(runs))
+    assert found.best("valley") == "uniform"
+
+
+SCHEMA = (Path(__file__).parents[3] / "docs" / "arena_schema.md").read_text("utf-8")
+TYPES = {"text": str, "whole": int, "number": (int, float), "yes/no": bool, "list": list, "object": dict}  # fmt: skip
+
+
+def documented(heading):
+    """Keys and types in the table below a heading."""
+    part = SCHEMA.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([a-z/ ]+) \|", part, flags=re.M)
+    assert rows
+    return dict(rows)
+
+
+def check(plain, heading, problems):
+    """What is in the data and in the documentation is the same, in name and in type."""
+    keys = documented(heading)
+    problems += [f"{heading}: {key} is not documented" for key in plain if key not in keys]
+    for key, kind in keys.items():
+        if key not in plain:
+            problems.append(f"{heading}: {key} is missing")
+            continue
+        value, name = plain[key], kind.removesuffix(" or null")
+        ok = isinstance(value, TYPES[name]) and (name == "yes/no" or not isinstance(value, bool))
+        if not ok and not (value is None and kind.endswith("or null")):
+            problems.append(f"{heading}: {key} is {value!r}, not {kind}")
+
+
+def validate(plain):
+    problems = []
+    check(plain, "At the top", problems)
+    for game in plain["games"]:
+        check(game, "An entry of `games`", problems)
+    for player in plain["players"]:
+        check(player, "An entry of `players`", problems)
+    for entry in plain["results"]:
+        check(entry, "An entry of `results`", problems)
+        if entry["guarantee"] is not None:
+            check(entry["guarantee"], "The guarantee of an entry", problems)
+        for run in entry["runs"]:
+            check(run, "An entry of `runs`", problems)
+        if len({len(line) for line in entry["curve"].values()}) != 1:
+            problems.append("curves must have one length")
+    return problems
+
+
+def test_arena_json_is_as_documented(tmp_path):
+    specs = [*SPECS, lazy("broken", trouble="ask"), PlayerSpec("p", "p", no_package, package="none-such")]  # fmt: skip
+    runs = [play_run(game, spec, k) for game in OWN for spec in specs for k in range(2)]
+    found = arena.ArenaResults(tuple(OWN), tuple(specs), tuple(runs), limit=9.0)
+    text = found.write(tmp_path).read_text("utf-8")
+    assert "NaN" not in text
+    plain = json.loads(text)
+    assert validate(plain) == []
+    assert len(plain["results"]) == 2 * len(specs)
+    assert {run["status"] for e in plain["results"] for run in e["runs"]} == {"done", "failed", "missing"}  # fmt: skip
+    insured = plain["results"][0]["runs"][0]["insured"]
+    assert set(insured) == {"alarms", "explored", "premium"}
+    for word in (*insured, *plain["machine"], "round", "policy", "reason", "successor"):
+        assert f"`{word}`" in SCHEMA
+    # And the check can fail.
+    plain["results"][3]["finished"] = 1
+    plain["games"][0]["colour"] = "red"
+    del plain["players"][0]["full"]
+    assert len(validate(plain)) == 3

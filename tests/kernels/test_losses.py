@@ -1,0 +1,388 @@
+"""The contract of every loss: an element of the RKHS that evaluates, adds, scales and has a norm."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import koloss as kl
+from koloss import kernels
+from koloss._arrays import to_numpy
+
+D = 2
+CENTERS = np.array([[0.5, 1.0], [1.5, 0.7], [0.8, 2.0]])
+TABLE = [[1, 0.5], [-1, 2], [0, 1], [2, 0]]
+
+
+def gauss(x, y):
+    return math.exp(-sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) / (2 * 0.8**2))
+
+
+def cubic(x, y):
+    return (sum(a * b for a, b in zip(x, y, strict=True)) + 1) ** 3
+
+
+def quadratic(v):
+    """Matrix, upper triangle first, and vector."""
+    return np.array([[v[0], v[1]], [v[1], v[2]]]), np.array(v[3:])
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of losses, built from a list of numbers in which it is linear."""
+
+    name: str
+    kernel: kl.Kernel
+    size: int
+    make: Callable[[Any], kl.Loss]  # from `size` numbers
+    value: Callable[[Any, Any], float]  # of the numbers and a point, by definition
+    gram: Any  # inner products of the elements that belong to the unit vectors
+
+
+def expansion(kernel, formula):
+    return {
+        "kernel": kernel,
+        "size": 3,
+        "make": lambda v: kl.KernelLoss(kernel, CENTERS, v),
+        "value": lambda v, x: sum(
+            c * formula(x, z) for c, z in zip(v, CENTERS.tolist(), strict=True)
+        ),
+        "gram": np.array([[formula(y, z) for z in CENTERS.tolist()] for y in CENTERS.tolist()]),
+    }
+
+
+FAMILIES = [
+    Family(
+        "linear",
+        kl.Linear(),
+        2,
+        kl.LinearLoss,
+        lambda v, x: v[0] * x[0] + v[1] * x[1],
+        np.eye(2),
+    ),
+    Family(
+        "quadratic",
+        kl.Quadratic(),
+        5,
+        lambda v: kl.QuadraticLoss(*quadratic(v)),
+        lambda v, x: (
+            v[0] * x[0] ** 2 + 2 * v[1] * x[0] * x[1] + v[2] * x[1] ** 2 + v[3] * x[0] + v[4] * x[1]
+        ),
+        np.diag([1, 2, 1, 1, 1]),  # the entry off the diagonal occurs twice
+    ),
+    Family(
+        "posynomial",
+        kl.Posynomial(TABLE),
+        4,
+        lambda v: kl.PosynomialLoss(kl.Posynomial(TABLE), v),
+        lambda v, x: sum(c * x[0] ** p * x[1] ** q for c, (p, q) in zip(v, TABLE, strict=True)),
+        np.eye(4),
+    ),
+    Family("gaussian", **expansion(kl.Gaussian(0.8), gauss)),
+    Family("cubic", **expansion(kl.Polynomial(3), cubic)),
+    Family(
+        "sum",
+        **expansion(kl.Polynomial(3) + kl.Gaussian(0.8), lambda x, y: cubic(x, y) + gauss(x, y)),
+    ),
+]
+OWN_FORM = {"linear": kl.LinearLoss, "quadratic": kl.QuadraticLoss, "posynomial": kl.PosynomialLoss}
+
+every = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+
+
+def points(size, rng):
+    return rng.uniform(0.3, 2.0, (size, D))
+
+
+def numbers(family, rng):
+    return rng.uniform(-2, 2, family.size)
+
+
+def test_every_loss_of_the_library_has_a_family():
+    concrete = {k for k in kl.Loss.__subclasses__() if k.__module__.startswith("koloss.")}
+    assert concrete == {type(family.make(np.ones(family.size))) for family in FAMILIES}
+    public = {
+        v
+        for v in (getattr(kernels, n) for n in kernels.__all__)
+        if issubclass(v, kernels.Loss) and not inspect.isabstract(v)
+    }
+    assert concrete == public
+
+
+@every
+def test_values_are_the_definition(family, rng):
+    v, X = numbers(family, rng), points(9, rng)
+    loss = family.make(v)
+    assert loss.dimension == D
+    values = loss(X)
+    assert values.shape == (9,)
+    assert_allclose(
+        values, [family.value(v.tolist(), x) for x in X.tolist()], rtol=1e-11, atol=1e-12
+    )
+    assert_allclose(loss(X.tolist()), values)
+
+
+@every
+def test_inner_products_and_norms(family, rng):
+    v, w = numbers(family, rng), numbers(family, rng)
+    a, b = family.make(v), family.make(w)
+    assert_allclose(a.inner(b), v @ family.gram @ w, rtol=1e-11, atol=1e-11)
+    assert_allclose(a.norm(), math.sqrt(v @ family.gram @ v), rtol=1e-11)
+    assert family.make(np.zeros(family.size)).norm() == 0.0
+    assert isinstance(a.inner(b), float)
+    assert isinstance(a.norm(), float)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [f for f in FAMILIES if f.kernel.feature_dimension(D) is not None],
+    ids=lambda family: family.name,
+)
+def test_inner_products_are_those_of_the_features(family, rng):
+    # Least squares finds w with Φ(x)'w = ℓ(x): in its span the element of least norm is the loss itself.
+    X = points(60, rng)
+    phi = family.kernel.features(X)
+    a, b = (family.make(numbers(family, rng)) for _ in range(2))
+    w, u = (np.linalg.lstsq(phi, loss(X), rcond=None)[0] for loss in (a, b))
+    assert_allclose(a.inner(b), w @ u, rtol=1e-6)
+    assert_allclose(a.norm(), np.linalg.norm(w), rtol=1e-6)
+
+
+@every
+def test_inner_product_of_two_expansions_with_other_centers(family, rng):
+    X, Y = points(4, rng), points(3, rng)
+    v, w = rng.standard_normal(4), rng.standard_normal(3)
+    a, b = family.kernel.embed(X, v), family.kernel.embed(Y, w)
+    assert_allclose(a.inner(b), v @ family.kernel(X, Y) @ w, rtol=1e-10)
+    assert_allclose(b.inner(a), a.inner(b), rtol=1e-12)
+
+
+@every
+def test_embedding(family, rng):
+    X, Y, w = points(5, rng), points(7, rng), rng.standard_normal(5)
+    loss = family.kernel.embed(X, w)
+    assert type(loss) is OWN_FORM.get(family.name, kl.KernelLoss)
+    assert_allclose(loss(Y), family.kernel(Y, X) @ w, rtol=1e-10, atol=1e-10)
+    assert_allclose(loss.norm(), math.sqrt(w @ family.kernel(X) @ w), rtol=1e-9)
+    # without weights they are ones; one point may be a vector or a list
+    assert_allclose(family.kernel.embed(X)(Y), family.kernel(Y, X).sum(axis=1), rtol=1e-10)
+    for point in (X[0], X[0].tolist(), X[:1]):
+        assert_allclose(family.kernel.embed(point)(Y), family.kernel(Y, X[:1])[:, 0], rtol=1e-10)
+    assert_allclose(
+        family.kernel.embed(X[0]).norm(), math.sqrt(family.kernel.diag(X[:1])[0]), rtol=1e-12
+    )
+
+
+@every
+def test_reproducing_property(family, rng):
+    X, loss = points(8, rng), family.make(numbers(family, rng))
+    inner = [family.kernel.embed(x).inner(loss) for x in X]
+    assert_allclose(loss(X), inner, rtol=1e-11, atol=1e-12)
+
+
+@every
+def test_cauchy_schwarz(family, rng):
+    X = points(200, rng)
+    sizes = np.sqrt(family.kernel.diag(X))
+    for _ in range(20):
+        loss = family.make(numbers(family, rng))
+        assert np.all(np.abs(loss(X)) <= loss.norm() * sizes * (1 + 1e-10))
+    # with equality for a multiple of Φ(x) at x
+    loss = -3.0 * family.kernel.embed(X[0])
+    assert_allclose(abs(loss(X[:1])[0]), loss.norm() * sizes[0], rtol=1e-10)
+
+
+@every
+def test_gradient_against_finite_differences(family, rng):
+    X, loss, h = points(6, rng), family.make(numbers(family, rng)), 1e-5
+    differences = np.stack([(loss(X + e) - loss(X - e)) / (2 * h) for e in np.eye(D) * h], axis=1)
+    gradient = loss.gradient(X)
+    assert gradient.shape == (6, D)
+    assert_allclose(gradient, differences, rtol=1e-6, atol=1e-7 * np.abs(differences).max())
+
+
+# The axioms of a vector space with an inner product.
+
+SCALARS = st.floats(-3, 3, allow_subnormal=False)
+
+
+def vectors(family):
+    return st.lists(
+        st.floats(-5, 5, allow_subnormal=False), min_size=family.size, max_size=family.size
+    )
+
+
+def same(a, b, scale=1.0):
+    X = points(5, np.random.default_rng(0))
+    size = max(1.0, float(np.abs(a(X)).max()), scale)
+    assert_allclose(a(X), b(X), rtol=1e-9, atol=1e-9 * size)
+
+
+@every
+@given(data=st.data())
+def test_axioms_of_a_vector_space(family, data):
+    u, v, w = (family.make(np.array(data.draw(vectors(family)))) for _ in range(3))
+    s, t = data.draw(SCALARS), data.draw(SCALARS)
+    zero = family.make(np.zeros(family.size))
+    big = 1e3
+    same(u + v, v + u, big)
+    same((u + v) + w, u + (v + w), big)
+    same(u + zero, u, big)
+    same(u - u, zero, big)
+    same(u - v, u + (-v), big)
+    same(-u, -1 * u, big)
+    same(s * (u + v), s * u + s * v, big)
+    same((s + t) * u, s * u + t * u, big)
+    same(s * (t * u), (s * t) * u, big)
+    same(u * s, s * u, big)
+    same(1 * u, u, big)
+    same(np.float32(2) * u, u + u, big)
+    same(np.float64(2) * u, u + u, big)
+    if abs(s) > 1e-3:
+        same((u / s) * s, u, big)
+
+
+@every
+@given(data=st.data())
+def test_axioms_of_an_inner_product(family, data):
+    u, v, w = (family.make(np.array(data.draw(vectors(family)))) for _ in range(3))
+    s = data.draw(SCALARS)
+    room = {"rel": 1e-8, "abs": 1e-6}
+    assert u.inner(v) == pytest.approx(v.inner(u), **room)
+    assert (u + v).inner(w) == pytest.approx(u.inner(w) + v.inner(w), **room)
+    assert (s * u).inner(v) == pytest.approx(s * u.inner(v), **room)
+    assert u.inner(u) == pytest.approx(u.norm() ** 2, **room)
+    assert (s * u).norm() == pytest.approx(abs(s) * u.norm(), rel=1e-6, abs=1e-3)
+    assert (u + v).norm() <= (u.norm() + v.norm()) * (1 + 1e-9) + 1e-6
+    assert abs(u.inner(v)) <= u.norm() * v.norm() * (1 + 1e-9) + 1e-6
+    parallelogram = (u + v).norm() ** 2 + (u - v).norm() ** 2
+    assert parallelogram == pytest.approx(2 * u.norm() ** 2 + 2 * v.norm() ** 2, rel=1e-6, abs=1e-3)
+
+
+@every
+def test_operations_do_not_change_their_operands(family, rng):
+    a, b = family.make(numbers(family, rng)), family.make(numbers(family, rng))
+    before = a.to_dict(), b.to_dict()
+    a + b, a - b, 2 * a, -a, a / 3, a.inner(b), a(points(3, rng)), a.gradient(points(3, rng))
+    assert (a.to_dict(), b.to_dict()) == before
+
+
+@every
+def test_survives_json(family, rng):
+    loss = family.make(numbers(family, rng))
+    twin = kl.Loss.from_dict(json.loads(json.dumps(loss.to_dict())))
+    assert twin == loss
+    assert type(twin) is type(loss)
+    X = points(4, rng)
+    assert_array_equal(twin(X), loss(X))
+
+
+@every
+def test_compares_by_value(family, rng):
+    v = numbers(family, rng)
+    loss = family.make(v)
+    assert loss == family.make(v.copy())
+    assert loss != family.make(v + 1e-9)
+    assert loss != "loss"
+    assert sum(loss == other.make(np.resize(v, other.size)) for other in FAMILIES) == 1
+    with pytest.raises(TypeError):
+        hash(loss)
+    assert repr(loss).startswith(type(loss).__name__ + "(")
+
+
+@every
+def test_arrays_inside_are_copies_nobody_can_change(family, rng):
+    v = numbers(family, rng)
+    for loss in (family.make(v), 2 * family.make(v), family.make(v) + family.make(v + 1)):
+        before = loss.to_dict()
+        for name, part in loss._parts().items():
+            if not isinstance(part, np.ndarray):
+                continue
+            assert not part.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                getattr(loss, name)[...] = 0.0
+        v[:] = 7.0
+        assert loss.to_dict() == before
+
+
+def test_constructor_copies_its_arguments():
+    matrix, vector, centers = np.eye(2), np.ones(2), np.ones((1, 2))
+    held = [
+        (kl.LinearLoss(vector), vector),
+        (kl.QuadraticLoss(matrix, vector), matrix),
+        (kl.QuadraticLoss(matrix, vector), vector),
+        (kl.KernelLoss(kl.Linear(), centers, [1.0]), centers),
+    ]
+    for loss, array in held:
+        before = loss.to_dict()
+        array[...] = 5.0
+        assert loss.to_dict() == before
+
+
+# Arrays of other libraries.
+
+
+def parts(loss):
+    return [p for p in loss._parts().values() if hasattr(p, "shape")]
+
+
+def cast(family, v, xp, precision):
+    """The loss of the family with arrays of that kind."""
+    plain = {
+        name: value
+        if isinstance(value, kl.Kernel)
+        else xp.asarray(to_numpy(value).astype(precision))
+        for name, value in family.make(v)._parts().items()
+    }
+    return type(family.make(v))(**plain)
+
+
+@every
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_arrays_keep_their_kind_and_type(family, precision, xp, rng):
+    rtol = {"float32": 2e-5, "float64": 1e-12}[precision]
+    v, w, X = numbers(family, rng), numbers(family, rng), points(6, rng)
+    plain, other = family.make(v), family.make(w)
+    loss, second = cast(family, v, xp, precision), cast(family, w, xp, precision)
+    A = xp.asarray(X.astype(precision))
+
+    def given_back(result, expected):
+        assert array_api_compat.array_namespace(result) is xp
+        assert result.dtype == getattr(xp, precision)
+        assert_allclose(to_numpy(result), expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+    for mine, theirs in [
+        (loss, plain),
+        (loss + second, plain + other),
+        (loss - second, plain - other),
+        (2.5 * loss, 2.5 * plain),
+        (loss / 3, plain / 3),
+        (-loss, -plain),
+        (loss + other, plain + other),  # the left one decides
+        (family.kernel.embed(A), family.kernel.embed(X)),
+    ]:
+        for part in parts(mine):
+            assert array_api_compat.array_namespace(part) is xp
+            assert part.dtype == getattr(xp, precision)
+        given_back(mine(A), theirs(X))
+        given_back(mine.gradient(A), theirs.gradient(X))
+        # an array of its own kind for every caller
+        assert isinstance(mine(X), np.ndarray)
+        given_back(theirs(A), theirs(X))
+    assert loss.norm() == pytest.approx(plain.norm(), rel=10 * rtol)
+    assert loss.inner(second) == pytest.approx(plain.inner(other), rel=1e-3, abs=100 * rtol)
+    assert loss.inner(other) == pytest.approx(plain.inner(other), rel=1e-3, abs=100 * rtol)
+    assert plain.inner(second) == pytest.approx(plain.inner(other), rel=1e-3, abs=100 * rtol)
+    twin = kl.Loss.from_dict(json.loads(json.dumps(loss.to_dict())))
+    assert twin == loss

@@ -1,0 +1,398 @@
+"""Algorithm 1: estimates by enumeration, the textbook algorithm step by step, late feedback, the traps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.guarantees import bandit
+from koloss.learners.bandit.epoch import Epoch
+
+SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
+
+
+def make(actions=SQUARE, kernel=None, **settings):
+    settings = {"horizon": 500, "loss_range": (0, 1), "rng": 0} | settings
+    return kl.BanditExpWeights(actions, kernel or kl.Gaussian(0.4), **settings)
+
+
+def play(learner, losses, count=None):
+    """Play a table of losses, one row a round; the losses paid."""
+    paid, t = [], 0
+    while t < len(losses):
+        if count is None:
+            decision = learner.ask()
+            learner.tell(decision, float(losses[t, decision.index]))
+            paid.append(losses[t, decision.index])
+            t += 1
+        else:
+            size = min(count, len(losses) - t)
+            batch = learner.ask(size)
+            values = losses[np.arange(t, t + size), batch.index]
+            learner.tell(batch, values)
+            paid.extend(values)
+            t += size
+    return np.asarray(paid)
+
+
+def estimates_of_epoch(learner):
+    """Σ⁻¹φ(a) for every action a, from the learner's own epoch, and the distribution of that epoch."""
+    epoch, features = learner._epoch, learner.setup.features
+    return np.stack([epoch.estimate(row, 1.0) for row in features]), epoch.p
+
+
+@pytest.mark.parametrize("rank", [3, 8])
+def test_estimate_is_unbiased_by_enumeration(rank, rng):
+    learner = make(rank=rank)
+    learner._theta += rng.normal(size=rank + 1) * 30  # some distribution far from the first one
+    learner.ask()
+    directions, p = estimates_of_epoch(learner)
+    w = rng.normal(size=rank + 1)
+    losses = learner.setup.features @ w
+    np.testing.assert_allclose((p * losses) @ directions, w, rtol=1e-8)
+
+
+def test_misspecified_estimate_is_the_projection(rng):
+    # E ŵ is the L²(p)-projection of any loss on the features (theory B3, Lemma).
+    learner = make(rank=5)
+    learner.ask()
+    directions, p = estimates_of_epoch(learner)
+    losses = rng.normal(size=40)
+    root = np.sqrt(p)[:, None]
+    expected = np.linalg.lstsq(root * learner.setup.features, root[:, 0] * losses, rcond=None)[0]
+    np.testing.assert_allclose((p * losses) @ directions, expected, rtol=1e-7)
+
+
+def test_late_estimate_uses_the_covariance_of_its_own_epoch(rng):
+    w = rng.normal(size=6)
+    change, wrong = np.zeros(6), np.zeros(6)
+    learner = make(rank=5, batch=1, loss_range=(-100, 100))
+    start = learner.state()
+    probe = kl.BanditExpWeights.from_state(start)
+    probe.ask()
+    features, p = probe.setup.features, probe._epoch.p
+    losses = features @ w
+    for index in range(
+        40
+    ):  # every action the first epoch may draw, told after other epochs have passed
+        learner = kl.BanditExpWeights.from_state(start)
+        first = learner.ask()
+        learner._outstanding[first.id] = (index, *learner._outstanding[first.id][1:])
+        for _ in range(40):  # the distribution moves on
+            other = learner.ask()
+            learner.tell(other, 100.0 if other.action[0] < 0.5 else -100.0)
+        learner.ask()
+        before = learner._theta.copy()
+        learner.tell(first, float(losses[index]))
+        change += p[index] * (learner._theta - before)
+        wrong += p[index] * learner._epoch.estimate(
+            features[index], losses[index]
+        )  # negative control
+    np.testing.assert_allclose(change, w, rtol=1e-7)
+    assert np.max(np.abs(wrong - w)) > 0.1 * np.max(np.abs(w))
+
+
+def textbook(setup, losses, uniforms):
+    """Algorithm 1 as its box reads, one covariance and one solve a round, N weights."""
+    Phi, eta, gamma = setup.features, setup.rates.learning_rate, setup.rates.exploration
+    weights = np.exp(setup.log_prior)
+    chosen, thetas, theta = [], [], np.zeros(Phi.shape[1])
+    for t, u in enumerate(uniforms):
+        p = (1 - gamma) * weights / weights.sum() + gamma * setup.design
+        index = int(np.searchsorted(np.cumsum(p) / p.sum(), u, side="right"))
+        sigma = sum(p[a] * np.outer(Phi[a], Phi[a]) for a in range(len(Phi)))
+        estimate = np.linalg.solve(sigma, Phi[index]) * (losses[t, index] - setup.center)
+        weights = weights * np.exp(-eta * (Phi @ estimate))
+        theta = theta + estimate
+        chosen.append(index)
+        thetas.append(theta)
+    return chosen, np.asarray(thetas)
+
+
+@pytest.mark.parametrize("prior", [None, "skew"])
+def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
+    losses = rng.random((120, 40))
+    prior = None if prior is None else np.arange(1, 41) / 820
+    learner = make(batch=1, rank=7, rng=11, prior=prior)
+    chosen, thetas = textbook(learner.setup, losses, np.random.default_rng(11).random(120))
+    for t in range(120):
+        decision = learner.ask()
+        assert decision.index == chosen[t]
+        learner.tell(decision, float(losses[t, decision.index]))
+        np.testing.assert_allclose(learner._theta, thetas[t], rtol=1e-7, atol=1e-7)
+
+
+def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
+    one, many = make(batch=30, rng=5), make(batch=30, rng=5)
+    assert [one.ask().index for _ in range(20)] == many.ask(20).index.tolist()
+
+
+def test_whole_epoch_told_in_parts_equals_told_at_once(rng):
+    losses = rng.random(12)
+    at_once, parts = make(rng=2), make(rng=2)
+    batch = at_once.ask(12)
+    at_once.tell(batch, losses)
+    same = parts.ask(12)
+    parts.tell(list(same)[5:], losses[5:])
+    for decision, loss in reversed(list(zip(same, losses, strict=True))[:5]):
+        parts.tell(decision.id, loss)
+    np.testing.assert_allclose(parts._theta, at_once._theta, rtol=1e-12)
+    assert parts._tally.late == 0
+
+
+def test_order_of_late_losses_does_not_matter(rng):
+    losses = rng.random(60)
+    learners = [make(batch=4, rng=8) for _ in range(2)]
+    decisions = [[learner.ask() for _ in range(60)] for learner in learners]
+    for k in range(60):
+        learners[0].tell(decisions[0][k], float(losses[k]))
+    for k in rng.permutation(60):
+        learners[1].tell(decisions[1][k], float(losses[k]))
+    np.testing.assert_allclose(learners[1]._theta, learners[0]._theta, rtol=1e-9)
+
+
+def test_memory_is_bounded_by_what_is_outstanding():
+    learner = make(batch=2, horizon=2000)
+    kept = [learner.ask() for _ in range(5)]
+    for _ in range(500):
+        learner.tell(learner.ask(), 0.5)
+    assert len(learner._outstanding) == 5
+    assert len(learner._epochs) <= 4  # three epochs with decisions outstanding, and the current one
+    assert all(epoch.p is None for epoch in learner._epochs.values() if epoch is not learner._epoch)
+    for decision in kept:
+        learner.tell(decision, 0.5)
+    assert len(learner._outstanding) == 0
+    assert len(learner._epochs) == 1
+
+
+@pytest.mark.parametrize("bonus", [False, True])
+def test_drift_ends_an_epoch_no_later_than_the_exact_test(bonus):
+    learner = make(batch=1000, horizon=3000, rank=4, bonus=bonus)
+    epochs = 0
+    for _ in range(1500):
+        decision = learner.ask()
+        epoch = learner._epoch
+        learner.tell(decision, 1.0 if decision.index % 2 else 0.0)
+        rise = (
+            -epoch.eta * (learner.setup.features @ epoch.gain) if epoch.gain is not None else None
+        )
+        if rise is not None:
+            if bonus:
+                rise = rise + epoch.eta * epoch.heard * epoch.bonus
+            assert rise.max() <= 0.5  # an epoch that goes on has not drifted
+        else:
+            assert epoch.anchor_drift > 0.5
+            assert epoch.anchor_drift <= 0.5 + learner.setup.rates.kappa + 1e-9
+            epochs += 1
+    assert epochs > 5
+
+
+def test_estimates_never_exceed_kappa(rng):
+    # η|ŵ'φ| ≤ κ for every action and loss at the bound (theory A3).
+    learner = make(rank=6, horizon=100_000)
+    rates = learner.setup.rates
+    for scale in (0, 10, 1e3, 1e5):
+        learner._theta = rng.normal(size=7) * scale
+        learner._open(whole=False)
+        directions, _ = estimates_of_epoch(learner)
+        largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.setup.features.T).max()
+        assert largest <= rates.kappa * (1 + 1e-9)
+
+
+# The three traps of theory A3.
+
+
+def test_trap_first_distribution_must_be_uniform():
+    # (.7, .7) is the best action but no contact point: starting from the design it is never played.
+    actions = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0.7, 0.7]])
+    losses = np.tile(actions @ (-np.ones(2) / math.sqrt(2)), (4000, 1))
+    learner = kl.BanditExpWeights(kl.Points(actions), kl.Linear(), horizon=4000, batch=1, rng=1)
+    assert learner.setup.design[4] == 0
+    regret = play(learner, losses).sum() - 4000 * losses[0, 4]
+    assert regret < 0.15 * 4000
+
+    trapped = kl.BanditExpWeights(kl.Points(actions), kl.Linear(), horizon=4000, batch=1, rng=1)
+    with np.errstate(divide="ignore"):
+        object.__setattr__(trapped.setup, "log_prior", np.log(trapped.setup.design))
+    trapped_regret = play(trapped, losses).sum() - 4000 * losses[0, 4]
+    assert trapped_regret >= 0.2828 * 4000 * (1 - 1e-3)
+
+
+def test_trap_centring_the_features_biases_the_estimate():
+    # Φ ∈ {1, 2}, w = 1: centred features make the learner settle at p(2) = 1/3, regret n/3.
+    n, actions = 6000, np.array([[1.0], [2.0]])
+    losses = np.tile(actions[:, 0], (n, 1))
+    learner = kl.BanditExpWeights(
+        kl.Points(actions), kl.Linear(), horizon=n, loss_bound=2.0, batch=1, rng=0
+    )
+    assert play(learner, losses).sum() - n < 0.1 * n
+
+    trapped = kl.BanditExpWeights(
+        kl.Points(actions), kl.Linear(), horizon=n, loss_bound=2.0, batch=1, rng=0
+    )
+    centred = actions - 1.5
+    object.__setattr__(
+        trapped.setup, "features", np.ascontiguousarray(centred / np.abs(centred).max())
+    )
+    regret = play(trapped, losses).sum() - n
+    assert abs(regret / n - 1 / 3) < 0.05
+
+
+def test_trap_a_constant_needs_its_feature():
+    # Losses in [0, 1] shifted by their mid-range without the constant feature: the centring bug again.
+    n, actions = 6000, np.array([[1.0], [2.0]])
+    losses = np.tile(actions[:, 0] / 2, (n, 1))
+    points = kl.Points(actions)
+    learner = kl.BanditExpWeights(points, kl.Linear(), horizon=n, loss_range=(0, 1), batch=1, rng=0)
+    assert learner.setup.features.shape[1] == 2
+    assert play(learner, losses).sum() - n / 2 < 0.1 * n
+
+    trapped = kl.BanditExpWeights(points, kl.Linear(), horizon=n, loss_bound=1.0, batch=1, rng=0)
+    object.__setattr__(trapped.setup, "center", 0.75)
+    assert play(trapped, losses).sum() - n / 2 > 0.12 * n
+
+
+# What it knows.
+
+
+def test_distribution_and_probability():
+    learner = make()
+    np.testing.assert_allclose(learner.distribution.sum(), 1)
+    decision = learner.ask()
+    assert decision.probability == learner.distribution[decision.index]
+    np.testing.assert_allclose(learner.probability([3, 5]), learner.distribution[[3, 5]])
+    np.testing.assert_allclose(learner.probability(SQUARE.X[[3]]), learner.distribution[3])
+    with pytest.raises(ValueError, match="`actions` must be actions in play"):
+        learner.probability([[7.0, 7.0]])
+
+
+def test_looking_changes_nothing(rng):
+    losses = rng.random((80, 40))
+    plain, watched = make(rng=4), make(rng=4)
+    play(plain, losses)
+    for t in range(80):
+        _ = watched.distribution, watched.diagnostics, watched.recommend(), watched.guarantee()
+        decision = watched.ask()
+        _ = watched.distribution, watched.state()
+        watched.tell(decision, float(losses[t, decision.index]))
+    assert np.array_equal(plain._theta, watched._theta)
+
+
+def test_duplicates_count_together():
+    actions = kl.Points([[0.0], [1.0], [1.0]])
+    learner = kl.BanditExpWeights(actions, kl.Gaussian(0.5), horizon=100, rng=0)
+    p = learner.distribution
+    np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
+
+
+def test_recommend_finds_the_best_action():
+    learner = make(horizon=3000)
+    losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
+    play(learner, losses)
+    found = learner.recommend()
+    assert losses[0, found.index] <= np.sort(losses[0])[3]
+    assert found.action.tolist() == SQUARE.X[found.index].tolist()
+    np.testing.assert_allclose(
+        learner.diagnostics.estimated_losses[found.index], found.estimated_loss
+    )
+
+
+def test_diagnostics_by_hand():
+    learner = make(batch=10)
+    decisions = [learner.ask() for _ in range(3)]
+    learner.tell(decisions[1], 1.0)
+    seen = learner.diagnostics
+    assert (seen.rounds, seen.heard, seen.outstanding, seen.late, seen.epoch) == (3, 1, 2, 0, 1)
+    sigma = learner.setup.features.T @ (learner._epoch.p[:, None] * learner.setup.features)
+    g = np.einsum(
+        "ij,jk,ik->i", learner.setup.features, np.linalg.inv(sigma), learner.setup.features
+    )
+    np.testing.assert_allclose(seen.max_leverage, g.max())
+    p = learner.distribution
+    np.testing.assert_allclose(seen.entropy, -np.sum(p * np.log(p)))
+
+
+# Extremes.
+
+
+@pytest.mark.parametrize("horizon", [10**7, None])
+def test_extremes_neither_overflow_nor_vanish(horizon):
+    # Ten million rounds' worth of losses at the bound, in whole epochs: far beyond exp(-700).
+    actions = kl.Points(np.linspace(0, 1, 12)[:, None])
+    learner = kl.BanditExpWeights(actions, kl.Gaussian(0.3), horizon=horizon, loss_bound=1.0, rng=0)
+    for _ in range(50):
+        batch = learner.ask(200_000)
+        learner.tell(batch, np.where(batch.index == 4, -1.0, 1.0))
+    assert learner._tally.heard == 10**7
+    p = learner.distribution
+    assert np.all(np.isfinite(p))
+    np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
+    assert p[4] > 0.9
+    assert np.all(np.isfinite(learner._theta))
+    assert learner.recommend().index == 4
+    np.testing.assert_allclose(learner.diagnostics.estimated_losses[4], -1.0, atol=0.1)
+
+
+def test_an_arm_below_1e_300_is_played_again_when_it_is_good():
+    actions = kl.Points([[0.0], [1.0]])
+    learner = kl.BanditExpWeights(actions, kl.Gaussian(0.1), horizon=10_000, loss_bound=1.0, rng=0)
+    gap = np.array([1.0, -1.0]) @ learner.setup.features
+    learner._theta = 1e6 * gap / (gap @ gap)
+    score = learner.setup.features @ learner._theta
+    assert -learner.setup.rates.learning_rate * (score[0] - score[1]) < -700
+    q0 = learner.distribution[0]
+    assert q0 <= learner.setup.rates.exploration  # only exploration is left
+    learner._theta = -learner._theta
+    assert learner.distribution[0] > 0.9
+
+
+def test_one_action():
+    learner = kl.BanditExpWeights(kl.Points([[1.0, 2.0]]), kl.Gaussian(1.0), horizon=10, rng=0)
+    for _ in range(10):
+        decision = learner.ask()
+        assert (decision.index, decision.probability) == (0, 1.0)
+        learner.tell(decision, 0.3)
+    assert learner.guarantee().total == 0
+
+
+def test_compact_set_through_a_net():
+    learner = kl.BanditExpWeights(kl.Ball(2), kl.Gaussian(0.7), horizon=1000, spacing=0.2, rng=0)
+    assert len(learner.actions) == len(kl.Ball(2).net(0.2))
+    terms = learner.guarantee().terms
+    expected = 1000 * kl.Gaussian(0.7).modulus(kl.Ball(2).net(0.2).covering_radius, kl.Ball(2))
+    np.testing.assert_allclose(terms["net"], expected)
+    # The player is on the net, the loss Φ(y) anywhere in the disc: |Φ(y)(a) - projection| by brute force.
+    proxy = kl.pivoted_cholesky(
+        kl.Gaussian(0.7), kl.Ball(2), spacing=0.2, rank=learner.setup.problem.rank
+    )
+    Y = kl.Ball(2).sample(300, rng=0)
+    error = np.abs(kl.Gaussian(0.7)(proxy.points.X, Y) - proxy.features @ proxy(Y).T).max()
+    assert error <= learner.setup.problem.epsilon
+    assert learner.setup.problem.epsilon < 0.7 * proxy.epsilon
+
+
+def test_actions_cannot_be_changed_through_a_decision():
+    learner = make()
+    for found in (learner, kl.BanditExpWeights.from_state(learner.state())):
+        with pytest.raises(ValueError, match="read-only"):
+            found.ask().action[0] = 7.0
+
+
+def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):
+    learner = make(covariance="sampled", rank=5)
+    monkeypatch.setattr(bandit, "sample_count", lambda *_: 2)
+    learner.ask()
+    p = learner._epoch.p
+    sigma = learner.setup.features.T @ (p[:, None] * learner.setup.features)
+    factor = np.tril(learner._epoch.factor)
+    np.testing.assert_allclose(factor @ factor.T, sigma, atol=1e-12)
+
+
+def test_epoch_is_plain_data():
+    learner = make()
+    learner.ask()
+    again = Epoch(**learner._epoch.to_dict())
+    assert again.number == learner._epoch.number

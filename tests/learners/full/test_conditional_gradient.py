@@ -1,0 +1,606 @@
+"""Algorithm 3: the box step by step, its tracking of the leader, its regret against its bound, and the paper's claims.
+
+Regret here has no randomness: the loss of a round is ⟨w_t, X_t⟩, the mean over the player's coin.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.guarantees.leader import LeaderProblem
+from koloss.oracles.hull import BallHull, PointsHull
+from tests.learners.streams import GAMES, bump, coefficients, quadratic_of, regret
+
+LEVEL = 1e-3
+"""False-alarm level of each statistical test here."""
+
+MONOMIALS = kl.Posynomial([[1, 0], [-1, 2], [0, -1]])
+QUARTER, SQUARE = kl.PositiveBall(2, 1.0, lower=0.25), kl.Box([0.5, 0.5], [2.0, 2.0])
+
+
+def quadratics(game, n, d, seed=0):
+    rng, m = np.random.default_rng(seed), d * (d + 3) // 2
+    return [quadratic_of(coefficients(game, t, n, m, rng), d) for t in range(n)]
+
+
+def posynomials(game, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        kl.PosynomialLoss(MONOMIALS, np.abs(coefficients(game, t, n, 3, rng))) for t in range(n)
+    ]
+
+
+def on_sphere(N, d):
+    X = np.random.default_rng(5).normal(size=(N, d))
+    return kl.Points(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+# The box.
+
+
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_points_step_by_step(tuning):
+    """Algorithm 3 with the whole Gram matrix, as a textbook has it."""
+    kernel, rng, n = kl.Gaussian(0.3), np.random.default_rng(0), 60
+    points = kl.Points(rng.random((30, 2)))
+    learner = kl.ConditionalGradient(
+        points, kernel=kernel, horizon=n, tuning=tuning, first=points.X[7], rng=1
+    )
+    K, total = kernel(points.X, points.X), np.zeros(30)
+    p = learner.distribution
+    if tuning == "paper":
+        assert p[7] == 1
+        eta, center = 0.5 * n**-0.75, p.copy()
+    else:
+        D = math.sqrt(np.max(2 - 2 * K))
+        eta, center = 3**0.75 * 4**-0.25 * D**-1.5 * D * n**-0.75, np.zeros(30)
+    for t in range(1, n + 1):
+        np.testing.assert_allclose(learner.distribution, p, atol=1e-13)
+        decision, loss = learner.ask(), bump(rng, kernel)
+        assert decision.probability == pytest.approx(p[decision.index])
+        gamma = min(1, 2 / math.sqrt(t)) if tuning == "paper" else math.sqrt(3) / D / math.sqrt(n)
+        gradient = eta * total + 2 * (K @ (p - center))
+        v = np.argmin(gradient)
+        p = (1 - gamma) * p + gamma * np.eye(30)[v]
+        learner.tell(decision, loss)
+        total = total + loss(points.X)
+
+
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_ball_step_by_step(tuning):
+    """Algorithm 3 on matrices and vectors, with a trust-region oracle."""
+    d, n, r = 3, 50, 1.5
+    learner = kl.ConditionalGradient(
+        kl.Ball(d, r), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, tuning=tuning, rng=1
+    )
+    M, u, A, b = np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d)
+    reach, D = math.sqrt(r**4 + r**2), learner.game.diameter
+    assert (
+        learner.mean.norm() == 0
+    )  # Φ(0) = 0 is the least norm: nothing to warm up, and the paper's centre
+    eta = 0.5 * n**-0.75
+    if tuning == "sharp":
+        eta = 3**0.75 * 4**-0.25 * (reach / D) ** 1.5 * D * n**-0.75
+    for t, loss in enumerate(quadratics("biased", n, d), 1):
+        gamma = min(1, 2 / math.sqrt(t))
+        if tuning == "sharp":
+            gamma = math.sqrt(3) * reach / D / math.sqrt(n)
+        np.testing.assert_allclose(learner.mean.matrix, M, atol=1e-9)
+        np.testing.assert_allclose(learner.mean.vector, u, atol=1e-9)
+        found = kl.oracles.minimize_quadratic_ball(eta * A + 2 * M, eta * b + 2 * u, radius=r)
+        learner.tell(learner.ask(), loss)
+        v = learner.mixture[0][-1]
+        assert min(np.abs(v - x).max() for x in found.points) < 1e-6  # one of its minimisers
+        M, u = (1 - gamma) * M + gamma * np.outer(v, v), (1 - gamma) * u + gamma * v
+        A, b = A + loss.matrix, b + loss.vector
+
+
+CASES = {
+    "points": (kl.Points(np.random.default_rng(2).random((40, 2))), kl.Gaussian(0.3), 500),
+    "ball": (kl.Ball(3), kl.Quadratic(), 300),
+    "linear": (kl.Box([-1, 0, 0], [1, 1, 0]), kl.Linear(), 300),
+    "posynomial": (QUARTER, MONOMIALS, 200),
+    "gaussian": (kl.Ball(2), kl.Gaussian(0.7), 12),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_mixture_has_the_mean_action_for_its_mean(name, tuning):
+    """After hundreds of rounds, and though old atoms are dropped."""
+    actions, kernel, n = CASES[name]
+    learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=n, tuning=tuning, rng=0)
+    rng = np.random.default_rng(0)
+    losses = {
+        "ball": lambda: quadratic_of(rng.normal(size=9) / 9, 3),
+        "linear": lambda: kl.LinearLoss(rng.normal(size=3) / 9),
+        "posynomial": lambda: kl.PosynomialLoss(MONOMIALS, rng.random(3)),
+    }
+    for _ in range(n):
+        learner.tell(learner.ask(), losses.get(name, lambda: bump(rng, kernel))())
+    atoms, weights = learner.mixture
+    assert np.all(actions.contains(atoms))
+    assert weights.sum() == pytest.approx(1, abs=1e-12)
+    assert (kernel.embed(atoms, weights) - learner.mean).norm() < 1e-10 * max(
+        1.0, learner.mean.norm()
+    )
+    if tuning == "paper":  # γ = 2/√t: weights fall fast
+        assert len(weights) < n or n < 50
+    if name == "points":
+        summed = np.zeros(40)
+        np.add.at(summed, learner._body.mixture.atoms, weights)
+        np.testing.assert_allclose(summed, learner.distribution, atol=1e-12)
+
+
+def test_draws_follow_the_mixture():
+    learner = kl.ConditionalGradient(on_sphere(6, 2), kernel=kl.Linear(), horizon=100, rng=0)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        learner.tell(learner.ask(), kl.LinearLoss(coefficients("random", 0, 1, 2, rng)))
+    p = learner.distribution
+    counts = np.bincount(learner.ask(20_000).index, minlength=6)
+    played = p > 0
+    assert np.all(counts[~played] == 0)
+    assert stats.chisquare(counts[played], 20_000 * p[played]).pvalue > LEVEL
+    other = np.full(played.sum(), 20_000 / played.sum())
+    assert stats.chisquare(counts[played], other).pvalue < LEVEL  # negative control
+
+
+# The warm start and the leader.
+
+
+@pytest.mark.parametrize("n", [10, 1000, 30_000])
+def test_warm_start_reaches_its_goal(n):
+    """‖X₁‖² is at most h̄ above the least norm of the hull, by the exact projection of zero; within theory's steps."""
+    rng = np.random.default_rng(0)
+    for points, kernel in (
+        (kl.Points(rng.random((60, 2))), kl.Gaussian(0.2)),
+        (kl.Points(1 + rng.random((40, 3))), kl.Quadratic()),
+        (on_sphere(30, 4), kl.Linear()),
+    ):
+        learner = kl.ConditionalGradient(points, kernel=kernel, horizon=n, rng=0)
+        game = learner.game
+        *_, height = LeaderProblem(n, game.norm, game.radius, game.diameter).gradient_steps()
+        K, p = kernel(points.X, points.X), learner.distribution
+        found = PointsHull(kernel, points).project(np.zeros(len(points)), 1e-13)
+        q = np.zeros(len(points))
+        q[found.index] = found.weights
+        above = p @ K @ p - q @ K @ q
+        assert above <= learner.diagnostics.gap + 1e-12
+        assert learner.diagnostics.gap <= height
+        assert learner.diagnostics.atoms <= 2 + 2 / math.sqrt(3) * game.diameter / game.radius * (
+            math.sqrt(n)
+        )
+
+
+def test_warm_start_on_compact_sets():
+    for actions, kernel in (
+        (SQUARE, MONOMIALS),
+        (QUARTER, MONOMIALS),
+        (kl.Box([1, 1], [2, 3]), kl.Quadratic()),
+    ):
+        learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=2000, rng=0)
+        game = learner.game
+        *_, height = LeaderProblem(2000, game.norm, game.radius, game.diameter).gradient_steps()
+        X = learner.mean
+        least = kl.oracles.minimize(2.0 * X, actions)  # min ‖Y‖² ≥ ‖X‖² - (⟨2X, X⟩ - min ⟨2X, Φ⟩)
+        assert 2 * X.inner(X) - least.value <= height
+        assert learner.diagnostics.gap <= height
+        assert learner.diagnostics.certificate == "dual"
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_measured_heights_stay_below_the_recursion(game):
+    """h_t = F_t(X_t) - min F_t, with the minimum by exact projection, against what the bound is made of."""
+    n, points = 80, on_sphere(25, 4)
+    learner = kl.ConditionalGradient(points, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0)
+    eta, rng = learner.diagnostics.learning_rate, np.random.default_rng(0)
+    hull, K = PointsHull(kl.Linear(), points), points.X @ points.X.T
+    total, ratios = np.zeros(25), []
+    for t in range(n):
+        p, q = learner.distribution, np.zeros(25)
+        best = hull.project(-eta / 2 * total, 1e-14)
+        q[best.index] = best.weights
+        h, least = (eta * total @ x + x @ K @ x for x in (p, q))
+        assert h - least <= learner._height + 1e-12
+        ratios.append((h - least) / learner._height)
+        loss = kl.LinearLoss(coefficients(game, t, n, 4, rng))
+        learner.tell(learner.ask(), loss)
+        total = total + loss(points.X)
+    if game in ("biased", "switching"):
+        assert max(ratios[5:]) > 0.1  # a tenth of it would not do
+
+
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_measured_heights_on_the_ball(tuning):
+    n, d = 60, 2
+    learner = kl.ConditionalGradient(
+        kl.Ball(d), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, tuning=tuning, rng=0
+    )
+    eta, total = learner.diagnostics.learning_rate, kl.QuadraticLoss(np.zeros((d, d)))
+    for loss in quadratics("biased", n, d):
+        target = -eta / 2 * total
+        best = BallHull(d, 1.0).project(target)
+        X, Y = learner.mean, kl.Quadratic().embed(best.atoms, best.weights)
+        h = (X - target).norm() ** 2 - (Y - target).norm() ** 2
+        assert h <= learner._height + 1e-9
+        learner.tell(learner.ask(), loss)
+        total = total + loss
+
+
+# Regret.
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("N, rounds", [(2, 1), (3, 2), (10, 3), (10, 30), (40, 300)])
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_points_stay_within_the_bound(game, N, rounds, tuning):
+    rng = np.random.default_rng([N, rounds])
+    learner = kl.ConditionalGradient(
+        kl.Points(np.eye(N)), kernel=kl.Linear(), horizon=rounds, tuning=tuning, rng=0
+    )
+    before = learner.guarantee(printed=False).total
+    losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
+    found, promise = regret(learner, losses), learner.guarantee(printed=False)
+    assert promise.valid
+    assert found <= promise.total + 1e-12
+    assert promise.total <= before * (
+        1 + 1e-12
+    )  # what is measured is no worse than what was promised
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 1.0, 30.0])
+def test_gaussians_on_points_stay_within_the_bound(bandwidth):
+    kernel, rng, n = kl.Gaussian(bandwidth), np.random.default_rng(0), 200
+    points = kl.Points(np.vstack([rng.random((30, 2)), np.full((3, 2), 0.5)]))
+    learner = kl.ConditionalGradient(points, kernel=kernel, horizon=n, rng=0)
+    found = regret(learner, [bump(rng, kernel) for _ in range(n)])
+    assert found <= learner.guarantee().total
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("d, r", [(1, 1.0), (2, 1.0), (2, 0.3), (5, 2.0)])
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r, tuning):
+    learner = kl.ConditionalGradient(
+        kl.Ball(d, r), kernel=kl.Quadratic(), horizon=60, loss_norm=1.0, tuning=tuning, rng=0
+    )
+    found, promise = regret(learner, quadratics(game, 60, d)), learner.guarantee(printed=False)
+    assert promise.valid
+    assert found <= promise.total
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("actions", [QUARTER, SQUARE], ids=["quarter disc", "square"])
+def test_posynomials_stay_within_the_bound(game, actions):
+    n = 80
+    learner = kl.ConditionalGradient(actions, kernel=MONOMIALS, horizon=n, loss_norm=1.0, rng=0)
+    found, promise = regret(learner, posynomials(game, n)), learner.guarantee()
+    assert promise.valid
+    assert [a.holds for a in promise.assumptions if "global minimum" in a.text] == [True]
+    assert found <= promise.total
+
+
+@pytest.mark.parametrize("mixing_rate", [0.01, 0.5, 1.0])
+@pytest.mark.parametrize("learning_rate", [0.001, 0.3])
+def test_other_rates_have_their_own_bound(mixing_rate, learning_rate):
+    learner = kl.ConditionalGradient(
+        on_sphere(20, 3),
+        kernel=kl.Linear(),
+        horizon=150,
+        loss_norm=1.0,
+        mixing_rate=mixing_rate,
+        learning_rate=learning_rate,
+        rng=0,
+    )
+    rng = np.random.default_rng(0)
+    losses = [kl.LinearLoss(coefficients("biased", t, 150, 3, rng)) for t in range(150)]
+    assert regret(learner, losses) <= learner.guarantee().total
+    if mixing_rate == 1:
+        assert learner.diagnostics.atoms == 1
+
+
+def test_closed_form_is_above_what_is_promised():
+    """Theorem A4-const: 4/3 · 12^¼ G √(ϱD) n^¾ + 0.403 G ϱ^(3/2) D^(-1/2) n^¼ for n ≥ 3(ϱ/D)², on any set."""
+    c = 3**0.75 * 4**-0.25 / 4
+    assert c == pytest.approx(0.403, abs=5e-4)
+    for actions, kernel in (
+        (kl.Ball(3), kl.Quadratic()),
+        (kl.Ball(1, 0.2), kl.Quadratic()),
+        (on_sphere(30, 4), kl.Linear()),
+        (kl.Points(np.random.default_rng(0).random((50, 2))), kl.Gaussian(0.3)),
+        (QUARTER, MONOMIALS),
+    ):
+        for n in (3, 20, 1000):
+            learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=n, rng=0)
+            G, reach, D = learner.game.norm, learner.game.radius, learner.game.diameter
+            if n < 3 * (reach / D) ** 2:
+                continue
+            stated = 4 / 3 * 12**0.25 * G * math.sqrt(reach * D) * n**0.75
+            stated += c * G * reach**1.5 * D**-0.5 * n**0.25
+            assert sum(learner.guarantee().terms.values()) <= stated * (1 + 1e-9)
+
+
+def test_constants_of_the_origin():
+    """D = 2𝒢, losses as large as features: 3.51 𝒢² n^¾ + 0.29 𝒢² n^¼, with γ = √(3/(4n)), η = 1.140 n^(-3/4)."""
+    n = 10_000
+    learner = kl.ConditionalGradient(kl.Ball(2), kernel=kl.Linear(), horizon=n, rng=0)
+    assert learner.diagnostics.mixing == pytest.approx(math.sqrt(3 / (4 * n)))
+    assert learner.diagnostics.learning_rate == pytest.approx(1.140 * n**-0.75, rel=1e-3)
+    total = sum(learner.guarantee().terms.values())
+    assert total <= 3.51 * n**0.75 + 0.29 * n**0.25
+    assert total >= 0.95 * 3.51 * n**0.75
+
+
+def test_regret_grows_no_faster_than_theory():
+    """Exponents of the regret between 100 and 3,000 rounds, by least squares: at most 3/4 + three standard errors.
+
+    The games are chosen: with a constant loss on two points the leader arrives at the better one in all of them. Where
+    it does not arrive, such horizons show the exponent of a beginning, which is larger: 0.78 to 0.83 were seen with
+    constant, biased and switching losses on 12 and 30 points, and 0.75 to 0.77 between 30,000 and 100,000 rounds. All
+    of them are within the bound.
+    """
+    cases = ((kl.Points([[-1.0], [1.0]]), "constant", 0.7), (kl.Ball(100), "random", 0.4))
+    for actions, game, least in cases:
+        horizons, found = [100, 550, 3000], []
+        for n in horizons:
+            rng, m = np.random.default_rng(n), actions.dimension
+            learner = kl.ConditionalGradient(
+                actions, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
+            )
+            losses = [kl.LinearLoss(coefficients(game, t, n, m, rng)) for t in range(n)]
+            found.append(regret(learner, losses))
+            assert found[-1] <= learner.guarantee().total
+        fit = stats.linregress(np.log(horizons), np.log(found))
+        assert least < fit.slope <= 0.75 + 3 * fit.stderr
+        assert fit.stderr < 0.05
+
+
+def test_a_bound_without_tracking_would_be_false():
+    """Negative control: the leader's own terms do not cover the conditional gradient."""
+    n, points = 1000, on_sphere(30, 4)
+    learner = kl.ConditionalGradient(
+        points, kernel=kl.Linear(), horizon=n, loss_norm=1.0, learning_rate=0.2, rng=0
+    )
+    rng = np.random.default_rng(0)
+    losses = [kl.LinearLoss(coefficients("switching", t, n, 4, rng)) for t in range(n)]
+    found, terms = regret(learner, losses), learner.guarantee().terms
+    assert found > terms["regulariser"] + terms["stability"]
+    assert found <= learner.guarantee().total
+
+
+# Late losses.
+
+
+@pytest.mark.parametrize("late", [1, 7, 40])
+def test_late_losses_stay_within_the_bound(late):
+    n = 80
+    for game in GAMES:
+        learner = kl.ConditionalGradient(
+            kl.Ball(2), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
+        )
+        found, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
+        assert promise.terms["delay"] > 0
+        assert found <= promise.total
+        assert learner.diagnostics.late == n - 1
+
+
+def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
+    """Losses e₁ send the player to one end; then -e₁, told only at the end, where the player is at its worst."""
+    n, first = 3000, 900
+    learner = kl.ConditionalGradient(
+        kl.Points([[-1.0], [1.0]]), kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
+    )
+    up, down = kl.LinearLoss([1.0]), kl.LinearLoss([-1.0])
+    paid = 0.0
+    for _ in range(first):
+        paid += float(learner.distribution @ [-1.0, 1.0])
+        learner.tell(learner.ask(), up)
+    held = learner.ask(n - first)
+    paid -= (n - first) * float(learner.distribution @ [-1.0, 1.0])
+    assert learner.guarantee().terms["unheard"] == pytest.approx(2 * (n - first))
+    learner.tell(held, [down] * (n - first))
+    found, terms = paid + n - 2 * first, learner.guarantee().terms
+    assert found <= sum(terms.values())
+    assert found > sum(terms.values()) - terms["delay"]  # control
+
+
+def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
+    learner = kl.ConditionalGradient(
+        kl.Ball(1), kernel=kl.Linear(), horizon=100, loss_norm=1.0, mixing_rate=0.5, rng=0
+    )
+    first = learner.ask()
+    for _ in range(50):
+        learner.tell(learner.ask(), kl.LinearLoss([1.0]))
+    learner.tell(first, kl.LinearLoss([-1.0]))
+    assert learner.guarantee().terms["delay"] == pytest.approx(2.0)
+
+
+# What the paper says.
+
+
+def test_the_papers_centre_breaks_the_posynomial():
+    """Theory A5: Φ(x) = (1/x₁, 1/x₂), a₁ = (1, 1)/√2, w = (1, 0), (0, 1): a signomial in round 3."""
+    kernel = kl.Posynomial([[-1, 0], [0, -1]])
+    a1, w1, w2, eta = np.full(2, math.sqrt(0.5)), np.eye(2)[0], np.eye(2)[1], 0.5 * 1000**-0.75
+    start = kl.oracles.minimize(kl.PosynomialLoss(kernel, [1.0, 1.0]), QUARTER)
+    np.testing.assert_allclose(start.point, a1, atol=1e-6)  # the paper's initial action
+    X1 = kernel.features(a1[None])[0]
+    X2 = X1  # the gradient of round 1 is zero, and a₁ one of its minimisers; γ₁ = 1
+    v2 = kl.oracles.minimize(kl.PosynomialLoss(kernel, eta * w1 + 2 * (X2 - X1)), QUARTER).point
+    np.testing.assert_allclose(v2, [math.sqrt(15) / 4, 0.25], atol=1e-6)
+    X3 = kernel.features(v2[None])[0]  # γ₂ = 1
+    np.testing.assert_allclose(eta * (w1 + w2) + 2 * (X3 - X1), [-0.760, 5.174], atol=1e-3)
+
+    # The learner with the paper's tuning meets it; ours never does.
+    losses = [kl.PosynomialLoss(kernel, w) for w in (w1, w2) * 5]
+    for tuning in ("paper", "sharp"):
+        learner = kl.ConditionalGradient(
+            QUARTER, kernel=kernel, horizon=1000, tuning=tuning, first=a1, rng=0
+        )
+        seen, signs = set(), []
+        for loss in losses:
+            body = learner._body
+            gradient = 2.0 * (body.mean - body.centre)
+            if body.cumulative is not None:
+                gradient = gradient + learner.diagnostics.learning_rate * body.cumulative
+            signs.append(bool(np.all(gradient.coefficients >= 0)))
+            learner.tell(learner.ask(), loss)
+            seen.add(learner.diagnostics.certificate)
+        assumption = next(
+            a for a in learner.guarantee(printed=False).assumptions if "global minimum" in a.text
+        )
+        if tuning == "sharp":
+            assert all(signs)
+            assert seen == {"dual"}
+            assert assumption.holds is True
+        else:
+            assert not all(signs)
+            assert "local only" in seen
+            assert assumption.holds is None  # nobody has proved it
+
+
+def test_the_papers_tuning():
+    learner = kl.ConditionalGradient(
+        kl.Ball(2), kernel=kl.Quadratic(), horizon=16, tuning="paper", rng=0
+    )
+    assert learner.diagnostics.learning_rate == pytest.approx(0.5 / 8)
+    assert learner.diagnostics.mixing == 1
+    printed, proved = learner.guarantee(), learner.guarantee(printed=False)
+    assert sum(printed.terms.values()) == pytest.approx(8 * 2 * 8)
+    assert not printed.proved
+    assert proved.proved
+    assert proved.terms["regulariser"] == pytest.approx(
+        4.5 * 16
+    )  # D²/η: alone above the paper's 8𝒢²n^¾/2
+    for loss in quadratics("biased", 16, 2):
+        learner.tell(learner.ask(), loss)
+    assert learner.diagnostics.mixing == pytest.approx(2 / math.sqrt(17))
+    with pytest.raises(ValueError, match="`printed` must be left out"):
+        kl.ConditionalGradient(kl.Ball(1), kernel=kl.Linear(), horizon=3).guarantee(printed=True)
+
+
+# Edges.
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.ones((1, 2)),
+        np.ones((5, 2)),
+        np.zeros((3, 2)),
+        np.ones((4, 2)) + 1e-9 * np.arange(4)[:, None],
+        1e-9 * np.eye(2),
+        1e6 * np.eye(2),
+    ],
+    ids=["one", "equal", "zero", "almost equal", "tiny", "huge"],
+)
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_degenerate_points(points, tuning):
+    learner = kl.ConditionalGradient(
+        kl.Points(points), kernel=kl.Linear(), horizon=20, loss_norm=1.0, tuning=tuning, rng=0
+    )
+    losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(19)] + [kl.LinearLoss([0, 0])]
+    found, promise = regret(learner, losses), learner.guarantee(printed=False)
+    assert found <= promise.total + 1e-12 * float(np.abs(points).max())
+    if len(np.unique(points, axis=0)) == 1:
+        assert promise.total == 0
+    assert learner.distribution.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("r", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_short_games_at_all_scales(n, r):
+    """Where γ is capped at 1 the recursion still holds."""
+    for d in (1, 3):
+        learner = kl.ConditionalGradient(
+            kl.Ball(d, r), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
+        )
+        found = regret(learner, quadratics("switching", n, d))
+        assert found <= learner.guarantee().total * (1 + 1e-12)
+
+
+def test_posynomials_with_roots_on_sets_that_touch_zero():
+    """√x has no Lipschitz constant at zero; the bound does without."""
+    kernel = kl.Posynomial([[0.5, 0], [0, 1], [1, 1]])
+    for actions in (kl.Box([0, 0], [1, 1]), kl.PositiveBall(2)):
+        learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=20, rng=0)
+        rng = np.random.default_rng(0)
+        losses = [kl.PosynomialLoss(kernel, rng.random(3) / 2) for _ in range(20)]
+        assert regret(learner, losses) <= learner.guarantee().total
+
+
+def test_a_kernel_of_ones_own_on_many_points():
+    """No Lipschitz constant, and too many points to compare all pairs: D is at most 2𝒢."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Own(kl.Kernel):
+        def _gram(self, X, Y, xp):
+            return (X @ Y.T + 1) ** 2
+
+        def _diagonal(self, X, xp):
+            return (xp.sum(X * X, axis=1) + 1) ** 2
+
+    points = kl.Points(np.random.default_rng(0).random((5000, 2)))
+    learner = kl.ConditionalGradient(points, kernel=Own(), horizon=5, rng=0)
+    assert learner.game.diameter == pytest.approx(2 * learner.game.radius)
+    loss = kl.KernelLoss(Own(), [[0.1, 0.1]], [1.0])
+    assert regret(learner, [loss] * 5) <= learner.guarantee().total
+
+
+def test_differences_of_posynomials_are_searched():
+    """Negative coefficients, or a box with negative numbers: no proof, and the guarantee says so."""
+    kernel = kl.Posynomial([[1, 0], [0, 1], [1, 1]])
+    loss = kl.PosynomialLoss(kernel, [0.5, -0.5, 0.1])
+    for actions in (kl.Box([-1, -1], [1, 1]), QUARTER):
+        learner = kl.ConditionalGradient(
+            actions, kernel=kernel, horizon=10, learning_rate=3.0, rng=0
+        )
+        for _ in range(10):
+            learner.tell(learner.ask(), loss)
+        found = next(a for a in learner.guarantee().assumptions if "global minimum" in a.text)
+        assert found.holds is None
+        assert learner.diagnostics.certificate == "local only"
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"mixing_rate": 1.5}, "`mixing_rate` must be at most 1, got 1.5"),
+        ({"mixing_rate": 0.0}, "`mixing_rate` must be positive"),
+        ({"learning_rate": -1.0}, "`learning_rate` must be positive"),
+        ({"first": [2.0, 0.0]}, "`first` must be an action"),
+        ({"first": [0.1]}, "`first` must have 2 columns"),
+        ({"tuning": "best"}, "`tuning` must be one of"),
+        ({"horizon": 0}, "`horizon` must be at least 1"),
+    ],
+)
+@pytest.mark.parametrize("finite", [False, True])
+def test_bad_settings(settings, message, finite):
+    actions = kl.Points(np.eye(2)) if finite else kl.Ball(2)
+    with pytest.raises((TypeError, ValueError), match=message):
+        kl.ConditionalGradient(actions, **{"kernel": kl.Linear(), "horizon": 9, **settings})
+
+
+def test_no_oracle_no_game():
+    with pytest.raises(TypeError, match="no oracle for PosynomialLoss on Ball"):
+        kl.ConditionalGradient(
+            kl.Ball(2), kernel=kl.Posynomial([[1, 0], [0, 1]]), horizon=10, first=[0.5, 0.5]
+        )
+
+
+def test_guarantee_says_what_it_needs():
+    learner = kl.ConditionalGradient(kl.Ball(2), kernel=kl.Linear(), horizon=3, rng=0)
+    texts = [a.text for a in learner.guarantee().assumptions]
+    assert "losses to come are told before the next decision" in texts
+    for _ in range(3):
+        learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
+    assert all(a.holds for a in learner.guarantee().assumptions[1:])
+    learner.tell(learner.ask(), kl.LinearLoss([1.0, 0.0]))
+    assert not learner.guarantee().valid  # more rounds than promised
