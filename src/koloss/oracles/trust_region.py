@@ -85,7 +85,7 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
 
     Notes
     -----
-    The gap allows for rounding, u = 2⁻⁵³ a step: (d + 8) u |B| |x| in a product, 4 d u |B| in an eigenvalue or a
+    The gap allows for rounding, u = 2⁻⁵³ per step: (d + 8) u |B| |x| in a product, 4 d u |B| in an eigenvalue or a
     Cholesky factorisation. For a matrix of any size it is a small multiple of that.
 
     A sparse matrix or an operator of more than 500 dimensions is only multiplied by vectors, and is trusted to do so as
@@ -97,10 +97,10 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
     Examples
     --------
     >>> import numpy as np
-    >>> found = minimize_quadratic_ball(np.diag([1.0, -2.0]), [1.0, 0.0])  # the hard case
-    >>> np.round(np.abs(found.points), 6).tolist(), found.multiplier
+    >>> best = minimize_quadratic_ball(np.diag([1.0, -2.0]), [1.0, 0.0])  # the hard case
+    >>> np.round(np.abs(best.points), 6).tolist(), best.multiplier
     ([[0.166667, 0.986013], [0.166667, 0.986013]], 2.0)
-    >>> round(found.value, 6), found.gap < 1e-13
+    >>> round(best.value, 6), best.gap < 1e-13
     (-2.083333, True)
     """
     if hasattr(matrix, "tocsr") or hasattr(matrix, "matvec"):  # of scipy.sparse
