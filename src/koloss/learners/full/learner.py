@@ -68,13 +68,7 @@ class Game:
         if not isinstance(loss, Loss):
             raise TypeError(f"`loss` must be a Loss, the whole function, got {type(loss).__name__}")
         self._check_dimension(loss)
-        own, family = loss.own_form(), self.kernel.loss_family
-        if not isinstance(own, family):
-            raise TypeError(
-                f"`loss` must be a {family.__name__} for {self.kernel!r}, got {type(loss).__name__}"
-            )
-        if own.kernel != self.kernel:
-            raise ValueError(f"`loss` must be one of {self.kernel!r}, got one of {own.kernel!r}")
+        own: Loss = self.kernel.own_loss(loss)
         norm = own.norm()
         if not norm <= self.norm * (1 + 1e-9):
             raise LossOutOfBounds(f"`loss` must have norm at most {self.norm:.6g}, got {norm:.6g}")
