@@ -68,7 +68,6 @@ class FullProblem:
             "delay": 0.0,
         }
 
-
     def best_terms(self, eta: float | None, excess: Excess, n: int) -> dict[str, float]:
         """The terms at the best δ; without a rate, those of the rates η_t."""
 

@@ -114,7 +114,7 @@ def exp_weights(said: dict[str, float], n: int, width: float) -> Guarantee:
 
 def gradient_rate(rounds: int) -> float:
     """η = n^(-3/4)/2."""
-    return 0.5 * rounds**-0.75
+    return 0.5 * float(rounds**-0.75)
 
 
 def gradient_steps(first: int, count: int) -> Any:

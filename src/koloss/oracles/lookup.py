@@ -111,9 +111,7 @@ def _quadratic(loss: QuadraticLoss, actions: Any, **search: Any) -> Minimum:
     return _search(loss, actions, **search)
 
 
-def _posynomial(
-    loss: PosynomialLoss, actions: Any, *, starts: Any, near: Any, rng: Any
-) -> Minimum:
+def _posynomial(loss: PosynomialLoss, actions: Any, *, starts: Any, near: Any, rng: Any) -> Minimum:
     if not loss.is_posynomial or min(actions.lower) < 0:
         return multistart(loss, actions, starts=starts, rng=rng)
     if near is None and starts is not None and not isinstance(starts, (int, np.integer)):
@@ -127,8 +125,8 @@ def _program(kernel: Any, actions: Any) -> GeometricProgram:
     return GeometricProgram(kernel, actions)
 
 
-def _search(loss: Loss, actions: Any, *, near: Any = None, **search: Any) -> Minimum:
-    return multistart(loss, actions, **search)
+def _search(loss: Loss, actions: Any, *, starts: Any, rng: Any, **_: Any) -> Minimum:
+    return multistart(loss, actions, starts=starts, rng=rng)
 
 
 ENGINES: dict[tuple[Any, Any], Engine] = {

@@ -137,7 +137,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         settings, self.game = self.settings, game
         actions, kernel, n = game.actions, game.kernel, settings.horizon
         self._prior, varies = _prior(game, settings.prior)
-        self._total: Any = None  # S: values on points, or a loss
+        # S: values on points, elsewhere a loss, or None before the first.
+        self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
         self._delay_cost = 0.0
         self._sampler: Any = sampler_for(
             kernel, actions, particles=settings.particles, move=settings.move
@@ -259,10 +260,9 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
 
     def recommend(self) -> Recommendation:
         """The best action so far by the losses heard."""
-        if self._total is not None:
-            return self.game.best(self._total, self.ledger.heard, rng=0)
-        index, actions = (0, self.actions) if self.game.is_finite else (None, self.actions.sample(1, 0))
-        return Recommendation(index, actions[0], 0.0, "exhaustive")  # anything is as good
+        if self._total is None:  # anything is as good
+            return Recommendation(None, self.actions.sample(1, 0)[0], 0.0, "exhaustive")
+        return self.game.best(self._total, self.ledger.heard, rng=0)
 
     @property
     def diagnostics(self) -> ExpWeightsDiagnostics:

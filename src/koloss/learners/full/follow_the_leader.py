@@ -120,10 +120,10 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             if settings.tuning == "paper"
             else self._problem.leader_rate(settings.delay)
         )
-        self._tolerance = settings.tolerance
-        if self._tolerance is None:  # n G √h ≤ a share of ϱ G √n
-            self._tolerance = (SHARE * self._problem.reach) ** 2 / n
-        self._total = self._zero()  # Σ w_s: values on points, or a loss
+        self._tolerance = (SHARE * self._problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
+        if settings.tolerance is not None:
+            self._tolerance = settings.tolerance
+        self._total: Any = None  # Σ w_s: values on points, or a loss
         self._leader: Projection | None = None  # where the leader is, once somebody asks
         self._last: Projection | None = None  # where it was at the last draw
         self._tracking, self._delay_cost = 0.0, 0.0
@@ -138,19 +138,19 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     def _project(self) -> Projection:
         """The leader: the projection of -(η/2) Σ w_s onto the hull."""
         if self._leader is None:
-            target = -self._eta / 2 * self._total
+            target = self._zero() if self._total is None else -self._eta / 2 * self._total
             self._leader = self._hull.project(target, self._tolerance, self._last)
         return self._leader
 
     def _draw(self, count: int | None) -> tuple[None, Drawn]:
-        leader = self._last = self._project()
+        X = self._last = self._project()
         size = count or 1
-        self._tracking += size * math.sqrt(leader.gap)
-        sums = np.cumsum(leader.weights)
+        self._tracking += size * math.sqrt(X.gap)
+        sums = np.cumsum(X.weights)
         k = (sums / sums[-1]).searchsorted(self._rng.random(size), side="right")
-        if leader.index is None:
-            return drawn(count, leader.atoms[k])
-        return drawn(count, leader.atoms[k], leader.index[k], leader.weights[k])
+        if X.index is None:
+            return drawn(count, X.atoms[k])
+        return drawn(count, X.atoms[k], X.index[k], X.weights[k])
 
     def _read_one(self, loss: Any) -> Any:
         loss = self.game.element(loss)
@@ -159,7 +159,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     def _learn_from(self, loss: Any, delay: int) -> None:
         moved = delay * self._eta * self.game.norm / 2
         self._delay_cost += self.game.norm * min(moved, self.game.diameter)
-        self._total = self._total + loss
+        self._total = loss if self._total is None else self._total + loss
         self._leader = None
 
     # What it knows.
@@ -174,17 +174,17 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     def mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The actions that may be played next, and their probabilities."""
         with self._lock:
-            leader = self._project()
-        return leader.atoms.copy(), leader.weights.copy()
+            X = self._project()
+        return X.atoms.copy(), X.weights.copy()
 
     @property
     def distribution(self) -> NDArray[np.float64]:
         if not self.game.is_finite:
             return super().distribution
         with self._lock:
-            leader = self._project()
+            X = self._project()
         p = np.zeros(len(self.game.points))
-        p[leader.index] = leader.weights
+        p[X.index] = X.weights
         return p
 
     def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -192,22 +192,23 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
 
     def recommend(self) -> Recommendation:
         """The best action so far by the losses heard."""
-        return self.game.best(self._total, self.ledger.heard)
+        total = self._zero() if self._total is None else self._total
+        return self.game.best(total, self.ledger.heard)
 
     @property
     def diagnostics(self) -> LeaderDiagnostics:
         """What an operator may want to see."""
         book = self.ledger
         with self._lock:
-            leader = self._project()
+            X = self._project()
         return LeaderDiagnostics(
             rounds=book.made,
             heard=book.heard,
             outstanding=len(book),
             late=book.late,
             learning_rate=self._eta,
-            atoms=len(leader.weights),
-            gap=leader.gap,
+            atoms=len(X.weights),
+            gap=X.gap,
         )
 
     # The bound.

@@ -147,9 +147,7 @@ class FullInformation(Learner[F, Law]):
     def _read(self, entries: list[Entry[Law]], loss: Any) -> Sequence[Any]:
         return [self._read_one(one) for one in _one_per_decision(loss, len(entries))]
 
-    def _learn(
-        self, law: Law | None, entries: Sequence[Entry[Law]], losses: Sequence[Any]
-    ) -> None:
+    def _learn(self, law: Law | None, entries: Sequence[Entry[Law]], losses: Sequence[Any]) -> None:
         for entry, loss in zip(entries, losses, strict=True):  # one: there is no law to share
             self._learn_from(loss, self.ledger.heard - 1 - entry.heard)
 
