@@ -262,10 +262,12 @@ def test_bumps_and_random_losses_have_their_norm(family, rng):
         assert_allclose(bump.norm(), abs(norm), rtol=1e-9)
         assert_allclose(bump(x), norm * np.sqrt(family.kernel.diag(x)), rtol=1e-9)
     actions = kl.Box([0.3, 0.3], [2.0, 2.0])
-    drawn = [family.kernel.random_loss(actions, 0.7, rng=rng) for _ in range(20)]
+    drawn = [family.kernel.random_loss(actions, 0.7, rng) for _ in range(20)]
     assert_allclose([loss.norm() for loss in drawn], 0.7, rtol=1e-9)
-    again = family.kernel.random_loss(actions, rng=3)
-    assert again == family.kernel.random_loss(actions, rng=3) != drawn[0]
+    again, twin = (
+        family.kernel.random_loss(actions, 0.7, np.random.default_rng(3)) for _ in range(2)
+    )
+    assert again == twin != drawn[0]
     signs = {np.sign(float(loss([[1.0, 1.0]])[0])) for loss in drawn}
     assert signs == ({1.0} if again.is_one_sided else {-1.0, 1.0})
 
