@@ -35,11 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._plain import Plain
 from koloss._random import as_generator, generator_from_dict, generator_to_dict
 from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds, NoDistribution, UnknownDecision
 from koloss.guarantees import Guarantee
-from koloss.kernels import Kernel
 from koloss.learners.snapshots import seal, unseal
 
 # What is handed out.
@@ -371,9 +371,8 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (Kernel, ActionSet)):
-        side = "kernel" if isinstance(value, Kernel) else "actions"
-        return {side: value.to_dict()}
+    if isinstance(value, Plain):
+        return {"plain": value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
     if isinstance(value, np.ndarray):
@@ -391,8 +390,7 @@ def _from_plain(value: Any) -> Any:
         return tuple(_from_plain(v) for v in data)
     if form == "array":
         return np.array(data)
-    make = {"kernel": Kernel.from_dict, "actions": ActionSet.from_dict, "described": Described}
-    return make[form](data)
+    return Plain.from_dict(data) if form == "plain" else Described(data)
 
 
 S = TypeVar("S", bound=Settings)
@@ -675,15 +673,13 @@ class Learner(abc.ABC, Generic[S, L]):
 # Losses that are numbers.
 
 
-def read_losses(
-    loss: Any, count: int, low: float, high: float
-) -> Sequence[float] | NDArray[np.float64]:
+def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[float]:
     """Finite losses within the interval that was promised, one per decision.
 
     Text, bytes, truth values, masked values and time differences are not losses.
     """
     if count == 1 and type(loss) is float and low <= loss <= high:
-        return (loss,)
+        return (loss,)  # the lane for single calls
     losses = _as_numbers(loss)
     if losses.size != count or losses.ndim > 1:
         raise ValueError(
@@ -696,7 +692,7 @@ def read_losses(
     outside = losses[(losses < low - slack) | (losses > high + slack)]
     if outside.size:
         raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
-    return losses.tolist() if count == 1 else losses
+    return losses.tolist() if count == 1 else losses  # type: ignore[return-value]
 
 
 def _as_numbers(loss: Any) -> NDArray[np.float64]:

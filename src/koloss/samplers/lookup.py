@@ -282,3 +282,15 @@ def _form(loss: Loss) -> tuple[Any, Any]:
     form = loss.quadratic_form()
     assert form is not None
     return form
+
+
+# Moments.
+
+
+def moments_for(kernel: Any, actions: ActionSet) -> Any:
+    """What gives normaliser and moments of exp(-η·loss) over the actions, for every loss of the kernel; None where nothing does."""
+    if isinstance(actions, Ball) and type(kernel) in (Linear, Quadratic):
+        from koloss.samplers.quadratic_moments import quadratic_moments
+
+        return quadratic_moments
+    return None

@@ -44,7 +44,6 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import ExpWeightsSettings
-from koloss.samplers.lookup import sampler_for
 
 
 @dataclass(frozen=True)
@@ -134,6 +133,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         self._prepare(Game.of(settings))
 
     def _prepare(self, game: Game) -> None:
+        from koloss.samplers.lookup import sampler_for  # which takes its time to load
+
         settings, self.game = self.settings, game
         actions, kernel, n = game.actions, game.kernel, settings.horizon
         self._prior, varies = _prior(game, settings.prior)
