@@ -177,7 +177,7 @@ class BallHull(Hull):
         from koloss.oracles.trust_region import minimize_quadratic_ball
 
         M0, u0 = to_numpy(target.matrix), to_numpy(target.vector)
-        M, u = self._nearest(M0, u0)
+        M, u = self.nearest(M0, u0)
         atoms, weights = rank_one_atoms(M, u, self.r)
         gradient = 2 * (M - M0), 2 * (u - u0)
         at = float(np.sum(gradient[0] * M) + gradient[1] @ u)
@@ -209,7 +209,8 @@ class BallHull(Hull):
         )
         return value, slope, curvature, part
 
-    def _nearest(self, M0: Any, u0: Any) -> tuple[Any, Any]:
+    def nearest(self, M0: Any, u0: Any) -> tuple[Any, Any]:
+        """The element (M, u) of the hull nearest to (M₀, u₀)."""
         d, s = self.d, math.sqrt(0.5)
         Z0 = np.block([[M0, s * u0[:, None]], [s * u0[None, :], np.full((1, 1), 0.5)]])
         size = float(np.abs(Z0).max()) + self.r**2

@@ -68,7 +68,7 @@ def minimize(
     >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
     ([-0.6, -0.8], -5.0, 'dual')
     """
-    if not isinstance(actions, Points):
+    if isinstance(loss, Loss) and not isinstance(actions, Points):
         # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
         own = loss.own_form()
         loss = own if _engine(own, actions) is not None else loss

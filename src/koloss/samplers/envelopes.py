@@ -143,7 +143,7 @@ def _angular_mass(q: Any) -> tuple[float, float]:
 # Envelopes that leave an eigenspace out.
 
 
-def _log_mean(k: int, r: Any) -> Any:
+def log_mean(k: int, r: Any) -> Any:
     """log of the mean of exp(r ω·e) over directions ω of S^(k-1)."""
     r = np.asarray(r, dtype=float)
     if k == 1:
@@ -157,7 +157,7 @@ def _log_mean(k: int, r: Any) -> Any:
     return np.where(small | ~np.isfinite(direct), series, direct)
 
 
-def _log_mean_slope(k: int, size: float, w: float) -> float:
+def log_mean_slope(k: int, size: float, w: float) -> float:
     """Derivative of log_mean(size √w) in w."""
     r = size * math.sqrt(w)
     if r * r < 1e-3 * k:
@@ -200,7 +200,7 @@ class Tilted:
     def _at(cls, sphere: Sphere, inside: Any, w: float) -> Tilted:
         k, size, top = _eigenspace(sphere, inside)
         values, linear = sphere.values[~inside], sphere.linear[~inside]
-        base = top + _log_mean_slope(k, size, w) + (max(k - 2, 0) / (2 * w))
+        base = top + log_mean_slope(k, size, w) + (max(k - 2, 0) / (2 * w))
 
         # Where E|y|² > 1 at the least curvature, raise it until E|y|² = 1: Newton from the left again, starting
         # where the largest term alone is at least 1.
@@ -218,7 +218,7 @@ class Tilted:
                     break
                 curvature += (spread - 1) / slope
         gap = curvature - values
-        constant = float(_log_mean(k, size * math.sqrt(w))) - _log_mean_slope(k, size, w) * w
+        constant = float(log_mean(k, size * math.sqrt(w))) - log_mean_slope(k, size, w) * w
         if k > 2:
             constant += (k - 2) / 2 * (math.log(w) - 1)
         p = sphere.p
@@ -241,8 +241,8 @@ class Tilted:
         y = 0.5 * linear / gap + rng.standard_normal((count, len(gap))) / np.sqrt(2 * gap)
         w = 1 - np.sum(y * y, axis=1)
         safe = np.where(w > 0, w, 1.0)
-        slope = _log_mean_slope(k, size, self.point)
-        log_ratio = _log_mean(k, size * np.sqrt(safe)) - _log_mean(k, size * math.sqrt(self.point))
+        slope = log_mean_slope(k, size, self.point)
+        log_ratio = log_mean(k, size * np.sqrt(safe)) - log_mean(k, size * math.sqrt(self.point))
         log_ratio = log_ratio - slope * (safe - self.point) - self.extra * safe
         if k > 2:
             relative = safe / self.point

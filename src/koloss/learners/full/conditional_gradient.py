@@ -44,6 +44,7 @@ class GradientDiagnostics(FullDiagnostics):
     mixing: float  # γ of the next step
     atoms: int  # actions in the mixture
     gap: float  # of the last step: an upper bound on F_t(X_t) - min F_t
+    height: float  # what the bound allows of the next one
     certificate: str  # what the oracle said of its last minimum
 
 
@@ -126,8 +127,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         assert n is not None
         self._sharp = settings.tuning == "sharp"
         reach = game.radius if self._sharp else game.diameter
-        self._problem = leader.LeaderProblem(n, game.norm, reach or 1.0, game.diameter or 1.0)
-        gamma, eta, self._height = self._problem.gradient_steps()
+        self.problem = leader.LeaderProblem(n, game.norm, reach or 1.0, game.diameter or 1.0)
+        gamma, eta, self._height = self.problem.gradient_steps()
         if not self._sharp:
             gamma, eta = 0.0, paper.gradient_rate(n)
         self._eta = settings.learning_rate or eta
@@ -166,7 +167,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         h = min(progress.height, gap) if certified else progress.height
         error = vertex.gap if certified else 0.0
         progress.tracking += math.sqrt(max(h, 0.0))
-        progress.height = self._problem.next_height(h, gamma, eta, error)
+        progress.height = self.problem.next_height(h, gamma, eta, error)
         progress.gap, progress.certificate = gap, vertex.certificate
         progress.certified &= certified
 
@@ -209,6 +210,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             mixing=self._step(book.heard + 1),
             atoms=self._mean.mixture.size,
             gap=self._progress.gap,
+            height=self._progress.height,
             certificate=self._progress.certificate,
         )
 
@@ -217,9 +219,9 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     def _proved(self, rounds: int) -> Guarantee:
         played, progress = self._played(), self._progress
         rest = self._steps(played.heard + 1, max(rounds - played.heard, 0))
-        ahead = self._problem.tracking(progress.height, rest, self._eta)
+        ahead = self.problem.tracking(progress.height, rest, self._eta)
         return leader.conditional_gradient(
-            self._problem,
+            self.problem,
             self._eta,
             rounds,
             width=self.game.width,

@@ -148,7 +148,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         self._expansion: Expansion | None = None
         if not self._sampler.exact and kernel.loss_family.is_expansion:
             self._expansion = Expansion.empty(kernel, actions.dimension, size=game.radius)
-        self._problem = FullProblem(n or 1, game.width, varies, _dimension(actions), settings.delay)
+        self.problem = FullProblem(n or 1, game.width, varies, _dimension(actions), settings.delay)
         self._said: dict[str, float] = {}  # by the paper's theorem
         self._eta: float | None = None  # None without a horizon, where it changes with time
         self._allowance = 0.0  # error that compression may make of a loss
@@ -156,7 +156,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             self._tune(n)
 
     def _tune(self, n: int) -> None:
-        settings, problem = self.settings, self._problem
+        settings, problem = self.settings, self.problem
         if settings.tuning == "paper":
             volume = _log_volume(self.game.actions)
             self._said = paper.exp_weights_theorem(n, volume, self.game.radius**2)
@@ -178,7 +178,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         """η of the next decision."""
         if self._eta is not None:
             return self._eta
-        problem = self._problem
+        problem = self.problem
         return 1.0 if problem.is_trivial else problem.anytime_rate(self.ledger.heard + 1)
 
     def _potential(self) -> Any:
@@ -208,7 +208,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     def _learn_from(self, loss: Any, delay: int) -> None:
         t = self.ledger.heard  # this loss included: η was the rate before it
         if delay:
-            self._delay_cost += delay * self._problem.late_rate(self._eta, t - delay)
+            self._delay_cost += delay * self.problem.late_rate(self._eta, t - delay)
         if self._expansion is not None:
             self._expansion.add(loss, self._error_allowed(t))
             self._total = self._expansion.loss
@@ -220,7 +220,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         """What compression may change the t-th loss by."""
         if self._eta is not None:
             return self._allowance
-        E = self._problem.complexity(1 / (t + 1))
+        E = self.problem.complexity(1 / (t + 1))
         return self.settings.compression * self.game.width * math.sqrt(E / t) / 4
 
     # What it knows.
@@ -302,7 +302,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     def _proved(self, rounds: int) -> Guarantee:
         game, settings = self.game, self.settings
         return exp_weights(
-            self._problem,
+            self.problem,
             self._excess,
             rounds,
             eta=self._eta,
@@ -326,7 +326,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     def _printed(self, rounds: int) -> Guarantee | None:
         if not self._said:
             return None
-        if self._problem.is_trivial:
+        if self.problem.is_trivial:
             return equally_good(rounds)
         return paper.exp_weights(self._said, rounds, self.game.width)
 

@@ -114,13 +114,13 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         n = settings.horizon
         assert n is not None
         self._hull = projection_for(game.kernel, game.actions)
-        self._problem = leader.LeaderProblem(n, game.norm, game.radius or 1.0, game.diameter or 1.0)
+        self.problem = leader.LeaderProblem(n, game.norm, game.radius or 1.0, game.diameter or 1.0)
         self._eta = settings.learning_rate or (
             paper.leader_rate(n)
             if settings.tuning == "paper"
-            else self._problem.leader_rate(settings.delay)
+            else self.problem.leader_rate(settings.delay)
         )
-        self._tolerance = (SHARE * self._problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
+        self._tolerance = (SHARE * self.problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
         if settings.tolerance is not None:
             self._tolerance = settings.tolerance
         self._total: Any = None  # Σ w_s: values on points, or a loss
@@ -218,7 +218,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         size = self._eta / 2 * rounds * game.norm * game.radius
         rest = math.sqrt(self._hull.largest_gap(self._tolerance, size))
         return leader.regularised_leader(
-            self._problem,
+            self.problem,
             self._eta,
             rounds,
             width=game.width,
