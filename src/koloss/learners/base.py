@@ -373,7 +373,7 @@ def _same(value: Any, default: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, (Kernel, ActionSet)):
         side = "kernel" if isinstance(value, Kernel) else "actions"
-        return {side: value.to_dict()}
+        return {side: value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
     if isinstance(value, np.ndarray):

@@ -26,7 +26,7 @@ from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem
-from koloss.kernels import Quadratic
+from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn
@@ -287,7 +287,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     actions, n = settings.actions, settings.horizon
     assert isinstance(actions, Ball)
     d, r = actions.dimension, float(actions.radius)
-    quadratic = isinstance(settings.kernel, Quadratic)
+    quadratic = settings.kernel.loss_family is QuadraticLoss
     low, high, norm = settings.interval(math.sqrt(r**4 + r**2) if quadratic else r)
     intercept = settings.loss_range is not None
     center = (low + high) / 2 if intercept else 0.0
