@@ -26,7 +26,7 @@ from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem
-from koloss.kernels import Quadratic
+from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn
@@ -180,15 +180,15 @@ class BallEngine:
         matrix, vector, constant = self.coefficients(theta)
         return minimize_quadratic_ball(matrix, vector), constant
 
-    def best(self, theta: Floats) -> tuple[int | None, Floats, float]:
-        """The action with the smallest θ'φ, and that value."""
-        smallest, constant = self.minimum(theta)
+    def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
+        """The action with the smallest θ'φ/mass, and that value."""
+        smallest, constant = self.minimum(theta / mass)
         return None, self.radius * smallest.point, smallest.value + constant
 
-    def values_at(self, theta: Floats, X: Any) -> Floats:
-        """θ'φ of some actions, the rows of X."""
+    def values_at(self, theta: Floats, mass: float, X: Any) -> Floats:
+        """θ'φ/mass of some actions, the rows of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        values: Floats = self.features(X / self.radius) @ theta
+        values: Floats = self.features(X / self.radius) @ (theta / mass)
         return values
 
     def log_density(self, law: BallLaw, X: Any) -> Floats:
@@ -287,7 +287,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     actions, n = settings.actions, settings.horizon
     assert isinstance(actions, Ball)
     d, r = actions.dimension, float(actions.radius)
-    quadratic = isinstance(settings.kernel, Quadratic)
+    quadratic = settings.kernel.loss_family is QuadraticLoss
     low, high, norm = settings.interval(math.sqrt(r**4 + r**2) if quadratic else r)
     intercept = settings.loss_range is not None
     center = (low + high) / 2 if intercept else 0.0
