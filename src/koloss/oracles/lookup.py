@@ -68,16 +68,18 @@ def minimize(
     >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
     ([-0.6, -0.8], -5.0, 'dual')
     """
-    if isinstance(loss, Loss) and not isinstance(actions, Points):
-        # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
-        own = loss.own_form()
-        loss = own if _engine(own, actions) is not None else loss
     engine = _engine(loss, actions)
     if engine is None:
         pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
         raise TypeError(
             f"no oracle for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
         )
+    if not isinstance(actions, Points):
+        # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
+        own = loss.own_form()
+        better = _engine(own, actions)
+        if better is not None:
+            loss, engine = own, better
     if loss.dimension != actions.dimension:
         raise ValueError(
             f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
