@@ -13,7 +13,7 @@ from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
 
 class Points(ActionSet):
-    """Finite set of actions, one a row. Duplicates and collinear points are legal.
+    """Finite set of actions, one per row. Duplicates and collinear points are legal.
 
     Parameters
     ----------
@@ -22,11 +22,6 @@ class Points(ActionSet):
     covering_radius : float
         Where the points are a net of a larger set: every element of that set is at most so far from one
         of them.
-
-    Attributes
-    ----------
-    X : array of shape (N, d)
-    covering_radius : float
 
     Examples
     --------

@@ -21,13 +21,6 @@ class PositiveBall(ActionSet):
 
     The home of posynomials; one with a negative exponent needs a positive bound in that coordinate.
 
-    Parameters
-    ----------
-    dimension : int
-    radius : float
-    lower : float or array of shape (d,)
-        One bound for all coordinates, or one for each; |lower| ≤ radius.
-
     Examples
     --------
     >>> import koloss as kl
@@ -40,7 +33,9 @@ class PositiveBall(ActionSet):
 
     dimension: int
     radius: float = 1.0
-    lower: Any = 0.0
+    lower: Any = (
+        0.0  # one bound for all coordinates, or one for each; kept as a tuple; |lower| ≤ radius
+    )
 
     def __post_init__(self) -> None:
         d = as_int("dimension", self.dimension, minimum=1)
@@ -127,7 +122,7 @@ class PositiveBall(ActionSet):
         total = float(np.sum(np.exp(logs - top) * slope).real) * 3 / count / math.pi
         return log_units + top + math.log(total)
 
-    def project(self, X: Array) -> Any:
+    def project(self, X: Array) -> NDArray[np.float64]:
         """Nearest point to each row of X: max(lower, s x), with s ≤ 1 as large as the ball allows."""
         X = to_numpy(as_points("X", X, dimension=self.dimension)).astype(float)
         low, _ = self._bounds
@@ -149,7 +144,10 @@ class PositiveBall(ActionSet):
         last = np.maximum(inside.sum(axis=1, keepdims=True) - 1, 0)
         free, held = np.take_along_axis(free, last, axis=1), np.take_along_axis(held, last, axis=1)
         s = np.sqrt(np.maximum(1 - held, 0.0) / np.where(free > 0, free, 1.0))
-        return np.maximum(self.lower, np.minimum(s * (self.radius / size), 1.0) * X)
+        projected: NDArray[np.float64] = np.maximum(
+            self.lower, np.minimum(s * (self.radius / size), 1.0) * X
+        )
+        return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         # Exact, by rejection. With q(u) = |u|² + 2 low'u for u = x - low, in units of the radius, the set is
@@ -168,16 +166,16 @@ class PositiveBall(ActionSet):
             a = low * math.sqrt(2 * t)
             t = float(np.sum(1 + a * (np.sqrt(a * a + 8) - a) / 4)) / (2 * room)
         scale = math.sqrt(2 * t)
-        found: list[Any] = []
+        accepted: list[NDArray[np.float64]] = []
         missing = size
         while missing > 0:
             count = min(64 + int(2.5 * math.sqrt(d) * missing), max(64, 2**22 // d))
             u = _half_normals(low * scale, count, rng) / scale
             excess = t * (np.sum(u * (u + 2 * low), axis=1) - room)
             u = u[(excess <= 0) & (-rng.standard_exponential(count) < excess)]
-            found.append(u[:missing])
-            missing -= len(found[-1])
-        return np.asarray(self.lower) + self.radius * np.concatenate(found)
+            accepted.append(u[:missing])
+            missing -= len(accepted[-1])
+        return np.asarray(self.lower) + self.radius * np.concatenate(accepted)
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         # The cells around the points lower + step · (0, 1, 2, ...) cover the set; keep the points whose cell meets
@@ -212,8 +210,10 @@ class PositiveBall(ActionSet):
         return Points(X[_distinct(X, grid)], covering_radius=reach)
 
 
-def _half_normals(a: Any, size: int, rng: np.random.Generator) -> Any:
-    """Draws of v ≥ 0 with density ∝ exp(-v²/2 - a v), a column for every entry of a (Robert 1995)."""
+def _half_normals(
+    a: NDArray[np.float64], size: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draws of v ≥ 0 with density ∝ exp(-v²/2 - a v), one column per entry of a (Robert 1995)."""
     alpha = np.tile((a + np.sqrt(a * a + 4)) / 2, size)
     v, pending = np.empty(len(alpha)), np.arange(len(alpha))
     while len(pending):
@@ -225,7 +225,7 @@ def _half_normals(a: Any, size: int, rng: np.random.Generator) -> Any:
     return v.reshape(size, len(a))
 
 
-def _distinct(X: Any, grid: Any) -> Any:
+def _distinct(X: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.intp]:
     """Indices without repeated projections: only grid points outside, or on the sphere, can share one."""
     from scipy.spatial import KDTree
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
 from koloss.actions import ActionSet, Points
@@ -70,7 +70,7 @@ class Proxy:
         feature_map: FeatureMap,
         eigenvalues: Array,
         method: str,
-        pivots: Any = None,
+        pivots: NDArray[np.intp] | None = None,
         step: float = 0.0,
     ) -> None:
         self.kernel, self.actions, self.points = kernel, actions, points
@@ -148,7 +148,7 @@ class Proxy:
             raise unreachable(tolerance, float(self.residual_curve.min()), self._step)
         return rank
 
-    def _certify(self) -> tuple[Array, Any]:
+    def _certify(self) -> tuple[Array, NDArray[np.float64]]:
         """The residual diagonal, and the certified error of every leading part of the features."""
         phi, xp = self.features, namespace(self.features)
         left, largest = self._diagonal, [float(xp.max(self._diagonal))]
@@ -215,12 +215,12 @@ def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, f
     return rank, None if tolerance is None else as_float("tolerance", tolerance, positive=True)
 
 
-def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) -> Proxy:
+def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str) -> Proxy:
     """Cut a proxy of the largest rank that can be had down to what was asked for."""
     if rank is not None:
         if rank > proxy.rank:
             message = (
-                f"`rank` must be at most {proxy.rank}, the numerical rank of {whole}, got {rank}"
+                f"`rank` must be at most {proxy.rank}, the numerical rank of {source}, got {rank}"
             )
             raise RankUnreachable(message, rank=proxy.rank)
         return proxy if rank == proxy.rank else proxy.truncate(rank)
@@ -228,7 +228,7 @@ def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) 
     return proxy if wanted == proxy.rank else proxy.truncate(wanted)
 
 
-def first_below(curve: Any, limit: float) -> int | None:
+def first_below(curve: NDArray[np.float64], limit: float) -> int | None:
     """Smallest rank, from 1 on, at which a curve over ranks 0, 1, ... is at most the limit."""
     good = np.flatnonzero(curve <= limit)
     return max(int(good[0]), 1) if len(good) else None
