@@ -96,9 +96,9 @@ class Eigendecay:
 
     def effective_dimension(self, epsilon: float, *, profile: Profile | None = None) -> int:
         """Rank m(ε) by the paper's proposition, from the better envelope or the one named."""
-        if profile is not None:
-            profile = one_of("profile", profile, ("polynomial", "exponential"))  # type: ignore[assignment]
-        decay = self.polynomial if (profile or self.profile) == "polynomial" else self.exponential
+        profiles = ("polynomial", "exponential")
+        chosen = self.profile if profile is None else one_of("profile", profile, profiles)
+        decay = self.polynomial if chosen == "polynomial" else self.exponential
         return decay.effective_dimension(epsilon, eigenfunction_bound=self.eigenfunction_bound)
 
     def measured_dimension(self, epsilon: float) -> int:
