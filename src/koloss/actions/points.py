@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
+from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
 
@@ -97,7 +98,7 @@ class Points(ActionSet):
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_int("size", size, minimum=1)
-        index = np.random.default_rng(rng).integers(len(self), size=size)
+        index = as_generator(rng).integers(len(self), size=size)
         return self._take(index)
 
     def _take(self, index: Any) -> Array:

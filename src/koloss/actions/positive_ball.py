@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._random import as_generator
 from koloss.actions.ball import Ball
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
@@ -154,7 +155,7 @@ class PositiveBall(ActionSet):
         # {u ≥ 0, q(u) ≤ room}. Draw u from exp(-t q(u)) on u ≥ 0, where the coordinates are independent, and
         # accept with probability exp(t (q(u) - room)) inside. Any t is valid; at the best one, where the mean of q
         # is `room`, about 1/√(πd) to 1/√(2πd) of the draws are accepted.
-        rng = np.random.default_rng(rng)
+        rng = as_generator(rng)
         size, d = as_int("size", size, minimum=1), self.dimension
         low, room = self._bounds
         if not np.any(low):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from koloss._arrays import Array, as_distribution, as_int, namespace, roundoff, to_numpy
+from koloss._random import as_generator
 from koloss.actions import ActionSet, Points
 from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
@@ -203,7 +204,7 @@ def draw(
     actions: ActionSet, points: Points, measure: Array | None, samples: int, rng: Any
 ) -> Points:
     """Independent draws from the measure, or uniform ones on the actions."""
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng)
     if measure is None:
         return Points(actions.sample(samples, rng))
     return Points(points._take(rng.choice(len(points), size=samples, p=to_numpy(measure))))
