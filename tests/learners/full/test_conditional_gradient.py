@@ -93,10 +93,10 @@ def test_ball_step_by_step(tuning):
             gamma = math.sqrt(3) * reach / D / math.sqrt(n)
         np.testing.assert_allclose(learner.mean.matrix, M, atol=1e-9)
         np.testing.assert_allclose(learner.mean.vector, u, atol=1e-9)
-        found = kl.oracles.minimize_quadratic_ball(eta * A + 2 * M, eta * b + 2 * u, radius=r)
+        minimum = kl.oracles.minimize_quadratic_ball(eta * A + 2 * M, eta * b + 2 * u, radius=r)
         learner.tell(learner.ask(), loss)
         v = learner.mixture[0][-1]
-        assert min(np.abs(v - x).max() for x in found.points) < 1e-6  # one of its minimisers
+        assert min(np.abs(v - x).max() for x in minimum.points) < 1e-6  # one of its minimisers
         M, u = (1 - gamma) * M + gamma * np.outer(v, v), (1 - gamma) * u + gamma * v
         A, b = A + loss.matrix, b + loss.vector
 
@@ -167,9 +167,9 @@ def test_warm_start_reaches_its_goal(n):
         game = learner.game
         *_, height = LeaderProblem(n, game.norm, game.radius, game.diameter).gradient_steps()
         K, p = kernel(points.X, points.X), learner.distribution
-        found = PointsHull(kernel, points).project(np.zeros(len(points)), 1e-13)
+        leader = PointsHull(kernel, points).project(np.zeros(len(points)), 1e-13)
         q = np.zeros(len(points))
-        q[found.index] = found.weights
+        q[leader.index] = leader.weights
         above = p @ K @ p - q @ K @ q
         assert above <= learner.diagnostics.gap + 1e-12
         assert learner.diagnostics.gap <= height
@@ -242,9 +242,9 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
     learner = make(kl.Points(np.eye(N)), kl.Linear(), rounds, tuning=tuning)
     before = learner.guarantee(printed=False).total
     losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
-    found, promise = regret(learner, losses), learner.guarantee(printed=False)
+    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
     assert promise.valid
-    assert found <= promise.total + 1e-12
+    assert suffered <= promise.total + 1e-12
     assert promise.total <= before * (
         1 + 1e-12
     )  # what is measured is no worse than what was promised
@@ -255,8 +255,8 @@ def test_gaussians_on_points_stay_within_the_bound(bandwidth):
     kernel, rng, n = kl.Gaussian(bandwidth), np.random.default_rng(0), 200
     points = kl.Points(np.vstack([rng.random((30, 2)), np.full((3, 2), 0.5)]))
     learner = make(points, kernel, n)
-    found = regret(learner, [bump(rng, kernel) for _ in range(n)])
-    assert found <= learner.guarantee().total
+    suffered = regret(learner, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= learner.guarantee().total
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -264,9 +264,9 @@ def test_gaussians_on_points_stay_within_the_bound(bandwidth):
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r, tuning):
     learner = make(kl.Ball(d, r), kl.Quadratic(), 60, loss_norm=1.0, tuning=tuning)
-    found, promise = regret(learner, quadratics(game, 60, d)), learner.guarantee(printed=False)
+    suffered, promise = regret(learner, quadratics(game, 60, d)), learner.guarantee(printed=False)
     assert promise.valid
-    assert found <= promise.total
+    assert suffered <= promise.total
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -274,10 +274,10 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r, tuning):
 def test_posynomials_stay_within_the_bound(game, actions):
     n = 80
     learner = make(actions, MONOMIALS, n, loss_norm=1.0)
-    found, promise = regret(learner, posynomials(game, n)), learner.guarantee()
+    suffered, promise = regret(learner, posynomials(game, n)), learner.guarantee()
     assert promise.valid
     assert [a.holds for a in promise.assumptions if "global minimum" in a.text] == [True]
-    assert found <= promise.total
+    assert suffered <= promise.total
 
 
 @pytest.mark.parametrize("mixing_rate", [0.01, 0.5, 1.0])
@@ -341,14 +341,14 @@ def test_regret_grows_no_faster_than_theory():
     """
     cases = ((kl.Points([[-1.0], [1.0]]), "constant", 0.7), (kl.Ball(100), "random", 0.4))
     for actions, game, least in cases:
-        horizons, found = [100, 550, 3000], []
+        horizons, suffered = [100, 550, 3000], []
         for n in horizons:
             rng, m = np.random.default_rng(n), actions.dimension
             learner = make(actions, kl.Linear(), n, loss_norm=1.0)
             losses = [kl.LinearLoss(coefficients(game, t, n, m, rng)) for t in range(n)]
-            found.append(regret(learner, losses))
-            assert found[-1] <= learner.guarantee().total
-        fit = stats.linregress(np.log(horizons), np.log(found))
+            suffered.append(regret(learner, losses))
+            assert suffered[-1] <= learner.guarantee().total
+        fit = stats.linregress(np.log(horizons), np.log(suffered))
         assert least < fit.slope <= 0.75 + 3 * fit.stderr
         assert fit.stderr < 0.05
 
@@ -359,9 +359,9 @@ def test_a_bound_without_tracking_would_be_false():
     learner = make(points, kl.Linear(), n, loss_norm=1.0, learning_rate=0.2)
     rng = np.random.default_rng(0)
     losses = [kl.LinearLoss(coefficients("switching", t, n, 4, rng)) for t in range(n)]
-    found, terms = regret(learner, losses), learner.guarantee().terms
-    assert found > terms["regulariser"] + terms["stability"]
-    assert found <= learner.guarantee().total
+    suffered, terms = regret(learner, losses), learner.guarantee().terms
+    assert suffered > terms["regulariser"] + terms["stability"]
+    assert suffered <= learner.guarantee().total
 
 
 # Late losses.
@@ -372,9 +372,9 @@ def test_late_losses_stay_within_the_bound(late):
     n = 80
     for game in GAMES:
         learner = make(kl.Ball(2), kl.Quadratic(), n, loss_norm=1.0)
-        found, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
+        suffered, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
         assert promise.terms["delay"] > 0
-        assert found <= promise.total
+        assert suffered <= promise.total
         assert learner.diagnostics.late == n - 1
 
 
@@ -391,9 +391,9 @@ def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     paid -= (n - first) * float(learner.distribution @ [-1.0, 1.0])
     assert learner.guarantee().terms["unheard"] == pytest.approx(2 * (n - first))
     learner.tell(held, [down] * (n - first))
-    found, terms = paid + n - 2 * first, learner.guarantee().terms
-    assert found <= sum(terms.values())
-    assert found > sum(terms.values()) - terms["delay"]  # control
+    suffered, terms = paid + n - 2 * first, learner.guarantee().terms
+    assert suffered <= sum(terms.values())
+    assert suffered > sum(terms.values()) - terms["delay"]  # control
 
 
 def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
@@ -484,8 +484,8 @@ def test_the_papers_tuning():
 def test_degenerate_points(points, tuning):
     learner = make(kl.Points(points), kl.Linear(), 20, loss_norm=1.0, tuning=tuning)
     losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(19)] + [kl.LinearLoss([0, 0])]
-    found, promise = regret(learner, losses), learner.guarantee(printed=False)
-    assert found <= promise.total + 1e-12 * float(np.abs(points).max())
+    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
+    assert suffered <= promise.total + 1e-12 * float(np.abs(points).max())
     if len(np.unique(points, axis=0)) == 1:
         assert promise.total == 0
     assert learner.distribution.sum() == pytest.approx(1)
@@ -497,8 +497,8 @@ def test_short_games_at_all_scales(n, r):
     """Where γ is capped at 1 the recursion still holds."""
     for d in (1, 3):
         learner = make(kl.Ball(d, r), kl.Quadratic(), n, loss_norm=1.0)
-        found = regret(learner, quadratics("switching", n, d))
-        assert found <= learner.guarantee().total * (1 + 1e-12)
+        suffered = regret(learner, quadratics("switching", n, d))
+        assert suffered <= learner.guarantee().total * (1 + 1e-12)
 
 
 def test_posynomials_with_roots_on_sets_that_touch_zero():
@@ -537,8 +537,8 @@ def test_differences_of_posynomials_are_searched():
         learner = make(actions, kernel, 10, learning_rate=3.0)
         for _ in range(10):
             learner.tell(learner.ask(), loss)
-        found = next(a for a in learner.guarantee().assumptions if "global minimum" in a.text)
-        assert found.holds is None
+        assumption = next(a for a in learner.guarantee().assumptions if "global minimum" in a.text)
+        assert assumption.holds is None
         assert learner.diagnostics.certificate == "local only"
 
 

@@ -124,8 +124,8 @@ def directions_agree(draws, net, p, level, count=4):
         u = np.asarray([math.cos(angle), math.sin(angle)])
         order = np.argsort(net @ u)
         values, cdf = (net @ u)[order], np.cumsum(p[order])
-        found = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
-        worst = min(worst, found.pvalue * count)
+        test = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
+        worst = min(worst, test.pvalue * count)
     return worst > level
 
 
@@ -279,10 +279,10 @@ def test_recommendation_is_the_best_action_so_far():
     for loss in losses:
         learner.tell(learner.ask(), loss)
     net = kl.Ball(2).net(0.01).X
-    best, found = sum(loss(net) for loss in losses).min() / 20, learner.recommend()
-    assert found.loss <= best + 1e-9
-    assert found.loss == pytest.approx(best, abs=1e-3)
-    assert found.certificate == "dual"
+    best, advice = sum(loss(net) for loss in losses).min() / 20, learner.recommend()
+    assert advice.loss <= best + 1e-9
+    assert advice.loss == pytest.approx(best, abs=1e-3)
+    assert advice.certificate == "dual"
     points = make(POINTS, kl.Quadratic(), 20)
     for loss in losses:
         points.tell(points.ask(), loss)

@@ -119,10 +119,10 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
     rng = np.random.default_rng([N, rounds])
     learner = make(kl.Points(np.eye(N)), kl.Linear(), rounds, tuning=tuning)
     losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
-    found, promise = regret(learner, losses), learner.guarantee()
+    suffered, promise = regret(learner, losses), learner.guarantee()
     assert promise.valid
-    assert found <= promise.total * (1 + 1e-9)
-    assert found <= learner.guarantee(printed=False).total * (1 + 1e-9)
+    assert suffered <= promise.total * (1 + 1e-9)
+    assert suffered <= learner.guarantee(printed=False).total * (1 + 1e-9)
     if tuning == "sharp":
         assert promise.total <= math.sqrt(rounds) * 1.0011
 
@@ -132,8 +132,8 @@ def test_gaussians_on_points_stay_within_the_bound(bandwidth):
     kernel, rng, n = kl.Gaussian(bandwidth), np.random.default_rng(0), 200
     points = kl.Points(np.vstack([rng.random((30, 2)), np.full((3, 2), 0.5)]))
     learner = make(points, kernel, n)
-    found = regret(learner, [bump(rng, kernel) for _ in range(n)])
-    assert found <= learner.guarantee().total
+    suffered = regret(learner, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= learner.guarantee().total
     # Approximate projections cost a thousandth of the bound at most, as the tolerance has it.
     assert learner.guarantee().terms["projection"] <= 1.001e-3 * math.sqrt(n)
 
@@ -144,9 +144,9 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r):
     rng, n, m = np.random.default_rng(d), 60, d * (d + 3) // 2
     learner = make(kl.Ball(d, r), kl.Quadratic(), n, loss_norm=1.0)
     losses = [quadratic_of(coefficients(game, t, n, m, rng), d) for t in range(n)]
-    found, promise = regret(learner, losses), learner.guarantee()
+    suffered, promise = regret(learner, losses), learner.guarantee()
     assert promise.valid
-    assert found <= promise.total
+    assert suffered <= promise.total
     assert promise.total <= math.sqrt((r**4 + r**2) * n) * 1.001
 
 
@@ -189,15 +189,15 @@ def test_regret_grows_like_the_root():
     X = rng.normal(size=(12, 4))
     points = kl.Points(X / np.linalg.norm(X, axis=1, keepdims=True))
     for actions, game in ((points, "constant"), (points, "alternating"), (kl.Ball(100), "random")):
-        horizons, found = [100, 550, 3000], []
+        horizons, suffered = [100, 550, 3000], []
         for n in horizons:
             rng = np.random.default_rng(n)
             learner = make(actions, kl.Linear(), n, loss_norm=1.0)
             m = actions.dimension
             losses = [kl.LinearLoss(coefficients(game, t, n, m, rng)) for t in range(n)]
-            found.append(regret(learner, losses))
-            assert found[-1] <= learner.guarantee().total * (1 + 1e-9)
-        fit = stats.linregress(np.log(horizons), np.log(found))
+            suffered.append(regret(learner, losses))
+            assert suffered[-1] <= learner.guarantee().total * (1 + 1e-9)
+        fit = stats.linregress(np.log(horizons), np.log(suffered))
         assert 0.4 < fit.slope <= 0.5 + 3 * fit.stderr + 1e-6
         assert fit.stderr < 0.05
 
@@ -212,11 +212,11 @@ def test_the_papers_bound_is_false_for_a_regulariser_centred_elsewhere():
     for t in range(1, n + 1):
         paid += X
         X = min(max(1.0 - eta / 2 * t, -1.0), 1.0)  # argmin of η t X + (X - 1)²
-    found, printed = paid + n, 2 * n * eta + 2 / eta
-    assert found == pytest.approx(4001, abs=1)
+    suffered, printed = paid + n, 2 * n * eta + 2 / eta
+    assert suffered == pytest.approx(4001, abs=1)
     assert printed == pytest.approx(2020)
-    assert found > printed
-    assert found <= 4 / eta + eta * n / 4  # ϱ²/η + ηG²n/4 with ϱ = 2: what is true
+    assert suffered > printed
+    assert suffered <= 4 / eta + eta * n / 4  # ϱ²/η + ηG²n/4 with ϱ = 2: what is true
     # Centred at the origin the printed bound is true, and ours is smaller.
     learner = make(kl.Box([-1.0], [1.0]), kl.Linear(), 500, learning_rate=eta)
     assert learner.guarantee(rounds=500).total <= 2 * 500 * eta + 2 / eta
@@ -248,9 +248,9 @@ def test_late_losses_stay_within_the_bound(late, delay):
         learner = make(kl.Ball(2), kl.Linear(), n, loss_norm=1.0, delay=delay)
         rng = np.random.default_rng(0)
         losses = [kl.LinearLoss(coefficients(game, t, n, 2, rng)) for t in range(n)]
-        found, promise = regret(learner, losses, late), learner.guarantee()
+        suffered, promise = regret(learner, losses, late), learner.guarantee()
         assert promise.terms["delay"] > 0
-        assert found <= promise.total
+        assert suffered <= promise.total
 
 
 def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
@@ -273,11 +273,11 @@ def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     assert learner.guarantee().terms["unheard"] == pytest.approx(2 * len(held))
     for decision in held:
         learner.tell(decision, down)
-    found, promise = paid + (n - 40), learner.guarantee()
+    suffered, promise = paid + (n - 40), learner.guarantee()
     assert learner.diagnostics.late == n - 21
     total = sum(promise.terms.values())
-    assert found <= total < 1.02 * found
-    assert found > 10 * (total - promise.terms["delay"])
+    assert suffered <= total < 1.02 * suffered
+    assert suffered > 10 * (total - promise.terms["delay"])
 
 
 def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
@@ -320,9 +320,9 @@ def test_degenerate_points(points, tuning):
     """One point, equal points, a kernel that is zero, tiny and huge features."""
     learner = make(kl.Points(points), kl.Linear(), 20, loss_norm=1.0, tuning=tuning)
     losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(20)] + [kl.LinearLoss([0, 0])]
-    found, promise = regret(learner, losses[1:]), learner.guarantee(printed=False)
+    suffered, promise = regret(learner, losses[1:]), learner.guarantee(printed=False)
     scale = float(np.abs(points).max())
-    assert found <= promise.total + 1e-12 * scale
+    assert suffered <= promise.total + 1e-12 * scale
     if len(np.unique(points, axis=0)) == 1:
         assert promise.total == 0
     assert learner.distribution.sum() == pytest.approx(1)
@@ -352,6 +352,6 @@ def test_coarse_projections_are_paid_for():
     coarse = make(points, kernel, n, tolerance=0.02)
     start = coarse.guarantee()
     assert start.terms["projection"] == pytest.approx(n * math.sqrt(0.02))
-    found = regret(coarse, [bump(rng, kernel) for _ in range(n)])
-    assert found <= coarse.guarantee().total
+    suffered = regret(coarse, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= coarse.guarantee().total
     assert 0 < coarse.guarantee().terms["projection"] <= start.terms["projection"]
