@@ -70,7 +70,7 @@ def test_values_of_one_loss_and_a_sequence_with_one_loss():
     """On points an array is one loss; a row of a table, or a list with an array in it, is a sequence of one."""
     loss = losses(1)[0](POINTS.X)
     said = []
-    for given in (loss, loss.tolist(), [loss], loss[None], (loss.tolist(),)):
+    for given in (loss, loss.tolist(), [loss], loss[None], (loss.tolist(),), iter([loss])):
         learner = kl.ExpWeights(POINTS, kl.Quadratic(), horizon=9, rng=0)
         learner.tell(learner.ask(), given)
         said.append(learner.distribution)
@@ -80,6 +80,25 @@ def test_values_of_one_loss_and_a_sequence_with_one_loss():
     alone = kl.ExpWeights(kl.Points([[0.5, 0.5]]), kl.Quadratic(), horizon=9, loss_range=(0, 1))
     alone.tell(alone.ask(), [0.5])  # the loss of the only point
     assert alone.recommend().loss == 0.5
+
+
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        (np.array(0.5), "`loss` must be 1-D, got ndim=0"),
+        (np.zeros((1, 3)), "`loss` must have length 12, got 3"),
+        ([], "`loss` must have length 12, got 0"),
+        ({"a": 1}, "`loss` must be an array of numbers"),
+        (b"much", "`loss` must be an array of numbers"),
+        (iter([0.0] * 11), "`loss` must have length 12, got 11"),
+    ],
+)
+def test_what_is_no_loss_on_points(bad, message):
+    learner = kl.ExpWeights(POINTS, kl.Quadratic(), horizon=9, rng=0)
+    decision = learner.ask()
+    with pytest.raises((TypeError, ValueError), match=message):
+        learner.tell(decision, bad)
+    learner.tell(decision, losses(1)[0])
 
 
 def test_forgotten_decisions_count_as_unheard(kind, actions):
