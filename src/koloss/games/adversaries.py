@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds
 from koloss.kernels import (
     Kernel,
@@ -65,7 +65,7 @@ class Adversary(abc.ABC):
         return f"{type(self).__name__}()"
 
 
-class _InSpace(Adversary):
+class InSpace(Adversary):
     """What adversaries in the RKHS of a kernel share: random elements of a given norm."""
 
     def __init__(
@@ -129,7 +129,7 @@ class _InSpace(Adversary):
         return loss * (self.norm / size) if size > 0 else loss
 
 
-class Random(_InSpace):
+class Random(InSpace):
     """A fresh random element every round.
 
     Parameters
@@ -152,7 +152,7 @@ class Random(_InSpace):
         return self.element()
 
 
-class Biased(_InSpace):
+class Biased(InSpace):
     """A fixed mean plus noise: `bias` times one element and `noise` times a fresh one, scaled to the norm.
 
     Parameters
@@ -200,7 +200,7 @@ class Biased(_InSpace):
         return share * self.mean + (1 - share) * fresh
 
 
-class Drifting(_InSpace):
+class Drifting(InSpace):
     """One element turns slowly into another and back: cos·w + sin·w', with a period of so many rounds.
 
     Parameters
@@ -241,7 +241,7 @@ class Drifting(_InSpace):
         return self._second
 
 
-class Switching(_InSpace):
+class Switching(InSpace):
     """One element for a while, then another.
 
     Parameters
@@ -272,7 +272,7 @@ class Switching(_InSpace):
         return self._pieces[piece]
 
 
-class Alternating(_InSpace):
+class Alternating(InSpace):
     """One element and its negative, in turn (of a posynomial: two elements in turn)."""
 
     def __init__(
@@ -286,7 +286,7 @@ class Alternating(_InSpace):
         return self._two[t % 2]
 
 
-class RankOne(_InSpace):
+class RankOne(InSpace):
     """±Φ(y_t) for a given sequence of points, repeated when it ends.
 
     Parameters
@@ -314,52 +314,6 @@ class RankOne(_InSpace):
 
     def choose(self, t: int, player: Any) -> Loss:
         return self.bump(self.points[t % len(self.points)], self.sign)
-
-
-class Predictive(_InSpace):
-    """Sees the player's distribution, not its coin, and puts the loss where the player is most likely.
-
-    On points it plays Φ of the likeliest one; elsewhere the mean of Φ over the player's distribution, the element that
-    costs the player most on average.
-    """
-
-    oblivious = False
-
-    def choose(self, t: int, player: Any) -> Loss:
-        X, p = peek(player, self.rng)
-        if isinstance(self.actions, Points):
-            return self.bump(X[int(np.argmax(p))])
-        return self.scaled(self.kernel.embed(X, p))
-
-
-class Lure(_InSpace):
-    """Sees the player's distribution, and is good where the player is least likely. For points.
-
-    The reward stays at one place for `patience` rounds, then moves to where the player is least likely by then.
-    """
-
-    oblivious = False
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        patience: int = 1,
-        norm: float = 1.0,
-        rng: Any = None,
-    ) -> None:
-        super().__init__(kernel, actions, norm=norm, rng=rng)
-        if not isinstance(actions, Points):
-            raise TypeError(f"`actions` must be Points for a lure, got {type(actions).__name__}")
-        self.patience = as_int("patience", patience, minimum=1)
-        self._place: Any = None
-
-    def choose(self, t: int, player: Any) -> Loss:
-        if self._place is None or t % self.patience == 0:
-            X, p = peek(player, self.rng)
-            self._place = X[int(np.argmin(p))]
-        return self.bump(self._place, -1.0)
 
 
 class Replay(Adversary):
@@ -434,23 +388,6 @@ class Function(Adversary):
 
     def __repr__(self) -> str:
         return f"Function({getattr(self.function, '__name__', 'function')})"
-
-
-def peek(player: Any, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
-    """Actions and probabilities of the player's next decision; fresh draws of it where it has a density.
-
-    Nothing of the player changes: a copy is asked, with random numbers of its own.
-    """
-    if player is None:
-        raise ValueError("`player` must be a learner: this adversary looks at its distribution")
-    if isinstance(player.actions, np.ndarray) and not hasattr(player, "mixture"):
-        return player.actions, player.distribution
-    copy = type(player).from_state(player.state())
-    if hasattr(copy, "mixture"):
-        found: tuple[Any, Any] = copy.mixture
-        return found
-    copy._rng = rng
-    return copy.ask(count).action, np.full(count, 1 / count)
 
 
 def _read(path: Path) -> Any:
