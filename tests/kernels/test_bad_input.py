@@ -220,11 +220,14 @@ def test_unknown_kinds(data):
 @pytest.mark.parametrize(
     "data, message",
     [
-        ({"kind": "Gaussian"}, "`Gaussian` cannot be made from []: "),
-        ({"kind": "Gaussian", "sigma": 1}, "`Gaussian` cannot be made from ['sigma']: "),
-        ({"kind": "Gaussian", "bandwidth": "wide"}, "`bandwidth` must be a number, got 'wide'"),
-        ({"kind": "Gaussian", "bandwidth": -1}, "`bandwidth` must be positive, got -1"),
-        ({"kind": "Sum", "left": {"kind": "Linear"}, "right": 3}, "`right` must be a Kernel, got 3"),
+        ({"kind": "Gaussian"}, "`bandwidth` is missing among the parameters of Gaussian, which takes bandwidth"),
+        ({"kind": "Gaussian", "sigma": 1}, "`sigma` is not a parameter of Gaussian, which takes bandwidth"),
+        ({"kind": "matern", "nu": 1}, "`nu` is not a parameter of Matern, which takes smoothness, lengthscale"),
+        ({"kind": "Linear", "c": 1}, "`c` is not a parameter of Linear, which takes none"),
+        ({"kind": "Gaussian", "bandwidth": "wide"}, "`bandwidth` must be a number, got 'wide', in Gaussian"),
+        ({"kind": "Gaussian", "bandwidth": -1}, "`bandwidth` must be positive, got -1, in Gaussian"),
+        ({"kind": "Sum", "left": {"kind": "Linear"}, "right": 3}, "`right` must be a Kernel, got 3, in Sum"),
+        ({"kind": "Sum", "left": {"kind": "Ball", "dimension": 1}, "right": 3}, "`left` must be a Kernel, got Ball("),
         ({"kind": "Scaled", "scale": 2, "kernel": {"kind": "Nope"}}, "got 'Nope'"),
     ],
 )  # fmt: skip
