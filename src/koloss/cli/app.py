@@ -396,7 +396,7 @@ def application() -> "typer.Typer":
                     seed=seed,
                     jobs=jobs,
                     limit=limit,
-                    note=note,
+                    progress=note,
                 )
             except KeyboardInterrupt:
                 _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
@@ -545,7 +545,7 @@ def _play(
                 seed=seed,
                 jobs=jobs,
                 full=full,
-                note=note,
+                progress=note,
             )
         except KeyboardInterrupt:
             _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
@@ -650,7 +650,7 @@ def _experiment_names(incomplete: str) -> list[str]:
 
 @contextmanager
 def _progress(
-    *, quiet: bool, name: Callable[[Any], str] = lambda job: str(job.experiment.name)
+    *, quiet: bool, name: Callable[[Any], str] = lambda job: str(job.game)
 ) -> Iterator[Callable[[Any], None]]:
     """A bar on a terminal, a line a tenth of the runs elsewhere; on standard error, so that output can be piped.
 

@@ -28,7 +28,7 @@ def proved(learner: Any, rounds: int | None) -> Any:
     return learner.guarantee(rounds=rounds, **({"printed": False} if paper else {}))
 
 
-def peek_at(player: Any, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
+def peek_at(player: Any, rng: np.random.Generator, count: int = 64) -> Any:
     if hasattr(player, "peek"):
         return player.peek(rng, count)
     if isinstance(player.actions, np.ndarray) and not hasattr(player, "mixture"):

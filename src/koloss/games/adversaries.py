@@ -1,7 +1,7 @@
 """Who plays against the learner: every round a loss, bounded in the kernel norm.
 
 An adversary is asked for the loss of a round before the player's coin is thrown. An oblivious one does not look at the
-player; the others may look at its distribution, never at its coin.
+player; the others (`koloss.games.watching`) may look at its distribution, never at its coin.
 """
 
 from __future__ import annotations
@@ -17,32 +17,16 @@ import numpy as np
 from koloss._arrays import as_float, as_int, as_points, to_numpy
 from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds
-from koloss.kernels import (
-    Kernel,
-    KernelLoss,
-    Linear,
-    LinearLoss,
-    Loss,
-    Posynomial,
-    PosynomialLoss,
-    Quadratic,
-    QuadraticLoss,
-)
+from koloss.kernels import Kernel, Loss
 
 
 class Adversary(abc.ABC):
-    """A source of losses.
+    """A source of losses."""
 
-    Attributes
-    ----------
-    oblivious : bool
-        Whether it never looks at the player.
-    norm : float or None
-        Largest RKHS norm of a loss, checked in every round; None where nothing is promised.
-    """
-
-    oblivious = True
-    norm: float | None = None
+    oblivious = True  # whether it never looks at the player
+    norm: float | None = (
+        None  # largest RKHS norm of a loss, which is checked; None where nothing is promised
+    )
 
     @abc.abstractmethod
     def choose(self, t: int, player: Any) -> Any:
@@ -50,9 +34,7 @@ class Adversary(abc.ABC):
 
     def __call__(self, t: int, player: Any = None) -> Any:
         """The loss of round t, checked."""
-        return self._checked(t, self.choose(t, player))
-
-    def _checked(self, t: int, loss: Any) -> Any:
+        loss = self.choose(t, player)
         if self.norm is not None and isinstance(loss, Loss):
             size = loss.norm()
             if not size <= self.norm * (1 + 1e-9):
@@ -83,45 +65,12 @@ class InSpace(Adversary):
         return f"{type(self).__name__}({self.kernel!r}, {self.actions!r}, norm={self.norm:g})"
 
     def element(self) -> Loss:
-        """A random element of the largest norm: a direction, a matrix and a vector, coefficients, or a bump."""
-        x = self.coordinates()
-        if x is not None:
-            return self.from_coordinates(x)
-        return self.bump(
-            to_numpy(self.actions.sample(1, self.rng))[0], self.rng.choice([-1.0, 1.0])
-        )
-
-    def coordinates(self) -> Any:
-        """Coordinates of a random element in an orthonormal basis, where the kernel has its own form of losses."""
-        d, rng = self.actions.dimension, self.rng
-        if isinstance(self.kernel, Linear):
-            x = rng.standard_normal(d)
-        elif isinstance(self.kernel, Quadratic):
-            A = rng.standard_normal((d, d))
-            x = np.append((A + A.T) / 2, rng.standard_normal(d))  # ‖w‖² = ‖A‖² + |b|²
-        elif isinstance(self.kernel, Posynomial):
-            x = rng.random(len(self.kernel.exponents))
-        else:
-            return None
-        return x * (self.norm / np.linalg.norm(x))
-
-    def from_coordinates(self, x: Any) -> Loss:
-        """The loss with such coordinates."""
-        d = self.actions.dimension
-        if isinstance(self.kernel, Linear):
-            return LinearLoss(x)
-        if isinstance(self.kernel, Quadratic):
-            return QuadraticLoss(x[: d * d].reshape(d, d), x[d * d :])
-        assert isinstance(self.kernel, Posynomial)
-        return PosynomialLoss(self.kernel, x)
+        """A random element of the largest norm."""
+        return self.kernel.random_loss(self.actions, self.norm, rng=self.rng)
 
     def bump(self, point: Any, sign: float = 1.0) -> Loss:
         """±Φ(y), of the largest norm."""
-        y = np.asarray(point, dtype=float)[None]
-        if isinstance(self.kernel, (Linear, Quadratic, Posynomial)):
-            return self.scaled(sign * self.kernel.embed(y))
-        size = math.sqrt(float(self.kernel.diag(y)[0]))
-        return KernelLoss(self.kernel, y, [sign * self.norm / size if size > 0 else sign])
+        return self.kernel.bump(np.asarray(point, dtype=float)[None], sign * self.norm)
 
     def scaled(self, loss: Loss) -> Loss:
         """The same direction with the largest norm."""
@@ -180,24 +129,11 @@ class Biased(InSpace):
         self.noise = as_float("noise", noise, minimum=0.0)
         if self.bias + self.noise == 0:
             raise ValueError("`bias` and `noise` must not both be zero")
-        self._base = self.coordinates() if mean is None else None
-        if self._base is not None:
-            self.mean = self.from_coordinates(self._base)
-        else:
-            self.mean = self.element() if mean is None else self.scaled(mean)
+        self.mean = self.element() if mean is None else self.scaled(mean)
 
     def choose(self, t: int, player: Any) -> Loss:
         share = self.bias / (self.bias + self.noise)
-        if self._base is not None:  # the same in numbers, which is faster
-            return self.from_coordinates(share * self._base + (1 - share) * self.coordinates())
-        fresh = self.element()
-        if isinstance(self.mean, KernelLoss) and isinstance(fresh, KernelLoss):
-            return KernelLoss(
-                self.kernel,
-                np.concatenate([to_numpy(self.mean.centers), to_numpy(fresh.centers)]),
-                np.append(share * self.mean.coefficients, (1 - share) * fresh.coefficients),
-            )
-        return share * self.mean + (1 - share) * fresh
+        return Loss.combination([share, 1 - share], [self.mean, self.element()])
 
 
 class Drifting(InSpace):
@@ -223,22 +159,19 @@ class Drifting(InSpace):
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.period = as_int("period", period, minimum=1)
         self.first, second = self.element(), self.element()
+        if kernel.loss_family.is_one_sided:  # coefficients must not become negative
+            self.second = self.element()
+            return
         # Orthogonal, so that the norm stays what it is.
         rest = second - (self.first.inner(second) / self.first.inner(self.first)) * self.first
         self.second = self.scaled(rest) if rest.norm() > 1e-9 * self.norm else 0.0 * second
 
     def choose(self, t: int, player: Any) -> Loss:
         angle = 2 * math.pi * t / self.period
-        if isinstance(self.kernel, Posynomial):  # coefficients must not become negative
+        if self.kernel.loss_family.is_one_sided:
             turn = math.sin(angle) ** 2
-            return (1 - turn) * self.first + turn * self._mate
+            return (1 - turn) * self.first + turn * self.second
         return math.cos(angle) * self.first + math.sin(angle) * self.second
-
-    @property
-    def _mate(self) -> Loss:
-        if not hasattr(self, "_second"):
-            self._second = self.element()
-        return self._second
 
 
 class Switching(InSpace):
@@ -280,7 +213,7 @@ class Alternating(InSpace):
     ) -> None:
         super().__init__(kernel, actions, norm=norm, rng=rng)
         even = self.element()
-        self._two = (even, self.element() if isinstance(kernel, Posynomial) else -even)
+        self._two = (even, self.element() if kernel.loss_family.is_one_sided else -even)
 
     def choose(self, t: int, player: Any) -> Loss:
         return self._two[t % 2]

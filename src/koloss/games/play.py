@@ -20,7 +20,7 @@ from koloss.games.adversaries import Adversary
 from koloss.games.trace import Ended, Replicates, Trace
 from koloss.games.watching import Shown
 from koloss.games.workers import do_all, processes
-from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import Loss
 
 CHUNK = 256
 """Rounds that an oblivious adversary is asked for in advance."""
@@ -105,7 +105,9 @@ def play(
                 progress(done, rounds)
             if done < rounds and time.perf_counter() - begin > limit:
                 ended = "stopped"
-                message = f"stopped after round {done:,} of {rounds:,} by the time limit of {limit:g} s"
+                message = (
+                    f"stopped after round {done:,} of {rounds:,} by the time limit of {limit:g} s"
+                )
                 break
         else:
             where = "after the last round"
@@ -164,12 +166,12 @@ class _Game:
         """The losses of some rounds, and on points the table of their values."""
         if not self.adversary.oblivious:
             losses = [self.adversary(t, self.shown)]
-            return losses, None if self.X is None else evaluate(losses, self.X)
+            return losses, None if self.X is None else _table(losses, self.X)
         if t not in self.ahead:
             self.ahead.clear()
             stop = min(t + max(CHUNK // self.batch, 1) * self.batch, self.rounds)
             chosen = [self.adversary(s) for s in range(t, stop)]
-            table = None if self.X is None else evaluate(chosen, self.X)
+            table = None if self.X is None else _table(chosen, self.X)
             for s in range(t, stop):
                 self.ahead[s] = (chosen[s - t], None if table is None else table[s - t])
         pairs = [self.ahead[s] for s in range(t, t + count)]
@@ -181,12 +183,12 @@ class _Game:
         begin = time.perf_counter()
         decisions = self.learner.ask(count) if self.batch > 1 else self.learner.ask()
         self.seconds += time.perf_counter() - begin
-        if table is not None:
+        if self.X is not None:
             index = np.atleast_1d(decisions.index) if self.batch > 1 else self._index(decisions)
             action, paid = self.X[index], table[np.arange(count), index]
         else:
             action = np.atleast_2d(to_numpy(decisions.action))
-            paid = np.diagonal(evaluate(losses, action)).copy()
+            paid = np.diagonal(_table(losses, action)).copy()
         news: Any = losses if self.full else paid
         self.waiting.append((t, decisions, news if self.batch > 1 else news[0]))
         while self.waiting and self.waiting[0][0] + self.delay <= t:
@@ -215,7 +217,10 @@ class _Game:
 
     def _tell(self) -> None:
         _, decisions, news = self.waiting.pop(0)
-        news = news if self.full or self.batch > 1 else float(news)
+        if self.batch == 1:  # an array of losses is the game's, and stays as it is
+            news = (
+                news.copy() if isinstance(news, np.ndarray) else news if self.full else float(news)
+            )
         begin = time.perf_counter()
         self.learner.tell(decisions, news)
         self.seconds += time.perf_counter() - begin
@@ -278,7 +283,7 @@ class _Game:
         from koloss.oracles import minimize
         from koloss.oracles.multistart import multistart
 
-        minimum = minimize(total(self.told), self.set, rng=0)
+        minimum = minimize(Loss.total(self.told), self.set, rng=0)
         best, value, certificate = minimum.point, minimum.value, minimum.certificate
         pool = None  # without a certificate: many points, those played among them, for the search to start from
         if certificate == "local only":
@@ -288,7 +293,7 @@ class _Game:
         lowest_so_far: list[float] = []
         so_far: Any = None
         for begin, end in zip([0, *at[:-1]], at, strict=True):
-            part = total(self.told[begin:end])
+            part = Loss.total(self.told[begin:end])
             so_far = part if so_far is None else so_far + part
             if pool is None:
                 minimum = minimize(so_far, self.set, rng=0)
@@ -313,59 +318,18 @@ class _Game:
     def _values(self, X: Any, begin: int, end: int, index: int | None = None) -> Any:
         """Losses of some rounds at some points, an array of shape (rounds, points)."""
         cuts = pairwise([*range(begin, end, CHUNK), end])
-        return np.concatenate([evaluate(self.told[s:e], X, index=index) for s, e in cuts])
+        return np.concatenate([_table(self.told[s:e], X, index) for s, e in cuts])
 
 
-def total(losses: list[Loss]) -> Loss:
-    """Sum of losses of one family, in one step."""
-    first = losses[0]
-    if isinstance(first, KernelLoss):
-        centers = np.concatenate([to_numpy(loss.centers) for loss in losses])  # type: ignore[attr-defined]
-        weights = np.concatenate([to_numpy(loss.coefficients) for loss in losses])  # type: ignore[attr-defined]
-        centers, where = np.unique(centers, axis=0, return_inverse=True)
-        return KernelLoss(first.kernel, centers, np.bincount(where.ravel(), weights))
-    if isinstance(first, QuadraticLoss):
-        return QuadraticLoss(
-            np.sum([to_numpy(loss.matrix) for loss in losses], axis=0),  # type: ignore[attr-defined]
-            np.sum([to_numpy(loss.vector) for loss in losses], axis=0),  # type: ignore[attr-defined]
-        )
-    return sum(losses[1:], first)
-
-
-def evaluate(losses: list[Any], X: Any, *, index: int | None = None) -> Any:
-    """Values of several losses of one family at several points, an array of shape (losses, points).
+def _table(losses: list[Any], X: Any, index: int | None = None) -> Any:
+    """Values of several losses at several points, an array of shape (losses, points).
 
     Arrays of losses on points stand for themselves (`index` says which of them X is).
     """
-    first = losses[0]
-    kinds = {type(loss) for loss in losses}
-    if not isinstance(first, Loss):
-        rows = np.stack([np.asarray(loss, dtype=float) for loss in losses])
-        return rows if index is None else rows[:, index : index + 1]
-    if kinds == {LinearLoss}:
-        return np.stack([to_numpy(loss.vector) for loss in losses]) @ X.T
-    if kinds == {QuadraticLoss}:
-        A = np.stack([to_numpy(loss.matrix) for loss in losses])
-        b = np.stack([to_numpy(loss.vector) for loss in losses])
-        squares = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
-        return A.reshape(len(A), -1) @ squares.T + b @ X.T
-    if kinds == {PosynomialLoss} and all(loss.kernel == first.kernel for loss in losses[1:]):
-        return (
-            np.stack([to_numpy(loss.coefficients) for loss in losses])
-            @ to_numpy(first.kernel.features(X)).T
-        )
-    if isinstance(first, KernelLoss) and all(
-        isinstance(loss, KernelLoss) and loss.kernel == first.kernel for loss in losses
-    ):
-        sizes = [len(loss.coefficients) for loss in losses]
-        gram = to_numpy(
-            first.kernel(np.concatenate([to_numpy(loss.centers) for loss in losses]), X)
-        )
-        weighted = np.concatenate([to_numpy(loss.coefficients) for loss in losses])[:, None] * gram
-        if all(size == 1 for size in sizes):
-            return weighted
-        return np.add.reduceat(weighted, np.cumsum([0, *sizes[:-1]]), axis=0)
-    return np.stack([to_numpy(loss(X)) for loss in losses])
+    if isinstance(losses[0], Loss):
+        return Loss.table(losses, X)
+    rows = np.stack([np.asarray(loss, dtype=float) for loss in losses])
+    return rows if index is None else rows[:, index : index + 1]
 
 
 def describe(promise: Any) -> dict[str, Any]:

@@ -117,7 +117,10 @@ def play_jobs(
                 save(jobs[k], result, folder)
             runs[k], done = result, done + 1
             plain = result.plain
-            tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], plain["message"]))
+            why = plain["message"].removeprefix("failed").lstrip(": ")
+            tell(
+                Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why)
+            )
 
         do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
     return [run for run in runs if run is not None]
@@ -266,7 +269,9 @@ def _contents(plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
 def source_digest(module: str, root: Path = ROOT) -> str:
     """Digest of the source of the loop, of a module, and of all that they import inside the library."""
     digest = hashlib.sha256()
-    for name, path in sorted(source_files(["koloss.games.play", "koloss.games.store", module], root).items()):
+    for name, path in sorted(
+        source_files(["koloss.games.play", "koloss.games.store", module], root).items()
+    ):
         digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -137,7 +137,9 @@ class Replicates:
 
     traces: list[Trace]  # of the runs that ended, in order
     seeds: list[int]  # number of each of these runs
-    failures: dict[int, str] = field(default_factory=dict)  # number of each run that failed, and why
+    failures: dict[int, str] = field(
+        default_factory=dict
+    )  # number of each run that failed, and why
 
     def __len__(self) -> int:
         return len(self.traces)
