@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Self
 
 from koloss._arrays import to_numpy
@@ -18,7 +19,7 @@ class Plain:
 
     def parts(self) -> dict[str, Any]:
         """Constructor arguments by name."""
-        return {name: getattr(self, name) for name in _parameters(type(self))}
+        return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
 
     def to_dict(self, *, arrays: bool = False) -> dict[str, Any]:
         """Plain data, from which `from_dict` makes the same again.
@@ -66,7 +67,7 @@ class Plain:
             for key, value in data.items()
             if key != "kind"
         }
-        known = _parameters(kind)
+        known = _parameters(kind)  # type: ignore[arg-type]
         takes = f"{kind.__name__}, which takes {', '.join(known) or 'none'}"
         for key in parts:
             if key not in known:
@@ -80,6 +81,7 @@ class Plain:
             raise ValueError(f"{error}, in {kind.__name__}") from error
 
 
+@cache
 def _parameters(kind: type[Plain]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(kind).parameters)
 

@@ -199,38 +199,3 @@ def test_offset(value, error, message):
 def test_distance_of_a_modulus(kernel, value, error, message):
     with pytest.raises(error, match=re.escape(message)):
         kernel.modulus(value, kl.Ball(2))
-
-
-KINDS = (
-    "Gaussian, .*Linear, Matern, Periodic, Polynomial, Posynomial, Product, Quadratic, Scaled, Sum"
-)
-
-
-@pytest.mark.parametrize(
-    "data", [{"kind": "Gauss"}, {}, "Gaussian", None, {"kind": []}, 3, {"kind": "Kernel"}]
-)
-def test_unknown_kinds(data):
-    kind = data.get("kind") if isinstance(data, dict) else data
-    with pytest.raises(
-        ValueError, match=rf"`kind` must be one of .*{KINDS}.*, got {re.escape(repr(kind))}$"
-    ):
-        kl.Kernel.from_dict(data)
-
-
-@pytest.mark.parametrize(
-    "data, message",
-    [
-        ({"kind": "Gaussian"}, "`bandwidth` is missing among the parameters of Gaussian, which takes bandwidth"),
-        ({"kind": "Gaussian", "sigma": 1}, "`sigma` is not a parameter of Gaussian, which takes bandwidth"),
-        ({"kind": "matern", "nu": 1}, "`nu` is not a parameter of Matern, which takes smoothness, lengthscale"),
-        ({"kind": "Linear", "c": 1}, "`c` is not a parameter of Linear, which takes none"),
-        ({"kind": "Gaussian", "bandwidth": "wide"}, "`bandwidth` must be a number, got 'wide', in Gaussian"),
-        ({"kind": "Gaussian", "bandwidth": -1}, "`bandwidth` must be positive, got -1, in Gaussian"),
-        ({"kind": "Sum", "left": {"kind": "Linear"}, "right": 3}, "`right` must be a Kernel, got 3, in Sum"),
-        ({"kind": "Sum", "left": {"kind": "Ball", "dimension": 1}, "right": 3}, "`left` must be a Kernel, got Ball("),
-        ({"kind": "Scaled", "scale": 2, "kernel": {"kind": "Nope"}}, "got 'Nope'"),
-    ],
-)  # fmt: skip
-def test_bad_parameters_in_plain_data(data, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        kl.Kernel.from_dict(data)

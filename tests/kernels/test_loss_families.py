@@ -278,35 +278,6 @@ def test_bad_constructors(make, error, message):
         make()
 
 
-@pytest.mark.parametrize("data", [{"kind": "Cubic"}, {}, "LinearLoss", None, {"kind": []}, 3])
-def test_unknown_kinds(data):
-    kind = data.get("kind") if isinstance(data, dict) else data
-    message = rf"`kind` must be one of KernelLoss, .*QuadraticLoss.*, got {re.escape(repr(kind))}$"
-    with pytest.raises(ValueError, match=message):
-        kl.Loss.from_dict(data)
-
-
-@pytest.mark.parametrize(
-    "data, message",
-    [
-        ({"kind": "LinearLoss"}, "`vector` is missing among the parameters of LinearLoss"),
-        (
-            {"kind": "LinearLoss", "w": [1]},
-            "`w` is not a parameter of LinearLoss, which takes vector",
-        ),
-        ({"kind": "LinearLoss", "vector": ["a"]}, "`vector` must be an array of numbers"),
-        ({"kind": "LinearLoss", "vector": [[1.0]]}, "`vector` must be 1-D, got ndim=2"),
-        (
-            {"kind": "KernelLoss", "kernel": {"kind": "?"}, "centers": [[1]], "coefficients": [1]},
-            "got '?'",
-        ),
-    ],
-)
-def test_bad_plain_data(data, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        kl.Loss.from_dict(data)
-
-
 def test_loss_evaluates_on_the_device_of_the_points():
     strict = pytest.importorskip("array_api_strict")
     device = strict.Device("device1")

@@ -57,6 +57,8 @@ class Kernel(Plain, abc.ABC):
 
     __array_ufunc__ = None  # NumPy leaves `number * kernel` to `__rmul__`
 
+    loss_family: ClassVar[type[Loss]]  # class of the losses in its RKHS; `KernelLoss` by default
+
     # What a subclass says.
 
     @abc.abstractmethod
@@ -97,22 +99,6 @@ class Kernel(Plain, abc.ABC):
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         """Whether no K(x, y) can be negative on the actions, as far as is known."""
         return False
-
-    # What it says of its losses, where they have a form of their own.
-
-    loss_family: ClassVar[type[Loss]]  # class of the losses in its RKHS; `KernelLoss` by default
-
-    def _embed(self, X: Array, weights: Array) -> Loss:
-        expansion: Any = self.loss_family
-        loss: Loss = expansion(self, X, weights)
-        return loss
-
-    def _element(self, coordinates: Array) -> Loss:
-        raise TypeError(f"{self!r} has no losses by coordinates; use embed(points, weights)")
-
-    def _random(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
-        point = to_numpy(actions.sample(1, rng))[0]
-        return self.bump(point, norm * float(rng.choice([-1.0, 1.0])))
 
     # What follows from it.
 
@@ -220,15 +206,14 @@ class Kernel(Plain, abc.ABC):
         weights = as_vector("weights", weights, length=X.shape[0], like=X)
         return self._embed(X, weights)
 
-    def element(self, coordinates: Array) -> Loss:
-        """Element with these coordinates in the features: its values are `features(X) @ coordinates`.
+    def _embed(self, X: Array, weights: Array) -> Loss:
+        expansion: Any = self.loss_family
+        loss: Loss = expansion(self, X, weights)
+        return loss
 
-        Raises
-        ------
-        TypeError
-            Where losses are expansions, which have no coordinates.
-        """
-        return self._element(as_vector("coordinates", coordinates))
+    def element(self, coordinates: Array) -> Loss:
+        """Element with these coordinates in the features: its values are `features(X) @ coordinates`."""
+        raise TypeError(f"{self!r} has no losses by coordinates; use embed(points, weights)")
 
     def bump(self, point: Array, norm: float = 1.0) -> Loss:
         """Φ(point), scaled to a norm; with a negative `norm` its negative."""
@@ -238,9 +223,10 @@ class Kernel(Plain, abc.ABC):
             size = math.sqrt(float(self.diag(loss.landmarks())[0]))
         return loss * (norm / size if size > 0 else math.copysign(1.0, norm))
 
-    def random_loss(self, actions: ActionSet, norm: float = 1.0, *, rng: Any = None) -> Loss:
-        """A random element of this norm: a random direction where there are coordinates, else ± a bump at an action."""
-        return self._random(actions, norm, np.random.default_rng(rng))
+    def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
+        """A random element of this norm: a direction where there are coordinates, else ± a bump at an action."""
+        point = to_numpy(actions.sample(1, rng))[0]
+        return self.bump(point, norm * float(rng.choice([-1.0, 1.0])))
 
     def own_loss(self, loss: Loss) -> Loss:
         """A loss of this kernel's RKHS in the kernel's own form; others are refused."""

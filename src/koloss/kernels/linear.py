@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from koloss._arrays import (
 )
 from koloss.actions import ActionSet
 from koloss.kernels.base import DotProduct
-from koloss.kernels.loss import Loss, dot
+from koloss.kernels.loss import Loss
 
 
 class LinearLoss(Loss):
@@ -40,6 +40,7 @@ class LinearLoss(Loss):
     """
 
     is_convex = True
+    _coordinates = ("vector",)
 
     def __init__(self, vector: Array) -> None:
         self.vector = frozen(as_vector("vector", vector))
@@ -61,18 +62,8 @@ class LinearLoss(Loss):
         X = as_points("X", X, dimension=self.dimension)
         return namespace(X).zeros_like(X) + matching(self.vector, X)
 
-    def inner(self, other: Loss) -> float:
-        self._check_family(other)
-        return dot(self.vector, other.vector)  # type: ignore[attr-defined]
-
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.zeros((self.dimension, self.dimension)), to_numpy(self.vector)
-
-    def _combine(self, own: float, other: Self, factor: float) -> Self:
-        return type(self)(own * self.vector + factor * matching(other.vector, self.vector))
-
-    def _scale(self, factor: float) -> Self:
-        return type(self)(factor * self.vector)
 
     @classmethod
     def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
@@ -110,9 +101,9 @@ class Linear(DotProduct):
     def _embed(self, X: Array, weights: Array) -> LinearLoss:
         return LinearLoss(X.T @ weights)
 
-    def _element(self, coordinates: Array) -> LinearLoss:
-        return LinearLoss(coordinates)
+    def element(self, coordinates: Array) -> LinearLoss:
+        return LinearLoss(as_vector("coordinates", coordinates))
 
-    def _random(self, actions: ActionSet, norm: float, rng: Any) -> LinearLoss:
+    def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> LinearLoss:
         w = rng.standard_normal(actions.dimension)
         return LinearLoss(w * (norm / np.linalg.norm(w)))

@@ -39,12 +39,11 @@ class Loss(Plain, abc.ABC):
 
     __array_ufunc__ = None  # NumPy leaves `number * loss` to `__rmul__`
 
-    # Of a family as a whole.
+    # What a family says of itself.
     is_convex: ClassVar[bool] = False
     is_expansion: ClassVar[bool] = False  # a sum is as long as its parts together
     is_one_sided: ClassVar[bool] = False  # games keep to losses whose coefficients are not negative
-
-    # What a family says.
+    _coordinates: ClassVar[tuple[str, ...]]  # arrays in which a loss is linear, and an isometry
 
     if TYPE_CHECKING:  # an attribute in some families, a property in others
 
@@ -65,19 +64,22 @@ class Loss(Plain, abc.ABC):
     def gradient(self, X: Array) -> Array:
         """Gradient of the loss at every row of X, an array of shape (n, d)."""
 
-    @abc.abstractmethod
     def inner(self, other: Loss) -> float:
         """RKHS inner product with a loss of the same family."""
+        self._check_family(other)
+        return sum(_dot(getattr(self, part), getattr(other, part)) for part in self._coordinates)
 
-    @abc.abstractmethod
     def _combine(self, own: float, other: Self, factor: float) -> Self:
         """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
+        parts = self.parts()
+        for name in self._coordinates:
+            parts[name] = own * parts[name] + factor * matching(getattr(other, name), parts[name])
+        return type(self)(**parts)
 
-    @abc.abstractmethod
     def _scale(self, factor: float) -> Self:
         """`factor` times this loss."""
-
-    # What it may say.
+        parts = self.parts()
+        return type(self)(**parts | {name: factor * parts[name] for name in self._coordinates})
 
     @classmethod
     def _total(cls, losses: Sequence[Any]) -> Loss:
@@ -258,6 +260,7 @@ class KernelLoss(Loss):
 
     kernel: Kernel
     is_expansion = True
+    _coordinates = ("coefficients",)  # no isometry here
 
     def __init__(self, kernel: Kernel, centers: Array, coefficients: Array) -> None:
         if not isinstance(kernel, Kernel):
@@ -282,7 +285,7 @@ class KernelLoss(Loss):
 
     def inner(self, other: Loss) -> float:
         self._check_family(other)
-        return dot(self.coefficients, other(self.centers))
+        return _dot(self.coefficients, other(self.centers))
 
     def landmarks(self) -> NDArray[Any]:
         return to_numpy(self.centers)
@@ -293,17 +296,13 @@ class KernelLoss(Loss):
         return self.kernel.embed(self.centers, self.coefficients)
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
-        theirs = matching(other.coefficients, self.coefficients)
         if self.centers is other.centers or equal(self.centers, other.centers):
-            return type(self)(self.kernel, self.centers, own * self.coefficients + factor * theirs)
-        xp = namespace(self.centers)
+            return super()._combine(own, other, factor)
+        xp, theirs = namespace(self.centers), matching(other.coefficients, self.coefficients)
         centers = xp.concat([self.centers, matching(other.centers, self.centers)], axis=0)
         return type(self)(
             self.kernel, centers, xp.concat([own * self.coefficients, factor * theirs])
         )
-
-    def _scale(self, factor: float) -> Self:
-        return type(self)(self.kernel, self.centers, factor * self.coefficients)
 
     @classmethod
     def _combination(cls, factors: Sequence[float], losses: Sequence[KernelLoss]) -> KernelLoss:
@@ -336,6 +335,6 @@ def _coefficients(losses: Sequence[KernelLoss]) -> NDArray[Any]:
     return np.concatenate([to_numpy(loss.coefficients) for loss in losses])
 
 
-def dot(a: Array, b: Array) -> float:
+def _dot(a: Array, b: Array) -> float:
     """Inner product of two arrays of one shape, as a number."""
     return float(namespace(a).sum(a * matching(b, a)))

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from koloss._arrays import (
 )
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels.base import Kernel
-from koloss.kernels.loss import Loss, dot
+from koloss.kernels.loss import Loss
 
 
 class PosynomialLoss(Loss):
@@ -49,6 +49,7 @@ class PosynomialLoss(Loss):
 
     kernel: Posynomial
     is_one_sided = True
+    _coordinates = ("coefficients",)
 
     def __init__(self, kernel: Posynomial, coefficients: Array) -> None:
         if not isinstance(kernel, Posynomial):
@@ -74,17 +75,6 @@ class PosynomialLoss(Loss):
         X = as_points("X", X, dimension=self.dimension)
         self.kernel._check_domain("X", X)
         return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
-
-    def inner(self, other: Loss) -> float:
-        self._check_family(other)
-        return dot(self.coefficients, other.coefficients)  # type: ignore[attr-defined]
-
-    def _combine(self, own: float, other: Self, factor: float) -> Self:
-        theirs = matching(other.coefficients, self.coefficients)
-        return type(self)(self.kernel, own * self.coefficients + factor * theirs)
-
-    def _scale(self, factor: float) -> Self:
-        return type(self)(self.kernel, factor * self.coefficients)
 
     @classmethod
     def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
@@ -229,10 +219,12 @@ class Posynomial(Kernel):
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
         return PosynomialLoss(self, self._features(X, namespace(X)).T @ weights)
 
-    def _element(self, coordinates: Array) -> PosynomialLoss:
-        return PosynomialLoss(self, coordinates)
+    def element(self, coordinates: Array) -> PosynomialLoss:
+        return PosynomialLoss(self, as_vector("coordinates", coordinates))
 
-    def _random(self, actions: ActionSet, norm: float, rng: Any) -> PosynomialLoss:
+    def random_loss(
+        self, actions: ActionSet, norm: float, rng: np.random.Generator
+    ) -> PosynomialLoss:
         c = rng.random(len(self.exponents))
         return PosynomialLoss(self, c * (norm / np.linalg.norm(c)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from koloss._arrays import (
 )
 from koloss.actions import ActionSet, Ball
 from koloss.kernels.base import DotProduct
-from koloss.kernels.loss import Loss, dot
+from koloss.kernels.loss import Loss
 
 
 class QuadraticLoss(Loss):
@@ -42,6 +42,8 @@ class QuadraticLoss(Loss):
     >>> saddle([[1.0, 0.0], [0.0, 1.0]]).tolist(), round(saddle.norm() ** 2, 9)
     ([1.0, 1.0], 6.0)
     """
+
+    _coordinates = ("matrix", "vector")
 
     def __init__(self, matrix: Array, vector: Array | None = None) -> None:
         matrix = as_points("matrix", matrix)
@@ -72,19 +74,8 @@ class QuadraticLoss(Loss):
         X = as_points("X", X, dimension=self.dimension)
         return 2 * (X @ matching(self.matrix, X)) + matching(self.vector, X)
 
-    def inner(self, other: Loss) -> float:
-        self._check_family(other)
-        return dot(self.matrix, other.matrix) + dot(self.vector, other.vector)  # type: ignore[attr-defined]
-
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return to_numpy(self.matrix), to_numpy(self.vector)
-
-    def _combine(self, own: float, other: Self, factor: float) -> Self:
-        matrix, vector = matching(other.matrix, self.matrix), matching(other.vector, self.vector)
-        return type(self)(own * self.matrix + factor * matrix, own * self.vector + factor * vector)
-
-    def _scale(self, factor: float) -> Self:
-        return type(self)(factor * self.matrix, factor * self.vector)
 
     @classmethod
     def _total(cls, losses: Any) -> QuadraticLoss:
@@ -153,7 +144,8 @@ class Quadratic(DotProduct):
         matrix = (X * weights[:, None]).T @ X
         return QuadraticLoss((matrix + matrix.T) / 2, X.T @ weights)
 
-    def _element(self, coordinates: Array) -> QuadraticLoss:
+    def element(self, coordinates: Array) -> QuadraticLoss:
+        coordinates = as_vector("coordinates", coordinates)
         m = coordinates.shape[0]
         d = (math.isqrt(9 + 8 * m) - 3) // 2
         if d == 0 or self.feature_dimension(d) != m:
@@ -163,7 +155,9 @@ class Quadratic(DotProduct):
         matrix[i, j] = matrix[j, i] = w[d:-d] / math.sqrt(2)
         return QuadraticLoss(matching(matrix, coordinates), matching(w[-d:], coordinates))
 
-    def _random(self, actions: ActionSet, norm: float, rng: Any) -> QuadraticLoss:
+    def random_loss(
+        self, actions: ActionSet, norm: float, rng: np.random.Generator
+    ) -> QuadraticLoss:
         d = actions.dimension
         A = rng.standard_normal((d, d))
         x = np.append((A + A.T) / 2, rng.standard_normal(d))  # ‖w‖² = ‖A‖² + |b|²
