@@ -391,8 +391,14 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
 
 
 def _arguments(kind: Any) -> list[str]:
-    """What may be set of a class, beside what the game gives."""
-    return [name for name in inspect.signature(kind.__init__).parameters if name not in _GIVEN]
+    """What may be set of a class, beside what the game gives; names that it had before are understood."""
+    names = [*inspect.signature(kind.__init__).parameters, *_former(kind)]
+    return [name for name in names if name not in _GIVEN]
+
+
+def _former(kind: Any) -> Iterable[str]:
+    settings = getattr(kind, "settings_type", None)
+    return () if settings is None else settings.former
 
 
 def _one_of(kind: str, names: Iterable[str], keys: tuple[Any, ...], source: Source) -> None:

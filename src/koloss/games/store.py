@@ -118,9 +118,7 @@ def play_jobs(
             runs[k], done = result, done + 1
             plain = result.plain
             why = plain["message"].removeprefix("failed").lstrip(": ")
-            tell(
-                Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why)
-            )
+            tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
 
         do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
     return [run for run in runs if run is not None]
