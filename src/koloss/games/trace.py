@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from koloss import _html
+
 _BY_ROUND = ("actions", "losses", "regret", "bound", "index", "probability")
 _BESIDE = ("checkpoints", "running", "uniform", "best")
 _ARRAYS = (*_BY_ROUND, *_BESIDE)
@@ -78,6 +80,25 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.losses)
+
+    def _repr_html_(self) -> str:
+        every = slice(None) if len(self.regret) != self.checkpoints[-1] else self.checkpoints - 1
+        regret, bound = (np.asarray(line)[every].tolist() for line in (self.regret, self.bound))
+        rounds = int(self.checkpoints[-1])
+        facts = {
+            "regret": _html.short_number(regret[-1]),
+            "guarantee": _html.short_number(bound[-1]) + ("" if self.valid else " (not valid)"),
+            "best action": self.certificate,
+            "time of the learner": _html.duration(self.seconds / rounds) + " per round",
+        }
+        lines = [_html.Line("regret", regret), _html.Line("guarantee", bound, dashed=True)]
+        log = 0 < 20 * regret[-1] < bound[-1]
+        picture = _html.line_picture(
+            self.checkpoints.tolist(), lines, title="Regret", below="rounds", log=log
+        )
+        return _html.card(
+            f"Game of {_html.counted(rounds, 'round')}", _html.facts_table(facts), picture
+        )
 
     def thin(self) -> Trace:
         """The same at the checkpoints alone, for files that stay small: its k-th entries are of round `checkpoints[k]`."""
