@@ -49,7 +49,7 @@ from koloss.proxy import (
 
 __version__ = "0.1.0"
 
-_LAZY = ("arena", "experiments", "games", "oracles", "samplers")
+_LAZY = ("arena", "experiments", "games", "oracles", "report", "samplers")
 """Parts that are imported when they are first used."""
 
 _FROM_GAMES = ("Trace", "play", "replicate")
@@ -57,7 +57,7 @@ _FROM_GAMES = ("Trace", "play", "replicate")
 
 def __getattr__(name: str) -> Any:
     if name == "arena":
-        return importlib.import_module("koloss.experiments.arena")
+        return importlib.import_module("koloss.report.arena")
     if name in _LAZY:
         return importlib.import_module(f"koloss.{name}")
     if name in _FROM_GAMES:

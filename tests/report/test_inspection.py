@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from koloss.report.tables import milestones
 
 import koloss as kl
 from koloss.report import inspect, show, write
 from koloss.report import inspection as module
-from koloss.report.tables import milestones
 
 SQUARE = kl.Box([0, 0], [1, 1]).net(0.2)
 LINE = kl.Box([0], [1]).net(0.05)

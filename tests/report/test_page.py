@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from koloss.report.regret import dimension_figure, picture_figure, regret_figure
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from koloss.experiments import load
-from koloss.experiments.results import summarise
 from koloss.experiments.runs import plan, work
+from koloss.experiments.summary import summarise
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.page import sublinear
-from koloss.report.regret import dimension_figure, picture_figure, regret_figure
 from tests.pages import check_alone, open_page, read_page
 
 NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]

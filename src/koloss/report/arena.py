@@ -12,24 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from koloss._html import Safe, Table, counted, duration, escape, short_number
-from koloss.experiments.arena import (
-    ArenaResults,
-    Choice,
-    Entry,
-    Game,
-    Job,
-    Player,
-    PlayerSpec,
-    Progress,
-    Run,
-    Standing,
-    games,
-    play_run,
-    players,
-    run,
-    standings,
-)
-from koloss.experiments.arena.play import version_of
+from koloss.experiments import arena
+from koloss.experiments.arena import *  # noqa: F403
+from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, standings
 from koloss.experiments.arena.ranking import (
     FAMILIES,
     FIRST,
@@ -41,32 +26,13 @@ from koloss.experiments.arena.ranking import (
     picture_games,
     yardstick,
 )
+from koloss.games.store import version_of
 from koloss.report.arena_figures import regret_figure, summary_figure
 from koloss.report.page import anchors, picture_data, render
 from koloss.report.text import show_arena
 
-__all__ = [
-    "ArenaResults",
-    "Choice",
-    "Entry",
-    "Game",
-    "Job",
-    "Player",
-    "PlayerSpec",
-    "Progress",
-    "Run",
-    "Standing",
-    "regret_figure",
-    "games",
-    "markdown_tables",
-    "play_run",
-    "players",
-    "run",
-    "show_arena",
-    "standings",
-    "summary_figure",
-    "write_page",
-]
+__all__ = ["markdown_tables", "regret_figure", "show_arena", "summary_figure", "write_page"]
+__all__ += arena.__all__
 
 Notes = dict[tuple[str, str], list[Run]]
 """Runs that were not played to the end, by player and message."""
@@ -75,9 +41,7 @@ BLOCK = 4
 """Games in one table."""
 
 
-def write_page(
-    results: ArenaResults, out: str | Path, *, all_games: bool = False
-) -> list[Path]:
+def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:
     """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game.
 
     Parameters

@@ -128,6 +128,7 @@ def render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {
+        "cell": lambda text: str(text).replace("|", r"\|"),
         "short": short_number,
         "counted": counted,
         "duration": duration,

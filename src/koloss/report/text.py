@@ -154,9 +154,8 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     title = f"All games: those finished, those with the smallest mean, regret as a share of {unit}"
     screen.print(section(title, _overview(results, screen.width)))
     for family, heading in FAMILIES.items():
-        for table in _family_tables(results, family, screen.width, notes):
-            screen.print(section(heading, table))
-            heading = "further games"
+        for k, table in enumerate(_family_tables(results, family, screen.width, notes)):
+            screen.print(section("further games" if k else f"{heading}\n{CELL}", table))
     for k, entries in enumerate(notes.values(), start=1):
         say(screen, f"[{k}] {failure_text(entries)}")
     for spec in results.missing:
@@ -172,12 +171,12 @@ def _overview(results: ArenaResults, width: int) -> Table:
     head = [name.replace(" share", "") for name in table.head]
     if width >= 90:
         return Table(head, table.rows, table.left)
-    return Table(head, [(*row[:5], _in_two_lines(row[5]), row[6]) for row in table.rows], table.left)
+    return Table(
+        head, [(*row[:5], _in_two_lines(row[5]), row[6]) for row in table.rows], table.left
+    )
 
 
-def _family_tables(
-    results: ArenaResults, family: str, width: int, notes: Notes
-) -> Iterator[Table]:
+def _family_tables(results: ArenaResults, family: str, width: int, notes: Notes) -> Iterator[Table]:
     """Tables of one family, each as wide as the terminal: players as rows, games as columns."""
     columns = {
         _in_two_lines(game.name): _column(results, game, notes)

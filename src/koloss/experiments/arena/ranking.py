@@ -13,7 +13,7 @@ from statistics import median
 
 from koloss._html import Table, counted, decimals, duration
 from koloss.experiments.arena.base import Game, PlayerSpec
-from koloss.experiments.arena.results import ArenaResults, Entry
+from koloss.experiments.results import ArenaResults, Entry
 
 UNIFORM = "uniform"
 
@@ -253,14 +253,16 @@ def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
     compared = standings(results, games)
     runs = max(len(entry.runs) for entry in results.entries.values())
     kind = len(_kind(games))
+    share = f"as a share of {yardstick(results, games).words} in the same game"
     words = [
-        f"Mean regret of {counted(runs, 'run')} as a share of {yardstick(results, games).words} in the same game; each dot is "
-        f"a game: {kind} kind and {len(games) - kind} hostile games, whose losses depend on what the player is about to do."
+        f"Mean regret of {counted(runs, 'run')} {share}.",
+        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games.",
+        "In a hostile game the losses depend on what the player is about to do.",
     ]
     if any(_steady(s, compared, games) for s in compared):
         words.append(
-            f"Close: at most {CLOSE} above the smallest share of the game; far: more than {FAR} above it; two standard errors "
-            "of the difference included."
+            f"Close: at most {CLOSE} above the smallest share of the game, far: more than {FAR} above it; twice the standard "
+            "error of the difference is added."
         )
     return " ".join(words)
 
@@ -317,7 +319,7 @@ def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
 
     Examples
     --------
-    >>> from koloss.experiments.arena.play import Run
+    >>> from koloss.experiments.results import Run
     >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
     >>> cell_text(Entry("g", "p", tuple(runs)), best=True)
     '44 ±4 (48) *'
