@@ -400,7 +400,7 @@ def application() -> "typer.Typer":
                 )
             except KeyboardInterrupt:
                 _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
-            files = arena_.write_page(found, out, whole=whole_summary)
+            files = arena_.write_page(found, out, all_games=whole_summary)
         if as_json:
             print(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False))
         else:

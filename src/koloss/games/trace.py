@@ -10,6 +10,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
+from koloss import _html
+
 Ended = Literal["done", "failed", "stopped", "missing", "died"]
 """How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word."""
 
@@ -77,6 +79,27 @@ class Trace:
         return cls(points, rounds, rounds, rounds, counts, rounds, rounds, rounds, "exhaustive",
                    valid=False, seconds=0.0, paid=rounds, best_paid=rounds, ended=ended, message=message,
                    facts=facts or {})  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        if len(self) == 0:
+            return _html.card("Game without a round", _html.facts_table({self.ended: self.message}))
+        every = slice(None) if len(self.regret) != self.checkpoints[-1] else self.checkpoints - 1
+        regret, bound = (np.asarray(line)[every].tolist() for line in (self.regret, self.bound))
+        rounds = int(self.checkpoints[-1])
+        facts = {
+            "regret": _html.short_number(regret[-1]),
+            "guarantee": _html.short_number(bound[-1]) + ("" if self.valid else " (not valid)"),
+            "best action": self.certificate,
+            "time of the learner": _html.duration(self.seconds / rounds) + " per round",
+        }
+        lines = [_html.Line("regret", regret), _html.Line("guarantee", bound, dashed=True)]
+        log = 0 < 20 * regret[-1] < bound[-1]
+        picture = _html.line_picture(
+            self.checkpoints.tolist(), lines, title="Regret", below="rounds", log=log
+        )
+        return _html.card(
+            f"Game of {_html.counted(rounds, 'round')}", _html.facts_table(facts), picture
+        )
 
     def thin(self) -> Trace:
         """The same at the checkpoints alone, for files that stay small: its k-th entries are of round `checkpoints[k]`."""
