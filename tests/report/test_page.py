@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from koloss.experiments import load
-from koloss.experiments.runs import plan, work
+from koloss.experiments.build import jobs_of
 from koloss.experiments.summary import summarise
+from koloss.games.store import perform
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.figures import (
     dimension_figure,
@@ -26,14 +27,12 @@ NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs")
+def played():
     chosen = [load(name) for name in NAMES]
-    jobs = plan(chosen, out, rounds=30, runs=2)
-    for job in jobs:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        assert work(job)[1] == ""
-    return summarise(chosen, jobs, seed=0)
+    jobs = jobs_of(chosen, rounds=30, runs=2)
+    runs = [perform(job) for job in jobs]
+    assert {run.plain["message"] for run in runs} == {""}
+    return summarise(chosen, jobs, runs, seed=0)
 
 
 @pytest.fixture(scope="module")

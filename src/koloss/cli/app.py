@@ -631,7 +631,7 @@ def _arena_choice(
     squad = [slug for slug in squad or all_players if not (no_peers and all_players[slug].package)]
     if not squad:
         raise _usage_error()("--no-peers leaves no player: all those named need other packages")
-    return field or list(arena.games(family)), squad
+    return field or list(arena.games(family)), squad  # type: ignore[arg-type]
 
 
 def _arena_names(incomplete: str) -> list[str]:

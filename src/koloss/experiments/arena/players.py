@@ -59,7 +59,7 @@ class Choice:
     """An action, and the probability with which it was drawn where that is known."""
 
     index: int
-    probability: float | None
+    probability: float | None = None
 
 
 class Randomised(Player):
