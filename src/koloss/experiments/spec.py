@@ -38,12 +38,13 @@ from msgspec import Meta, Struct
 from koloss import games, learners
 from koloss.errors import KolossError
 from koloss.games import adversaries, watching
+from koloss.learners import Learner
 
 LEARNERS: dict[str, Any] = {
     name: kind
     for name in learners.__all__
     for kind in [getattr(learners, name)]
-    if hasattr(kind, "ask") and not inspect.isabstract(kind)
+    if isinstance(kind, type) and issubclass(kind, Learner) and kind is not Learner
 }
 ADVERSARIES: dict[str, Any] = {
     re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): kind
@@ -392,13 +393,9 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
 
 def _arguments(kind: Any) -> list[str]:
     """What may be set of a class, beside what the game gives; names that it had before are understood."""
-    names = [*inspect.signature(kind.__init__).parameters, *_former(kind)]
+    former = kind.settings_type.former if issubclass(kind, Learner) else ()
+    names = [*inspect.signature(kind.__init__).parameters, *former]
     return [name for name in names if name not in _GIVEN]
-
-
-def _former(kind: Any) -> Iterable[str]:
-    settings = getattr(kind, "settings_type", None)
-    return () if settings is None else settings.former
 
 
 def _one_of(kind: str, names: Iterable[str], keys: tuple[Any, ...], source: Source) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.games._shim import feedback_of, proved, rank_of
 from koloss.games.adversaries import Adversary
 from koloss.games.trace import Ended, Replicates, Trace
 from koloss.games.watching import Shown
@@ -129,7 +128,7 @@ class _Game:
     ) -> None:
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delay = rounds, batch, delay
-        self.full = feedback_of(learner) == "full"
+        self.full = learner.feedback == "full"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
@@ -152,14 +151,14 @@ class _Game:
     def mark(self) -> None:
         """A checkpoint: remember the smallest total loss of a point, and what the learner promises by now."""
         self.lowest.append(math.nan if self.total is None else float(np.min(self.total)))
-        promise = proved(self.learner, len(self.told))
+        promise = self.learner.guarantee(rounds=len(self.told), printed=False)
         self.promised.append(math.nan if promise is None else promise.total)
 
     def end(self) -> None:
         """Tell the losses that still wait, and ask for the guarantee."""
         while self.waiting:
             self._tell()
-        self.promise = proved(self.learner, self.rounds)
+        self.promise = self.learner.guarantee(rounds=self.rounds, printed=False)
         self.promised.append(math.nan if self.promise is None else self.promise.total)
 
     def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
@@ -238,7 +237,6 @@ class _Game:
         losses = np.concatenate(self.losses)
         paid = np.cumsum(losses)[at - 1]
         promised = np.append(self.promised, [math.nan] * len(at))[: len(at)]
-        rank, epsilon = rank_of(self.learner)
         return Trace(
             actions=np.concatenate(self.actions),
             losses=losses,
@@ -262,8 +260,8 @@ class _Game:
                 **names,
                 "guarantee": "" if promise is None else str(promise),
                 "promise": None if promise is None else describe(promise),
-                "rank": rank,
-                "epsilon": epsilon,
+                "rank": self.learner.rank,
+                "epsilon": self.learner.epsilon,
                 **facts,
             },
         )
