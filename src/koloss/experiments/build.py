@@ -17,7 +17,8 @@ import numpy as np
 from koloss._arrays import as_float, to_numpy
 from koloss.actions import ActionSet, Ball, Box
 from koloss.experiments.picture import Drawing
-from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture, Source
+from koloss.experiments.source import Source
+from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
 from koloss.games.adversaries import Adversary
 from koloss.games.play import Match
 from koloss.games.store import Job

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from koloss.experiments.build import actions_of, kernel_of, learner_of
+from koloss.experiments.files import Dimension
 from koloss.experiments.picture import PictureRun
-from koloss.experiments.results import LEVEL, Curve, Dimension, Result, Results, machine, rounded
+from koloss.experiments.results import LEVEL, Curve, Result, Results, machine, rounded
 from koloss.experiments.spec import Experiment, LearnerSpec
 from koloss.games.play import describe
 from koloss.games.store import Job
