@@ -7,7 +7,6 @@ import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ class Stubborn(Player):
         self.count += 1
         if self.count > 30:
             raise RuntimeError("<b>no luck</b>")
-        return SimpleNamespace(index=0)
+        return arena.Choice(0, 1.0)
 
     def tell(self, decision, loss):
         pass
@@ -87,7 +86,7 @@ class Told(Player):
         self.total = np.zeros(25)
 
     def ask(self):
-        return SimpleNamespace(index=int(np.argmin(self.total)))
+        return arena.Choice(int(np.argmin(self.total)), 1.0)
 
     def tell(self, decision, loss):
         self.total += loss
