@@ -5,12 +5,11 @@ Packages of peers are imported when their players are made. Page, figures and ta
 
 from koloss.experiments.arena.base import Game, Player, PlayerSpec
 from koloss.experiments.arena.games import games
-from koloss.experiments.arena.play import play_run
 from koloss.experiments.arena.players import Choice, players
 from koloss.experiments.arena.ranking import Standing, standings
-from koloss.experiments.arena.runs import Job, run
+from koloss.experiments.arena.runner import play_run, run
 from koloss.experiments.results import ArenaResults, Entry, Run
-from koloss.experiments.runs import Progress
+from koloss.games.store import Job, Progress
 
 __all__ = [
     "ArenaResults",
