@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import ArenaResults, Choice, Game, Player, PlayerSpec, play_run
+from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
@@ -69,14 +69,10 @@ class Stubborn(Player):
         self.count += 1
         if self.count > 30:
             raise RuntimeError("<b>no luck</b>")
-        return Choice(0)
+        return arena.Choice(0, 1.0)
 
     def tell(self, decision, loss):
         pass
-
-
-def absent(game, seed):
-    raise ImportError("this player needs it: pip install 'koloss[arena]'")
 
 
 class Told(Player):
@@ -90,10 +86,14 @@ class Told(Player):
         self.total = np.zeros(25)
 
     def ask(self):
-        return Choice(int(np.argmin(self.total)))
+        return arena.Choice(int(np.argmin(self.total)), 1.0)
 
     def tell(self, decision, loss):
         self.total += loss
+
+
+def absent(game, seed):
+    raise ImportError("this player needs it: pip install 'koloss[arena]'")
 
 
 SPECS = (
