@@ -25,7 +25,7 @@ from koloss.cli.app import (
 )
 from koloss.experiments import shipped
 from koloss.experiments.arena.base import Family
-from koloss.report.inspection import METHODS
+from koloss.experiments.inspection import METHODS
 
 SMALL = ["inspect", "--spacing", "0.25"]
 

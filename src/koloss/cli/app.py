@@ -396,11 +396,11 @@ def application() -> "typer.Typer":
                     seed=seed,
                     jobs=jobs,
                     limit=limit,
-                    note=note,
+                    progress=note,
                 )
             except KeyboardInterrupt:
                 _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
-            files = arena_.write_page(found, out, whole=whole_summary)
+            files = arena_.write_page(found, out, all_games=whole_summary)
         if as_json:
             print(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False))
         else:
@@ -545,7 +545,7 @@ def _play(
                 seed=seed,
                 jobs=jobs,
                 full=full,
-                note=note,
+                progress=note,
             )
         except KeyboardInterrupt:
             _fail(f"interrupted; the same command goes on with the runs in {out}", code=130)
@@ -631,7 +631,7 @@ def _arena_choice(
     squad = [slug for slug in squad or all_players if not (no_peers and all_players[slug].package)]
     if not squad:
         raise _usage_error()("--no-peers leaves no player: all those named need other packages")
-    return field or list(arena.games(family)), squad
+    return field or list(arena.games(family)), squad  # type: ignore[arg-type]
 
 
 def _arena_names(incomplete: str) -> list[str]:
@@ -650,7 +650,7 @@ def _experiment_names(incomplete: str) -> list[str]:
 
 @contextmanager
 def _progress(
-    *, quiet: bool, name: Callable[[Any], str] = lambda job: str(job.experiment.name)
+    *, quiet: bool, name: Callable[[Any], str] = lambda job: str(job.game)
 ) -> Iterator[Callable[[Any], None]]:
     """A bar on a terminal, a line a tenth of the runs elsewhere; on standard error, so that output can be piped.
 
