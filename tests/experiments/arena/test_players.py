@@ -13,13 +13,12 @@ import scipy.special
 from scipy import stats
 
 import koloss as kl
-from koloss.experiments.arena.base import Game
+from koloss.experiments.arena import baselines
+from koloss.experiments.arena.base import Choice, Game
+from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, features
 from koloss.experiments.arena.peers import PEERS
-from koloss.experiments.arena.players import GPUCB, Choice, Exp3, GPThompson, features, players
+from koloss.experiments.arena.players import players
 
-module = importlib.import_module(
-    "koloss.experiments.arena.players"
-)  # its function has the same name
 SPECS = players()
 POINTS = np.random.default_rng(5).uniform(-1, 1, size=(12, 2))
 LEVEL = 1e-4
@@ -179,7 +178,7 @@ def test_draws_of_thompson_sampling_follow_the_posterior(scale, monkeypatch):
     law = np.bincount(np.argmin(draws, axis=1), minlength=len(POINTS)) + 1.0
     law /= law.sum()
     check_law([player.ask().index for _ in range(3000)], law)
-    monkeypatch.setattr(module, "DRAWS", 3000)
+    monkeypatch.setattr(baselines, "DRAWS", 3000)
     seen = np.rint(3000 * player.distribution).astype(int)
     check_law(np.repeat(np.arange(len(POINTS)), seen), law)
 
@@ -187,7 +186,7 @@ def test_draws_of_thompson_sampling_follow_the_posterior(scale, monkeypatch):
 def test_what_adversaries_see_of_thompson_sampling():
     player = GPThompson(make_game(), 0)
     seen = player.distribution
-    np.testing.assert_array_equal(seen * module.DRAWS, np.rint(seen * module.DRAWS))
+    np.testing.assert_array_equal(seen * baselines.DRAWS, np.rint(seen * baselines.DRAWS))
     np.testing.assert_array_equal(player.distribution, seen)  # until something is heard
     player.tell(Choice(0, None), 0.0)
     assert not np.array_equal(player.distribution, seen)
