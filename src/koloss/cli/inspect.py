@@ -1,0 +1,166 @@
+"""Verbs that play nothing: `inspect`, `bound` and `list`."""
+
+from dataclasses import asdict
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from koloss._arrays import as_int
+from koloss.cli import options
+from koloss.cli.options import (
+    UsageError,
+    completing,
+    folder,
+    naming_options,
+    option,
+    print_json,
+    read_actions,
+    read_kernel,
+)
+from koloss.cli.play import load
+from koloss.errors import NetTooLarge
+
+MOST_ACTIONS = 200_000
+"""Largest grid that `inspect` lays."""
+
+
+def inspect(
+    context: typer.Context,
+    kernel: str = options.KERNEL,
+    bandwidth: float | None = options.BANDWIDTH,
+    smoothness: float | None = options.SMOOTHNESS,
+    lengthscale: float | None = options.LENGTHSCALE,
+    period: float | None = options.PERIOD,
+    degree: int | None = options.DEGREE,
+    offset: float | None = options.OFFSET,
+    actions: str = option("grid", "Actions", "The unit cube, or the unit ball.", names="actions"),
+    dimension: int = options.DIMENSION,
+    spacing: float = option(0.05, "Actions", "Largest step between neighbours along an axis."),
+    method: str = option("pivoted-cholesky", "Proxy", "How features are made.", names="method"),
+    rank: int | None = option(None, "Proxy", "Number of features; or use --tolerance."),
+    tolerance: float | None = option(
+        None, "Proxy", "Certified error; 0.001 of the largest K(a, a) if not given."
+    ),
+    out: Path | None = folder(None, "Directory for inspect.png, .svg and .json."),
+    as_json: bool = options.JSON,
+) -> None:
+    """Build a proxy and a G-optimal design, and show what they are worth.
+
+    The spectrum of the kernel and how fast it decays, the certified error of the features against
+    their number, the samples that theory would ask for, and the design against a barycentric
+    spanner and uniform play.
+    """
+    from koloss import report
+
+    chosen = read_kernel(kernel, locals())
+    with naming_options(context):
+        cube = read_actions(actions, dimension)
+        try:
+            net = cube.net(spacing, max_bytes=MOST_ACTIONS * dimension * 8)
+        except NetTooLarge as error:
+            count = f"about {error.points:.3g} actions, more than {MOST_ACTIONS:,}"
+            raise UsageError(f"--spacing {spacing:g} gives {count}; use a larger one") from error
+        inspection = report.inspect(chosen, net, method=method, rank=rank, tolerance=tolerance)
+    paths = [] if out is None else report.write(inspection, out)
+    if as_json:
+        print_json(inspection.to_dict())
+    else:
+        report.show(inspection, paths)
+
+
+def bound(
+    context: typer.Context,
+    spec: str | None = typer.Argument(
+        None,
+        help="A TOML file or the name of an experiment, in place of the options below.",
+        metavar="[SPEC]",
+        autocompletion=completing("spec"),
+    ),
+    horizon: int | None = option(None, "Game", "Number of rounds; 10,000 if not given."),
+    learner: str = option("bandit", "Game", "A name, or a part of just one.", names="learner"),
+    kernel: str = options.KERNEL,
+    bandwidth: float | None = options.BANDWIDTH,
+    smoothness: float | None = options.SMOOTHNESS,
+    lengthscale: float | None = options.LENGTHSCALE,
+    period: float | None = options.PERIOD,
+    degree: int | None = options.DEGREE,
+    offset: float | None = options.OFFSET,
+    actions: str = option("ball", "Actions", "The unit cube, or the unit ball.", names="actions"),
+    dimension: int = options.DIMENSION,
+    spacing: float | None = option(
+        None, "Actions", "Play a net with this spacing; the whole set if not given."
+    ),
+    loss_norm: float | None = option(
+        None, "Losses", "Largest norm of a loss; sup √K(a, a), at least 1, if not given."
+    ),
+    loss_range: tuple[float, float] | None = option(
+        None, "Losses", "Interval of all losses, for learners that take it.", metavar="LOW HIGH"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Show the regret guarantee of a game, term by term, without playing.
+
+    With what the paper prints for the same game beside it, and whether that is valid.
+    """
+    from koloss import report
+    from koloss.experiments import SpecError, bounds
+
+    with naming_options(context, name="SPEC", net="--spacing"):
+        rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
+        if spec is not None:
+            guarantees = bounds(load(spec), rounds=rounds)
+        else:
+            room = read_actions(actions, dimension)
+            where = {"kind": type(room).__name__, **asdict(room)}
+            where |= {} if spacing is None else {"net": spacing}
+            losses = {"loss_norm": loss_norm, "loss_range": loss_range}
+            game = _game(read_kernel(kernel, locals()).to_dict(), where, learner, losses)
+            try:
+                guarantees = bounds(game, rounds=rounds or 10_000)
+            except SpecError as error:  # of the options: there is no file to point at
+                key = error.key.rpartition(".")[2]
+                named = f"`learner` {learner}:" if key == "learner[1]" else f"`{key}`"
+                raise ValueError(f"{named} {error.problem}") from error
+    if as_json:
+        print_json(guarantees)
+    else:
+        report.show_bounds(guarantees)
+
+
+def _game(
+    kernel: dict[str, Any], actions: dict[str, Any], learner: str, losses: dict[str, Any]
+) -> Any:
+    """An experiment made from options."""
+    from koloss.experiments import Experiment, LearnerSpec, Source
+
+    kind = options.read_learner(learner)
+    given = {key: value for key, value in losses.items() if value is not None}
+    interval = signature(kind.__init__).parameters.get("loss_range")
+    if interval is None and "loss_range" in given:
+        raise UsageError(f"--loss-range does not fit the learner {learner}")
+    if interval and interval.default is interval.empty and "loss_range" not in given:
+        raise UsageError(f"--loss-range must be given for the learner {learner}")
+    player = LearnerSpec(learner, kind.__name__, given)
+    return Experiment("game", "game", kernel, actions, Source("options", ""), learners=(player,))
+
+
+def list_(
+    context: typer.Context,
+    spec: str | None = option(
+        None, "Output", "Print the TOML of this experiment, to copy and change.", names="spec"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """List experiments, learners, adversaries, kernels and action sets."""
+    from koloss import report
+    from koloss.experiments import catalogue, spec_text
+
+    if spec is not None:
+        with naming_options(context, name="--spec"):
+            print(spec_text(spec), end="")
+    elif as_json:
+        print_json(catalogue())
+    else:
+        report.show_catalogue(catalogue())

@@ -1,0 +1,223 @@
+"""Verbs that play: `reproduce`, `run` and `arena`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from koloss.cli import options
+from koloss.cli.options import (
+    UsageError,
+    completing,
+    folder,
+    naming_options,
+    not_among,
+    option,
+    print_json,
+)
+
+GAMES = "Who plays what"
+BOTH = completing("games", "players")
+
+
+def reproduce(
+    context: typer.Context,
+    out: Path = folder(..., "Directory for the report and all that it is made of."),
+    full: bool = option(False, "Size", "60 runs and more rounds: an hour.", "--full/--quick"),
+    runs: int | None = options.RUNS,
+    rounds: int | None = options.ROUNDS,
+    only: list[str] = option(
+        [], "Size", "Experiments: one or more. All if not given.", names="only", metavar="NAME..."
+    ),
+    more: list[str] = typer.Argument([], hidden=True, autocompletion=completing("only")),
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    as_json: bool = options.JSON,
+) -> None:
+    """Play the paper's experiments, and write a report.
+
+    Ends with report.html, results.json and figures in the directory. Runs that are there already are not
+    computed again: after Ctrl-C, the same command goes on.
+    """
+    # An option takes one value; what follows it comes as arguments.
+    size = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "full": full}
+    _play(context, "--only", [*only, *more], out, size, as_json)
+
+
+def run(
+    context: typer.Context,
+    spec: str = typer.Argument(
+        help="A TOML file, or the name of an experiment.",
+        metavar="SPEC",
+        autocompletion=completing("spec"),
+    ),
+    out: Path | None = folder(None, "Directory; SPEC-results if not given."),
+    full: bool = option(False, "Size", "At the size of the spec's [full] table.", "--full/--quick"),
+    runs: int | None = options.RUNS,
+    rounds: int | None = options.ROUNDS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    as_json: bool = options.JSON,
+) -> None:
+    """Play the games of a spec, and write a report.
+
+    A spec is a small TOML file; `koloss list --spec NAME` prints one to begin with.
+    """
+    size = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "full": full}
+    _play(context, "SPEC", [spec], out or Path(f"{Path(spec).stem}-results"), size, as_json)
+
+
+def _play(
+    context: typer.Context,
+    flag: str,
+    specs: list[str],
+    out: Path,
+    size: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Play the experiments that `flag` names, write the report, and show the table."""
+    from koloss import experiments, report
+
+    with _progress(out, quiet=as_json, name=lambda job: job.experiment.name) as note:
+        with naming_options(context, name=flag, experiments=flag):
+            chosen = [load(spec) for spec in specs or experiments.shipped()]
+            results = experiments.run(chosen, out=out, note=note, **size)
+        files = report.write_page(results, out)
+    if as_json:
+        print_json(results.to_dict(), indent=1)
+    else:
+        report.show_results(results, [files[0], out / "results.json", out / "figures"])
+    parts: list[Any] = [*results.curves, *results.results]
+    failed = [failure for part in parts for failure in part.failures]
+    if failed:
+        _say(f"error: {len(failed)} run{'s'[: len(failed) - 1]} failed; the report says why")
+        raise typer.Exit(1)
+
+
+def load(spec: str) -> Any:
+    """The experiment of a file or a name."""
+    from koloss import experiments
+
+    if spec.endswith(".toml") and not Path(spec).is_file():
+        raise UsageError(f"there is no file {spec}")
+    return experiments.load(spec)
+
+
+def arena(
+    context: typer.Context,
+    out: Path = folder(Path("arena-results"), "Directory for the page and its numbers."),
+    games: list[str] = option(
+        [], GAMES, "One or more. All if not given.", names="games", metavar="NAME..."
+    ),
+    family: str | None = option(None, GAMES, "Games of one family.", names="family"),
+    players: list[str] = option(
+        [], GAMES, "One or more. All if not given.", names="players", metavar="NAME..."
+    ),
+    more: list[str] = typer.Argument([], hidden=True, autocompletion=BOTH),
+    no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
+    quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
+    runs: int | None = option(None, "Size", "Runs of every player in every game; 5 if not given."),
+    rounds: int | None = option(None, "Size", "Shorten every game to at most so many rounds."),
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
+    whole_summary: bool = option(
+        False, "Output", "The summary picture over all games, tuned or not.", "--whole-summary"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Let every learner and every peer play the same games, and show who loses how much.
+
+    Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
+    that are there already are not played again: after Ctrl-C, the same command goes on.
+    """
+    from koloss.experiments import arena as library
+
+    with _progress(out, quiet=as_json, name=lambda job: job.game) as note:
+        with naming_options(context):
+            results = library.run(
+                *_choose(games, players, more, family, no_peers or quick),
+                out=out,
+                runs=(2 if quick else 5) if runs is None else runs,
+                rounds=300 if quick and rounds is None else rounds,
+                seed=seed,
+                jobs=jobs,
+                limit=limit,
+                note=note,
+            )
+        files = library.write_page(results, out, whole=whole_summary)
+    if as_json:
+        print_json(results.to_dict(), indent=1)
+    else:
+        library.show_arena(results, [*files[:3], out / "arena.json", out / "figures"])
+
+
+def _choose(
+    games: list[str], players: list[str], more: list[str], family: Any, no_peers: bool
+) -> tuple[list[str], list[str]]:
+    """Names of games and players. An option takes one value; what follows it is known by its name."""
+    from koloss.experiments import arena as library
+
+    known_games, known_players = library.games(), library.players()
+    for flag, names, known in (
+        ("--games", games, [*known_games]),
+        ("--players", players, [*known_players]),
+        ("a name", more, [*known_games, *known_players]),
+    ):
+        for name in names:
+            if name not in known:
+                raise not_among(flag, name, known)
+    chosen = [name for name in known_games if name in {*games, *more}]
+    if chosen and family is not None:
+        raise UsageError("give --games or --family, not both")
+    slugs = [slug for slug in known_players if slug in {*players, *more}] or [*known_players]
+    slugs = [slug for slug in slugs if not (no_peers and known_players[slug].package)]
+    if not slugs:
+        raise UsageError("--no-peers leaves no player: all those named need other packages")
+    return chosen or list(library.games(family)), slugs
+
+
+@contextmanager
+def _progress(
+    out: Path, *, quiet: bool, name: Callable[[Any], str]
+) -> Iterator[Callable[[Any], None]]:
+    """A bar on a terminal, a line for every tenth of the runs elsewhere; on standard error, since output may be piped.
+
+    `name` says what a job belongs to. Ctrl-C says that the runs in `out` are not lost.
+    """
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    lines = quiet or not console.is_terminal or console.is_dumb_terminal
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar, tenths = Progress(*columns, console=console, disable=lines), 0
+    task = bar.add_task("runs", total=None)
+
+    def note(progress: Any) -> None:
+        nonlocal tenths
+        job, of_all = progress.job, f"{progress.done} of {progress.total} runs"
+        before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
+        if progress.error:
+            failure = f"{name(job)}, run {job.number} failed: {progress.error}"
+            console.print(failure, markup=False, soft_wrap=True)
+        elif job is None and progress.done and not quiet:
+            console.print(f"{of_all} are there already")
+        if lines and not quiet and job is not None and tenths > before:
+            console.print(f"{of_all} done")
+        what = "report" if progress.done == progress.total else name(job) if job else "runs"
+        bar.update(task, total=progress.total, completed=progress.done, description=what)
+
+    try:
+        with bar:
+            yield note
+    except KeyboardInterrupt:
+        _say(f"error: interrupted; the same command goes on with the runs in {out}")
+        raise typer.Exit(130) from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
