@@ -85,3 +85,7 @@ class SnapshotError(KolossError, ValueError):
 
 class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
+
+
+class NoDistribution(KolossError, AttributeError):
+    """The learner plays a compact set, where single actions have no probability."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from koloss.experiments import load, shipped
-from koloss.experiments.results import summarise
 from koloss.experiments.runs import plan, work
+from koloss.experiments.summary import summarise
 
 
 def play_here(names, out, **sizes):

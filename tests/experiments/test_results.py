@@ -12,8 +12,8 @@ from scipy import stats
 
 import koloss as kl
 from koloss.experiments import bounds, catalogue, load, shipped
-from koloss.experiments.results import printed_bound, summarise
 from koloss.experiments.runs import plan
+from koloss.experiments.summary import printed_bound, summarise
 from koloss.games.trace import Trace
 
 CURVES = [

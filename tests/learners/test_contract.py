@@ -15,7 +15,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, SnapshotError, UnknownDecision
-from koloss.learners import base
+from koloss.learners import _former as base
 
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from koloss.experiments import load
-from koloss.experiments.results import summarise
 from koloss.experiments.runs import plan, work
+from koloss.experiments.summary import summarise
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.page import sublinear
 from koloss.report.regret import dimension_figure, picture_figure, regret_figure

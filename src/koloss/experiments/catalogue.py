@@ -7,9 +7,9 @@ from typing import Any
 
 import koloss
 from koloss.experiments.build import kernel_of, learner_of
-from koloss.experiments.results import printed_bound
 from koloss.experiments.runs import describe
 from koloss.experiments.spec import ACTIONS, ADVERSARIES, LEARNERS, Experiment, load, shipped
+from koloss.experiments.summary import printed_bound
 from koloss.games.play import proved
 
 KERNELS = ("Gaussian", "Matern", "Periodic", "Linear", "Quadratic", "Polynomial", "Posynomial")

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_int
-from koloss.experiments.results import Results, summarise
+from koloss.experiments.results import Results
 from koloss.experiments.runs import Progress, plan, run_all
 from koloss.experiments.spec import Experiment, load, shipped
+from koloss.experiments.summary import summarise
 
 
 def run(

@@ -1,61 +1,71 @@
-"""What learners share: decisions, the book of outstanding ones, and snapshots that are plain data."""
+"""The contract of all learners: ask, tell, and what stands between the two.
+
+    decision = learner.ask()            a law is made or kept, an action drawn from it, and the decision entered in the ledger
+    learner.tell(decision, loss)        found in the ledger, read, then learned from: nothing can fail in between
+
+*Settings* are what the user said. The *ledger* has the decisions that wait for their losses, each with the law that it was
+drawn from, so that a loss can come at any time and in any order. A learner adds how it draws (`_draw`), how it reads a loss
+(`_read`), what it makes of one (`_learn`), what is proved (`_proved`), and its state (`_save`, `_load`).
+
+Losses, never rewards: smaller is better.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import os
-import tempfile
+import abc
+import dataclasses
+import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss.errors import LossOutOfBounds, SnapshotError, UnknownDecision
+from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._random import as_generator, generator_from_dict, generator_to_dict
+from koloss.actions import ActionSet
+from koloss.errors import LossOutOfBounds, NoDistribution, UnknownDecision
+from koloss.guarantees import Guarantee
+from koloss.kernels import Kernel
+from koloss.learners.snapshots import seal, unseal
 
-SNAPSHOT_VERSION = 1
+# What is handed out.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """One action to take, with what is needed to learn from its loss at any time later.
+    """One action to take, with what is needed to learn from its loss at any time later."""
 
-    Attributes
-    ----------
-    id : int
-        Number of the decision, from 0. It is enough to `tell` by.
-    action : array of shape (d,)
-    index : int or None
-        Row of the action in a finite set.
-    probability : float or None
-        Probability with which it was drawn, on a finite set.
-    epoch : int
-        Epoch in which it was drawn.
-    learner : str
-        Mark of the learner that made it.
-    """
-
-    id: int
-    action: Any
-    index: int | None
-    probability: float | None
-    epoch: int
-    learner: str
+    id: int  # from 0; enough to `tell` by
+    action: NDArray[np.float64]  # shape (d,)
+    index: int | None  # row of the action in a finite set
+    probability: float | None  # with which it was drawn, on a finite set
+    epoch: int  # in which it was drawn
+    learner: str  # mark of the learner that made it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
     """Several decisions made at once, the fields of `Decision` as arrays."""
 
-    id: Any
-    action: Any
-    index: Any
-    probability: Any
-    epoch: Any
+    id: NDArray[np.int64]
+    action: NDArray[np.float64]
+    index: NDArray[np.int64] | None
+    probability: NDArray[np.float64] | None
+    epoch: NDArray[np.int64]
     learner: str
 
     def __len__(self) -> int:
@@ -75,195 +85,630 @@ class Decisions:
         return (self[k] for k in range(len(self)))
 
 
-def new_mark() -> str:
-    """A mark by which a learner knows its own decisions again."""
-    return uuid.uuid4().hex
+Told: TypeAlias = Decision | Decisions | int | Sequence[Any]
+"""Whatever names decisions: one, a batch, an id, or a sequence of these."""
 
 
-def decision_ids(decisions: Any, mark: str) -> list[int]:
-    """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
-    if isinstance(decisions, (Decision, Decisions)):
-        if decisions.learner != mark:
+@dataclass(frozen=True)
+class Recommendation:
+    """The best action so far."""
+
+    index: int | None  # its row in a finite set
+    action: NDArray[np.float64]
+    loss: (
+        float  # its mean loss so far: estimated under bandit feedback, exact with full information
+    )
+    certificate: (
+        str  # why nothing should be better: "estimated", "exhaustive", "dual" or "local only"
+    )
+
+
+# Decisions that wait for their losses.
+
+
+class Law(Protocol):
+    """What decisions are drawn from."""
+
+    number: int  # of the epoch or the stage that it belongs to
+
+    @property
+    def together(self) -> bool:
+        """Whether losses of its decisions that are told at once are learned from at once."""
+
+    def shrink(self) -> None:
+        """Keep only what late losses need."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+
+
+L = TypeVar("L", bound=Law)
+
+
+class Entry(NamedTuple, Generic[L]):
+    """A decision that waits for its loss."""
+
+    id: int
+    law: L | None  # None with full information
+    key: Any  # what the learner keeps of the action: a row, a point
+    heard: int  # losses heard when it was made
+
+
+class Drawn(NamedTuple):
+    """Actions drawn and not yet entered: of one decision, or the same as arrays for several."""
+
+    keys: Sequence[Any]
+    action: NDArray[np.float64]
+    index: Any
+    probability: Any
+
+
+class Ledger(Generic[L]):
+    """Decisions that wait for their losses, the laws they were drawn from, and counts over the whole game."""
+
+    def __init__(self, mark: str | None = None) -> None:
+        self.mark = mark or uuid.uuid4().hex  # by which a learner knows its own decisions again
+        self.made = 0  # decisions
+        self.heard = 0  # losses
+        self.late = 0  # losses heard after others that came between their decision and them
+        self.longest_delay = 0  # most such losses
+        self.total_delay = 0  # sum of their numbers
+        self.forgotten = 0  # decisions whose losses are not waited for any more
+        self.current: L | None = None  # the latest law
+        self._entries: dict[int, Entry[L]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry[L]]:
+        return iter(self._entries.values())
+
+    @property
+    def unheard(self) -> int:
+        """Decisions whose losses have not been heard, forgotten ones among them."""
+        return len(self._entries) + self.forgotten
+
+    def enter(self, law: L | None, keys: Sequence[Any]) -> int:
+        """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
+        if law is not self.current:
+            if self.current is not None:
+                self.current.shrink()
+            self.current = law
+        first, heard = self.made, self.heard
+        for i, key in enumerate(keys, first):
+            self._entries[i] = Entry(i, law, key, heard)
+        self.made = first + len(keys)
+        return first
+
+    def find(self, decision: Told) -> list[Entry[L]]:
+        """Entries of decisions that are this learner's and outstanding; changes nothing."""
+        if type(decision) is Decision and decision.learner == self.mark:
+            entry = self._entries.get(decision.id)
+            if entry is not None:
+                return [entry]
+        ids = self.ids(decision)
+        if len(ids) > 1 and len(set(ids)) < len(ids):
+            raise UnknownDecision("`decision` must not repeat an id, got one twice")
+        try:
+            return [self._entries[i] for i in ids]
+        except KeyError as error:
+            i = error.args[0]
+            fate = "told already or forgotten" if self.forgotten else "told already"
+            what = fate if 0 <= i < self.made else "never made"
             raise UnknownDecision(
-                "`decision` must be one of this learner's, got one of another learner"
+                f"`decision` must be outstanding, got {i}, which was {what}"
+            ) from None
+
+    def ids(self, decision: Told) -> list[int]:
+        """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
+        if isinstance(decision, (Decision, Decisions)):
+            if decision.learner != self.mark:
+                raise UnknownDecision(
+                    "`decision` must be one of this learner's, got one of another learner"
+                )
+            return [decision.id] if isinstance(decision, Decision) else decision.id.tolist()
+        if isinstance(decision, (bool, np.bool_, float, str, bytes)):
+            raise TypeError(f"`decision` must be a Decision or its id, got {decision!r}")
+        if isinstance(decision, (int, np.integer)):
+            return [int(decision)]
+        try:
+            items = list(decision)
+        except TypeError as error:
+            raise TypeError(
+                f"`decision` must be a Decision or its id, got {type(decision).__name__}"
+            ) from error
+        return [i for item in items for i in self.ids(item)]
+
+    def settle(self, entries: Sequence[Entry[L]]) -> None:
+        """Strike out decisions whose losses are told together, and count how late they were."""
+        for entry in entries:
+            del self._entries[entry.id]
+            delay = self.heard - entry.heard
+            if delay:
+                self.late += 1
+                self.total_delay += delay
+                self.longest_delay = max(self.longest_delay, delay)
+        self.heard += len(entries)
+
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        """Wait no more for some decisions, or for all with an id below `before`; how many there were."""
+        if (ids is None) == (before is None):
+            raise ValueError("give `ids` or `before`, one of the two")
+        if ids is not None:
+            gone = [entry.id for entry in self.find(ids)]
+        else:
+            limit = as_int("before", before, minimum=0)
+            gone = [i for i in self._entries if i < limit]
+        for i in gone:
+            del self._entries[i]
+        self.forgotten += len(gone)
+        return len(gone)
+
+    # Snapshots.
+
+    _COUNTS: ClassVar = ("made", "heard", "late", "longest_delay", "total_delay", "forgotten")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: each law once, and of each entry its id, the number of its law, its key."""
+        entries = list(self._entries.values())
+        laws = {id(e.law): e.law for e in entries if e.law is not None}
+        if self.current is not None:
+            laws[id(self.current)] = self.current
+        place = {key: k for k, key in enumerate(laws)} | {id(None): -1}
+        keys = [e.key for e in entries]
+        return {
+            "mark": self.mark,
+            **{name: getattr(self, name) for name in self._COUNTS},
+            "laws": [law.to_dict() for law in laws.values()],
+            "current": place[id(self.current)],
+            "entries": np.array(
+                [(e.id, place[id(e.law)], e.heard) for e in entries], dtype=np.int64
+            ).reshape(-1, 3),
+            "keys": None if not keys or keys[0] is None else np.array(keys),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], laws: Sequence[L], key: Any) -> Ledger[L]:
+        """The ledger in a snapshot; `laws` are its laws made anew, `key` makes a key of a row of the array of keys."""
+        ledger = cls(str(data["mark"]))
+        for name in cls._COUNTS:
+            setattr(ledger, name, int(data[name]))
+        keys = data["keys"]
+        rows = np.asarray(data["entries"]).tolist()
+        for k, (i, place, heard) in enumerate(rows):
+            law = None if place < 0 else laws[place]
+            ledger._entries[i] = Entry(i, law, None if keys is None else key(keys[k]), heard)
+        ledger.current = None if data["current"] < 0 else laws[data["current"]]
+        return ledger
+
+
+# What was said.
+
+
+@dataclass(frozen=True)
+class Described:
+    """In the place of an object that a snapshot cannot hold: its description."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What the user said, checked once. Each learner has its own, with the parameters of its constructor."""
+
+    actions: ActionSet
+    kernel: Any
+    horizon: int | None
+
+    former: ClassVar[Mapping[str, str]] = {}
+    """Names that settings had before, and what they are called now."""
+
+    def __post_init__(self) -> None:
+        kernel = self.kernel
+        if not isinstance(self.actions, ActionSet):
+            raise TypeError(f"`actions` must be an ActionSet, got {type(self.actions).__name__}")
+        if not (callable(kernel) and hasattr(kernel, "diag")):
+            raise TypeError(
+                f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {type(kernel).__name__}"
             )
-        return [decisions.id] if isinstance(decisions, Decision) else decisions.id.tolist()
-    if isinstance(decisions, (bool, float, str, bytes)):
-        raise TypeError(f"`decision` must be a Decision or its id, got {decisions!r}")
-    if isinstance(decisions, (int, np.integer)):
-        return [int(decisions)]
-    try:
-        items = list(decisions)
-    except TypeError as error:
-        raise TypeError(
-            f"`decision` must be a Decision or its id, got {type(decisions).__name__}"
-        ) from error
-    return [i for item in items for i in decision_ids(item, mark)]
+        if self.horizon is not None:
+            self._set("horizon", as_int("horizon", self.horizon, minimum=1))
+
+    def _set(self, name: str, value: Any) -> None:
+        """Replace what was given by what it means, while the settings are checked."""
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """The settings among a constructor's arguments, `locals()` at its beginning; former names are understood."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        values = {name: arguments[name] for name in names}
+        for old, value in arguments.get("former", {}).items():
+            if old not in cls.former:
+                learner = type(arguments["self"]).__name__
+                raise TypeError(
+                    f"{learner} has no argument `{old}`; there are {', '.join(names)}, rng"
+                )
+            name = cls.former[old]
+            if not _same(values[name], cls._default(name)):
+                raise TypeError(f"give `{name}` or `{old}`, its former name, not both")
+            values[name] = value
+        return cls(**values)
+
+    @classmethod
+    def _default(cls, name: str) -> Any:
+        return next(f.default for f in dataclasses.fields(cls) if f.name == name)
+
+    def describe(self, name: str) -> str:
+        """Arguments as they would be written, those with defaults left out."""
+        positional = [repr(self.actions), repr(self.kernel)]
+        rest = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if field.name not in ("actions", "kernel")
+            and not _same(getattr(self, field.name), field.default)
+        ]
+        return f"{name}({', '.join(positional + rest)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot; what has none is described."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The settings in a snapshot, which were checked when they were made."""
+        settings = object.__new__(cls)
+        for field in dataclasses.fields(cls):
+            settings._set(field.name, _from_plain(data[field.name]))
+        return settings
 
 
-def as_losses(loss: Any, count: int) -> Any:
-    """Finite losses, one for each decision."""
-    if count == 1 and type(loss) is float and math.isfinite(loss):
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and bool(np.all(value == default)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (Kernel, ActionSet)):
+        side = "kernel" if isinstance(value, Kernel) else "actions"
+        return {side: value.to_dict()}
+    if isinstance(value, (list, tuple)):
+        return {"tuple": [_plain(v) for v in value]}
+    if isinstance(value, np.ndarray):
+        return {"array": value.copy()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return {"described": repr(value)}
+
+
+def _from_plain(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    ((form, data),) = value.items()
+    if form == "tuple":
+        return tuple(_from_plain(v) for v in data)
+    if form == "array":
+        return np.array(data)
+    make = {"kernel": Kernel.from_dict, "actions": ActionSet.from_dict, "described": Described}
+    return make[form](data)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+# The learner.
+
+
+class Learner(abc.ABC, Generic[S, L]):
+    """Chooses again and again, and is told what each choice cost, or what every choice would have."""
+
+    feedback: ClassVar[Literal["bandit", "full"]]
+    settings_type: ClassVar[type[Settings]]
+
+    settings: S
+    ledger: Ledger[L]
+    rank: int | None = None  # number of features, where there are any
+    epsilon: float | None = None  # error of the features, where there are any
+
+    def _begin(self, settings: S, rng: Any) -> None:
+        """A new game."""
+        self.settings, self.ledger, self._rng = settings, Ledger(), as_generator(rng)
+        self._lock = threading.RLock()
+
+    # What a learner adds.
+
+    @property
+    @abc.abstractmethod
+    def actions(self) -> Any:
+        """Those in play: an array of shape (N, d) on a finite set, otherwise the set."""
+
+    @abc.abstractmethod
+    def _draw(self, count: int | None) -> tuple[L | None, Drawn]:
+        """The law of the next decisions, and actions drawn from it; enters nothing."""
+
+    @abc.abstractmethod
+    def _read(self, entries: list[Entry[L]], loss: Any) -> Sequence[Any]:
+        """Losses in the form that is learned from, one per entry, or an error; changes nothing."""
+
+    def _admit(self, entry: Entry[L], loss: Any) -> None:
+        """A last chance to refuse a loss before it is used: where others are told of it, who may fail."""
+
+    @abc.abstractmethod
+    def _learn(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
+        """Learn from losses of one law; must not fail. The ledger has settled the entries."""
+
+    @abc.abstractmethod
+    def _proved(self, rounds: int) -> Guarantee:
+        """What is proved for so many rounds."""
+
+    def _printed(self, rounds: int) -> Guarantee | None:
+        """What the paper prints for the same parameters; None where these are not the paper's."""
+        return None
+
+    @abc.abstractmethod
+    def recommend(self) -> Recommendation:
+        """The best action so far."""
+
+    @property
+    @abc.abstractmethod
+    def diagnostics(self) -> Any:
+        """What an operator may want to see: a frozen dataclass, as text a short report."""
+
+    @abc.abstractmethod
+    def _save(self) -> dict[str, Any]:
+        """What changes during the game, beside settings, ledger and generator."""
+
+    @abc.abstractmethod
+    def _load(self, data: Mapping[str, Any]) -> None:
+        """Take back what `_save` gave, in a learner that has settings and a generator."""
+
+    def _law_from_dict(self, data: Mapping[str, Any]) -> L:
+        """A law that `to_dict` has made plain."""
+        raise TypeError(f"{type(self).__name__} keeps no laws, got {data!r}")
+
+    def _key(self, row: Any) -> Any:
+        """What is kept of an action, from its row in a snapshot."""
+        return row
+
+    # Ask and tell.
+
+    @overload
+    def ask(self, count: None = None) -> Decision: ...
+
+    @overload
+    def ask(self, count: int) -> Decisions: ...
+
+    def ask(self, count: int | None = None) -> Decision | Decisions:
+        """Draw an action, or `count` of them from one law.
+
+        Parameters
+        ----------
+        count : int, optional
+
+        Returns
+        -------
+        Decision, or Decisions where there is a count
+
+        Raises
+        ------
+        PolicyError
+            Where a policy of your own fails: then no decision has been made.
+        """
+        if count is not None:
+            count = as_int("count", count, minimum=1)
+        with self._lock:
+            law, drawn = self._draw(count)
+            ledger = self.ledger
+            number = ledger.heard if law is None else law.number
+            first = ledger.enter(law, drawn.keys)
+        if count is None:
+            return Decision(
+                first, drawn.action, drawn.index, drawn.probability, number, ledger.mark
+            )
+        return Decisions(
+            np.arange(first, first + count),
+            drawn.action,
+            drawn.index,
+            drawn.probability,
+            np.full(count, number),
+            ledger.mark,
+        )
+
+    def tell(self, decision: Told, loss: Any) -> None:
+        """Learn from the loss of a decision, or the losses of several, in any order and at any time.
+
+        Parameters
+        ----------
+        decision : Decision, Decisions, id, or a sequence of these
+        loss : float, array, Loss, or a sequence of losses
+            Smaller is better. Bandit feedback: what the action cost, one number per decision. Full information: the whole
+            function, one per decision; on a finite set it may be the array of the losses of all points.
+
+        Raises
+        ------
+        UnknownDecision
+            Told already, never made, or made by another learner.
+        LossOutOfBounds
+            Outside what was promised.
+        PolicyError
+            Where a policy of your own fails to hear it. That loss, and those after it, have not been told then.
+        """
+        with self._lock:
+            entries = self.ledger.find(decision)
+            losses = self._read(entries, loss)
+            # Nothing can fail from here on, but for what `_admit` is for.
+            if len(entries) > 1:
+                law = entries[0].law
+                if law is None or not law.together or any(e.law is not law for e in entries):
+                    for entry, one in zip(entries, losses, strict=True):
+                        self._use(entry.law, (entry,), (one,))
+                    return
+            if entries:
+                self._use(entries[0].law, entries, losses)
+
+    def _use(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
+        for entry, one in zip(entries, losses, strict=True):
+            self._admit(entry, one)
+        self.ledger.settle(entries)
+        self._learn(law, entries, losses)
+
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        """Wait no more for the losses of some decisions, or of all with an id below `before`.
+
+        A guarantee counts them as losses that were never heard.
+
+        Returns
+        -------
+        int
+            How many decisions were outstanding and are forgotten now.
+        """
+        with self._lock:
+            return self.ledger.forget(ids, before=before)
+
+    # What it knows.
+
+    @property
+    def distribution(self) -> NDArray[np.float64]:
+        """Probability of every action of a finite set in the next `ask()`."""
+        raise NoDistribution(
+            "`distribution` is for finite sets; a compact one has `log_density` or `mixture`"
+        )
+
+    def probability(self, actions: Any) -> NDArray[np.float64]:
+        """Probability of some actions in the next `ask()`: rows of coordinates, or indices.
+
+        Equal points count together.
+        """
+        p, points = self.distribution, self.actions
+        if np.ndim(actions) <= 1 and np.issubdtype(np.asarray(actions).dtype, np.integer):
+            chosen: NDArray[np.float64] = p[actions]
+            return chosen
+        X = to_numpy(as_points("actions", actions, dimension=points.shape[1]))
+        same = np.all(np.isclose(X[:, None, :], points[None], rtol=1e-12, atol=1e-12), axis=2)
+        if not same.any(axis=1).all():
+            raise ValueError(
+                f"`actions` must be actions in play, got {X[np.argmin(same.any(axis=1))]}"
+            )
+        together: NDArray[np.float64] = same @ p
+        return together
+
+    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Next actions and their weights, for those who may know the law but not the coin; changes nothing.
+
+        All actions of a finite set; elsewhere `count` draws with the random numbers of `rng`.
+        """
+        return self.actions, self.distribution
+
+    def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Guarantee:
+        """The regret bound, term by term.
+
+        Parameters
+        ----------
+        rounds : int, optional
+            After so many rounds; by default the horizon, or the rounds played where there is none.
+        printed : bool, optional
+            With the paper's tuning: the bound as the paper prints it (the default), or what is proved for the same
+            parameters.
+        """
+        n = self.settings.horizon or max(self.ledger.made, 1)
+        if rounds is not None:
+            n = as_int("rounds", rounds, minimum=1)
+        if printed is not False:
+            theirs = self._printed(n)
+            if theirs is not None:
+                return theirs
+            if printed:
+                raise ValueError("`printed` must be left out unless the tuning is the paper's")
+        return self._proved(n)
+
+    def __repr__(self) -> str:
+        return self.settings.describe(type(self).__name__)
+
+    # Snapshots.
+
+    def state(self) -> dict[str, Any]:
+        """A snapshot: arrays, numbers and strings, with the generator's state."""
+        with self._lock:
+            return seal(
+                type(self).__name__,
+                {
+                    "settings": self.settings.to_dict(),
+                    "ledger": self.ledger.to_dict(),
+                    "rng": generator_to_dict(self._rng),
+                    "learner": self._save(),
+                },
+            )
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """The learner of a snapshot, which goes on exactly where it was taken.
+
+        Raises
+        ------
+        SnapshotError
+            Where the snapshot is damaged, of another kind, or of another format.
+        """
+        learner = cls.__new__(cls)
+        learner._restore(unseal(cls.__name__, state))
+        return learner
+
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        self.settings = self.settings_type.from_dict(data["settings"])  # type: ignore[assignment]
+        self._rng = generator_from_dict(data["rng"])
+        self._lock = threading.RLock()
+        self._load(data["learner"])
+        ledger = data["ledger"]
+        laws = [self._law_from_dict(law) for law in ledger["laws"]]
+        self.ledger = Ledger.from_dict(ledger, laws, self._key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the lock, which belongs to this process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+
+# Losses that are numbers.
+
+
+def read_losses(
+    loss: Any, count: int, low: float, high: float
+) -> Sequence[float] | NDArray[np.float64]:
+    """Finite losses within the interval that was promised, one per decision.
+
+    Text, bytes, truth values, masked values and time differences are not losses.
+    """
+    if count == 1 and type(loss) is float and low <= loss <= high:
         return (loss,)
-    try:
-        losses = np.asarray(loss, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}") from error
+    losses = _as_numbers(loss)
     if losses.size != count or losses.ndim > 1:
         raise ValueError(
-            f"`loss` must have {count} entries, one a decision, got shape {losses.shape}"
+            f"`loss` must have {count} entries, one per decision, got shape {losses.shape}"
         )
+    losses = losses.reshape(-1)
     if not np.all(np.isfinite(losses)):
         raise ValueError(f"`loss` must be finite, got {loss!r}")
-    return losses.reshape(-1)
-
-
-def find_outstanding(book: Mapping[int, Any], ids: list[int], made: int) -> list[Any]:
-    """What a book of outstanding decisions says of some, if none is unknown or repeated."""
-    try:
-        known = [book[i] for i in ids]
-    except KeyError as error:
-        i = error.args[0]
-        what = "told already" if 0 <= i < made else "never made"
-        message = f"`decision` must be outstanding, got {i}, which was {what}"
-        raise UnknownDecision(message) from None
-    if len(ids) > 1 and len(set(ids)) < len(ids):
-        raise UnknownDecision("`decision` must not repeat an id, got one twice")
-    return known
-
-
-def check_range(losses: Any, low: float, high: float) -> None:
-    """Refuse losses outside the interval that was promised, but for rounding."""
     slack = 1e-9 * (high - low)
-    for value in (losses.min(), losses.max()) if len(losses) > 1 else losses:
-        if not low - slack <= value <= high + slack:
-            raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {value:.6g}")
+    outside = losses[(losses < low - slack) | (losses > high + slack)]
+    if outside.size:
+        raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
+    return losses.tolist() if count == 1 else losses
 
 
-# Snapshots.
-
-
-def seal(kind: str, state: dict[str, Any]) -> dict[str, Any]:
-    """A snapshot: the state with its kind, version and digest."""
-    sealed = {"kind": kind, "version": SNAPSHOT_VERSION, **state}
-    return {**sealed, "digest": _digest(sealed)}
-
-
-def unseal(kind: str, snapshot: Any) -> dict[str, Any]:
-    """The state in a snapshot, after its kind, version and digest have been checked."""
-    if not isinstance(snapshot, Mapping) or "kind" not in snapshot or "version" not in snapshot:
-        raise SnapshotError(f"`state` must be a snapshot of {kind}, got {type(snapshot).__name__}")
-    if snapshot["kind"] != kind:
-        raise SnapshotError(f"`state` must be a snapshot of {kind}, got one of {snapshot['kind']}")
-    version = snapshot["version"]
-    if not isinstance(version, int) or version > SNAPSHOT_VERSION:
-        raise SnapshotError(
-            f"`state` must be of version {SNAPSHOT_VERSION} or older, got {version}: it needs a newer koloss"
-        )
-    state = {name: value for name, value in snapshot.items() if name != "digest"}
-    if snapshot.get("digest") != _digest(state):
-        raise SnapshotError(
-            "`state` must be intact, got a snapshot whose digest does not match: it is damaged"
-        )
-    return state
-
-
-def save_state(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write a snapshot to one .npz file (arrays, and everything else as JSON); never half a file.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import koloss as kl
-    >>> learner = kl.BanditExpWeights(
-    ...     kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5), horizon=100, rng=0
-    ... )
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kl.save_state(pathlib.Path(folder) / "learner.npz", learner.state())
-    ...     again = kl.BanditExpWeights.from_state(
-    ...         kl.load_state(pathlib.Path(folder) / "learner.npz")
-    ...     )
-    >>> again.ask().index == learner.ask().index
-    True
-    """
-    path = Path(path)
-    arrays: dict[str, Any] = {}
-    plain = _split(dict(state), arrays)
-    text = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+def _as_numbers(loss: Any) -> NDArray[np.float64]:
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, json=text, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a snapshot that `save_state` has written."""
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            plain = json.loads(file["json"].tobytes())
-            found: dict[str, Any] = _join(plain, file)
-            return found
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # whatever a damaged file makes of itself
-        raise SnapshotError(
-            f"`path` must be a snapshot written by save_state, got {path}: {error}"
-        ) from error
-
-
-def generator_state(rng: np.random.Generator) -> dict[str, Any]:
-    """State of a generator as plain data."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {k: plain(v) for k, v in value.items()}
-        return value.item() if isinstance(value, np.generic) else value
-
-    found: dict[str, Any] = plain(rng.bit_generator.state)
-    return found
-
-
-def generator_of(state: Mapping[str, Any]) -> np.random.Generator:
-    """The generator whose state was kept."""
-    rng = np.random.Generator(getattr(np.random, state["bit_generator"])())
-    rng.bit_generator.state = state
-    return rng
-
-
-def _split(value: Any, arrays: dict[str, Any]) -> Any:
-    """JSON data with each array replaced by a reference to `arrays`."""
-    if isinstance(value, np.ndarray):
-        key = f"array{len(arrays)}"
-        arrays[key] = value
-        return {"__array__": key}
-    if isinstance(value, dict):
-        return {k: _split(value[k], arrays) for k in sorted(value)}
-    if isinstance(value, (list, tuple)):
-        return [_split(v, arrays) for v in value]
-    return value
-
-
-def _join(value: Any, arrays: Mapping[str, Any]) -> Any:
-    if isinstance(value, dict):
-        if set(value) == {"__array__"}:
-            return arrays[value["__array__"]]
-        return {k: _join(v, arrays) for k, v in value.items()}
-    return [_join(v, arrays) for v in value] if isinstance(value, list) else value
-
-
-def _digest(state: Mapping[str, Any]) -> str:
-    """SHA-256 over the JSON part and the bytes of all arrays."""
-    arrays: dict[str, Any] = {}
-    plain = _split(dict(state), arrays)
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for key in sorted(arrays):
-        array = np.ascontiguousarray(arrays[key])
-        digest.update(f"{key}{array.dtype.str}{array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+        array = np.asarray(loss)
+    except (TypeError, ValueError):  # ragged
+        array = np.array(None)
+    strange = isinstance(loss, np.ma.MaskedArray) or array.dtype.kind not in "iufO"
+    if isinstance(loss, (list, tuple)):  # in which a truth value would become a number
+        strange = strange or any(isinstance(one, (bool, np.bool_)) for one in loss)
+    if strange:
+        raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}")
+    if array.dtype.kind == "O":  # fractions, decimals, integers beyond 64 bits
+        return np.array([as_float("loss", one) for one in array.flat]).reshape(array.shape)
+    return array.astype(float, copy=False)

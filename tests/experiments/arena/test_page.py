@@ -17,7 +17,6 @@ import koloss as kl
 from koloss import arena
 from koloss.experiments.arena import ArenaResults, Game, PlayerSpec, play_run
 from koloss.experiments.arena.page import _command
-from koloss.experiments.arena.play import Run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
@@ -27,6 +26,7 @@ from koloss.experiments.arena.ranking import (
     standings,
     yardstick,
 )
+from koloss.experiments.results import Run
 from tests.pages import check_alone, open_page, read_page
 
 POINTS = np.linspace(0, 1, 25)[:, None]

@@ -479,11 +479,11 @@ def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
 def test_files_of_runs_come_back_as_they_were(tmp_path):
     for run in (play_run(VALLEY, SPECS[0]), play_run(VALLEY, lazy("x", trouble="ask"), limit=5.0)):
         run.save(tmp_path / "run.json")
-        assert Run.load(tmp_path / "run.json") == run
-    assert Run.load(tmp_path / "other.json") is None
+        assert load_run(tmp_path / "run.json") == run
+    assert load_run(tmp_path / "other.json") is None
     for text in ("", "{", "[]", "{}", '{"limit": 3}'):
         (tmp_path / "run.json").write_text(text)
-        assert Run.load(tmp_path / "run.json") is None
+        assert load_run(tmp_path / "run.json") is None
 
 
 def test_digests_know_what_a_run_depends_on():

@@ -15,7 +15,7 @@ from scipy import stats
 
 import koloss as kl
 from koloss.guarantees import bandit
-from koloss.learners import base
+from koloss.learners import _former as base
 from koloss.learners.bandit.ball import SHRINKS, BallBandit, sphere_design
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_moments import turn_features

@@ -13,7 +13,7 @@ import koloss as kl
 from koloss.errors import LossOutOfBounds, PolicyError, SnapshotError, UnknownDecision
 from koloss.experiments.arena.games import games
 from koloss.guarantees import insured
-from koloss.learners import base
+from koloss.learners import _former as base
 from koloss.learners.insured.watched import Stage
 
 LEVEL = 1e-6

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from koloss.experiments.arena.base import Game, PlayerSpec
-    from koloss.experiments.arena.results import ArenaResults
+    from koloss.experiments.results import ArenaResults
 
 PURPLE, SKY = "#CC79A7", "#56B4E9"
 

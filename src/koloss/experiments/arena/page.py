@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koloss.experiments.arena.games import games as all_games
-from koloss.experiments.arena.play import version_of
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.arena.ranking import (
     caption,
@@ -21,12 +20,12 @@ from koloss.experiments.arena.ranking import (
     yardstick,
 )
 from koloss.experiments.arena.report import FAMILIES, cell_text, number, share_text, time_text
+from koloss.games.store import version_of
 from koloss.report.page import STYLE, counted, html_table, short_number
 
 if TYPE_CHECKING:
     from koloss.experiments.arena.base import Game
-    from koloss.experiments.arena.play import Run
-    from koloss.experiments.arena.results import ArenaResults, Entry
+    from koloss.experiments.results import ArenaResults, Entry, Run
 
     Notes = dict[tuple[str, str], list[Run]]  # by player and message
 

@@ -8,110 +8,49 @@ telling, not the adversary, nor the distribution that adversaries look at.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import math
 import operator
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from koloss._arrays import to_numpy
 from koloss.experiments.arena.base import Game, Player, PlayerSpec
+from koloss.experiments.files import Status
+from koloss.experiments.results import Run
 from koloss.games.play import milestones
+from koloss.games.store import version_of
 
 CHECKPOINTS = 60
 """About how many rounds of a run are kept."""
 
-Status = Literal["done", "failed", "stopped", "missing", "died"]
+
+def save_run(run: Run, digest: str, path: Path) -> None:
+    """Write one small JSON file, never half of it."""
+    part = path.with_name(path.name + ".part")
+    limit = run.limit if math.isfinite(run.limit) else None
+    plain = asdict(run) | {"limit": limit, "digest": digest}
+    part.write_text(json.dumps(plain, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
+    os.replace(part, path)
 
 
-@dataclass(frozen=True)
-class Run:
-    """What one run left behind: plain data.
-
-    Attributes
-    ----------
-    game, player : str
-        Names.
-    number : int
-        k, from 0. The losses of run k of a kind game are the same for all players.
-    rounds : int
-        Of the game.
-    status : "done", "failed", "stopped", "missing" or "died"
-        Whether it was played to the end; an error of the player; the time limit; a package that is not installed; a
-        process that ended without a word.
-    message : str
-        What happened, where it was not played to the end.
-    played : int
-        Rounds that were.
-    regret, loss, best_loss : float
-        Of the rounds played: the player's loss less that of the best action, and both of them.
-    best : int or None
-        The best action; none where no round was played.
-    at, curve : list
-        Some rounds, the last one among them, and the regret after each of them against that same action.
-    seconds : float
-        Time of asking and telling.
-    making : float
-        Seconds in which the player was made.
-    limit : float
-        The time limit of the run, in seconds, from when the player has been made.
-    seeds : list of int
-        Of the player, and of the game.
-    guarantee : dict or None
-        What the player promised: `total`, `statement`, `valid`, `informative`, `rank`, `epsilon`, and whether the regret
-        `exceeded` it.
-    insured : dict or None
-        Of an insured learner: its `alarms`, and the `explored` actions and `premium` of its last policy.
-    digest : str
-        Of everything that the run depends on.
-    """
-
-    game: str
-    player: str
-    number: int
-    rounds: int
-    status: Status = "done"
-    message: str = ""
-    played: int = 0
-    regret: float = 0.0
-    loss: float = 0.0
-    best: int | None = None
-    best_loss: float = 0.0
-    at: tuple[int, ...] = ()
-    curve: tuple[float, ...] = ()
-    seconds: float = 0.0
-    making: float = 0.0
-    limit: float = math.inf
-    seeds: tuple[int, ...] = ()
-    guarantee: dict[str, Any] | None = None
-    insured: dict[str, Any] | None = None
-    digest: str = ""
-
-    def save(self, path: Path) -> None:
-        """Write one small JSON file, never half of it."""
-        part = path.with_name(path.name + ".part")
-        plain = asdict(self) | {"limit": self.limit if math.isfinite(self.limit) else None}
-        part.write_text(json.dumps(plain, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(part, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Run | None:
-        """What `save` has written; None where there is no such file, or it is not whole."""
-        try:
-            plain = json.loads(path.read_text("utf-8"))
-            limit = math.inf if plain["limit"] is None else plain["limit"]
-            kept = {name: tuple(plain[name]) for name in ("at", "curve", "seeds")}
-            return cls(**{**plain, **kept, "limit": limit})
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+def load_run(path: Path) -> tuple[Run, str] | None:
+    """What `save_run` has written; None where there is no such file, or it is not whole."""
+    try:
+        plain = json.loads(path.read_text("utf-8"))
+        digest = plain.pop("digest")
+        limit = math.inf if plain["limit"] is None else plain["limit"]
+        kept = {name: tuple(plain[name]) for name in ("at", "curve", "running", "seeds")}
+        return Run(**{**plain, **kept, "limit": limit}), digest
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def play_run(
@@ -241,6 +180,7 @@ class _Table:
             self.kept.append((self.played, self.paid, self.total))
         best = int(np.argmin(self.total))
         curve = tuple(paid - float(total[best]) for _, paid, total in self.kept)
+        running = tuple(paid - float(total.min()) for _, paid, total in self.kept)
         return {
             "played": self.played,
             "regret": curve[-1],
@@ -249,6 +189,7 @@ class _Table:
             "best_loss": float(self.total[best]),
             "at": tuple(int(t) for t, _, _ in self.kept),
             "curve": curve,
+            "running": running,
             "seconds": self.seconds,
         }
 
@@ -328,20 +269,6 @@ def _explain(spec: PlayerSpec, error: BaseException, where: str) -> tuple[Status
         how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
         return "missing", f"not installed: pip install {how}"
     return "failed", f"failed {where}: {type(error).__name__}: {error}"
-
-
-def version_of(package: str) -> str | None:
-    """Version of a package; None where it is not installed.
-
-    Examples
-    --------
-    >>> version_of("numpy") is None, version_of("a-package-that-is-not-there")
-    (False, None)
-    """
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _finite(value: Any) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from koloss.experiments.arena.base import Game, PlayerSpec
-from koloss.experiments.arena.results import ArenaResults
+from koloss.experiments.results import ArenaResults
 
 UNIFORM = "uniform"
 

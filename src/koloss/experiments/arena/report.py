@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koloss.experiments.arena.ranking import overview, yardstick
-from koloss.experiments.arena.results import ArenaResults, Entry
+from koloss.experiments.results import ArenaResults, Entry
 from koloss.report.tables import empty_table, section
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
 
     Examples
     --------
-    >>> from koloss.experiments.arena.play import Run
+    >>> from koloss.experiments.results import Run
     >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
     >>> cell_text(Entry("g", "p", tuple(runs)), best=True)
     '44 ±4 (48) *'

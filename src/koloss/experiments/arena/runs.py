@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,12 @@ import koloss
 from koloss._arrays import as_float, as_int
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.games import games as all_games
-from koloss.experiments.arena.play import Run, play_run, version_of
+from koloss.experiments.arena.play import load_run, play_run, save_run
 from koloss.experiments.arena.players import players as all_players
-from koloss.experiments.arena.results import ArenaResults
+from koloss.experiments.results import ArenaResults, Run
 from koloss.experiments.runs import Progress
 from koloss.games.play import worker_pool
+from koloss.games.store import version_of
 
 SHOWING = (
     "cli/",
@@ -234,15 +235,16 @@ def work(job: Job, game: Game | None = None, spec: PlayerSpec | None = None) -> 
         if spec.package:
             warnings.simplefilter("ignore")  # other packages' are not ours to repair
         found = play_run(game, spec, job.number, seed=job.seed, rounds=job.rounds, limit=job.limit)
-    replace(found, digest=job.digest).save(job.path)
+    save_run(found, job.digest, job.path)
     _begun(job).unlink(missing_ok=True)
 
 
 def is_done(job: Job) -> bool:
     """Whether the file of a run is there, whole, and of this very run; what a shorter time limit stopped is not."""
-    found = Run.load(job.path)
-    if found is None or found.digest != job.digest:
+    kept = load_run(job.path)
+    if kept is None or kept[1] != job.digest:
         return False
+    found = kept[0]
     return found.status != "stopped" or found.limit >= job.limit
 
 
@@ -252,9 +254,9 @@ def _dead(job: Job) -> Run:
 
 
 def _kept(job: Job) -> Run:
-    found = Run.load(job.path)
+    found = load_run(job.path)
     assert found is not None
-    return found
+    return found[0]
 
 
 def _begun(job: Job) -> Path:

@@ -31,18 +31,7 @@ from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.epoch import Epoch
-from koloss.learners.bandit.guarantee import guarantee
-from koloss.learners.bandit.records import BanditDiagnostics, Recommendation, Tally
-from koloss.learners.bandit.setup import (
-    Adversary,
-    Setup,
-    Tuning,
-    needs_no_net,
-    prepare,
-    probability_of,
-)
-from koloss.learners.base import (
+from koloss.learners._former import (
     Decision,
     Decisions,
     as_losses,
@@ -54,6 +43,17 @@ from koloss.learners.base import (
     new_mark,
     seal,
     unseal,
+)
+from koloss.learners.bandit.epoch import Epoch
+from koloss.learners.bandit.guarantee import guarantee
+from koloss.learners.bandit.records import BanditDiagnostics, Recommendation, Tally
+from koloss.learners.bandit.setup import (
+    Adversary,
+    Setup,
+    Tuning,
+    needs_no_net,
+    prepare,
+    probability_of,
 )
 from koloss.proxy import Proxy
 

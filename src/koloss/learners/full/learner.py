@@ -27,7 +27,7 @@ from koloss.kernels import (
     QuadraticLoss,
 )
 from koloss.kernels.geometry import feature_diameter, feature_radius
-from koloss.learners.base import (
+from koloss.learners._former import (
     Decision,
     Decisions,
     decision_ids,

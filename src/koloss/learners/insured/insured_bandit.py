@@ -31,10 +31,7 @@ from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.exp_weights import BanditExpWeights
-from koloss.learners.bandit.records import Recommendation
-from koloss.learners.bandit.setup import Adversary, Setup, prepare, probability_of
-from koloss.learners.base import (
+from koloss.learners._former import (
     Decision,
     Decisions,
     as_losses,
@@ -47,6 +44,9 @@ from koloss.learners.base import (
     seal,
     unseal,
 )
+from koloss.learners.bandit.exp_weights import BanditExpWeights
+from koloss.learners.bandit.records import Recommendation
+from koloss.learners.bandit.setup import Adversary, Setup, prepare, probability_of
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.guarantee import guarantee, too_short
 from koloss.learners.insured.policies import Own, Thompson, make_policy

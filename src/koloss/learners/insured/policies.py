@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners.base import seal
+from koloss.learners._former import seal
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.watched import Stage
 
