@@ -211,6 +211,48 @@ def test_bad_integers(value, error, message):
         arrays.as_int("n", value, minimum=1)
 
 
+# Words, flags and intervals.
+
+
+def test_one_of_a_few_words():
+    assert arrays.one_of("tuning", "paper", ("sharp", "paper")) == "paper"
+    for wrong in ("x", None, 3, ["sharp"], np.array(["sharp", "paper"])):
+        message = f"`tuning` must be one of 'sharp', 'paper', got {wrong!r}"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            arrays.one_of("tuning", wrong, ("sharp", "paper"))
+
+
+def test_flags():
+    assert arrays.as_flag("bonus", True) is True
+    assert arrays.as_flag("bonus", False) is False
+    for wrong in (0, 1.0, None, "yes", np.True_):
+        message = f"`bonus` must be True or False, got {wrong!r}"
+        with pytest.raises(TypeError, match=re.escape(message)):
+            arrays.as_flag("bonus", wrong)
+
+
+def test_intervals():
+    low, high = arrays.as_interval("loss_range", np.array([-1, 2]))
+    assert (low, high) == (-1.0, 2.0)
+    assert type(low) is type(high) is float
+
+
+@pytest.mark.parametrize(
+    "value, error, message",
+    [
+        ((1, 0), ValueError, "`r` must be (low, high) with low < high, got (1, 0)"),
+        ((0.5, 0.5), ValueError, "`r` must be (low, high) with low < high, got (0.5, 0.5)"),
+        ((0, 1, 2), ValueError, "`r` must have length 2, got 3"),
+        ((0, math.inf), ValueError, "`r` must be finite"),
+        (1.0, ValueError, "`r` must be 1-D, got ndim=0"),
+        ("wide", TypeError, "`r` must be an array of numbers, got 'wide'"),
+    ],
+)
+def test_bad_intervals(value, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        arrays.as_interval("r", value)
+
+
 # From one library to another.
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import reprlib
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import array_api_compat as compat
@@ -23,8 +24,8 @@ Namespace: TypeAlias = Any
 
 def namespace(*arrays: Any) -> Namespace:
     """Module that the arrays belong to; NumPy's where there is none among them."""
-    found = [a for a in arrays if compat.is_array_api_obj(a)]
-    return compat.array_namespace(*found) if found else compat.array_namespace(np.empty(0))
+    given = [a for a in arrays if compat.is_array_api_obj(a)]
+    return compat.array_namespace(*(given or [np.empty(0)]))
 
 
 def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> Array:
@@ -111,7 +112,7 @@ def as_float(
 def as_int(name: str, value: Any, *, minimum: int) -> int:
     """Whole number at or above its minimum."""
     try:
-        if isinstance(value, bool):
+        if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
     except TypeError as error:
@@ -119,6 +120,30 @@ def as_int(name: str, value: Any, *, minimum: int) -> int:
     if number < minimum:
         raise ValueError(f"`{name}` must be at least {minimum}, got {number}")
     return number
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, bool):
+        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+    return value
+
+
+def as_interval(name: str, value: Any) -> tuple[float, float]:
+    """Two finite numbers, the lower one first."""
+    low, high = to_numpy(as_vector(name, value, length=2)).tolist()
+    if low >= high:
+        raise ValueError(
+            f"`{name}` must be (low, high) with low < high, got ({low:.6g}, {high:.6g})"
+        )
+    return low, high
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
 
 
 def matching(value: Any, like: Array) -> Array:

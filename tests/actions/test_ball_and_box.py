@@ -98,3 +98,24 @@ def test_bad_balls(dimension, radius, error, message):
 def test_bad_boxes(lower, upper, error, message):
     with pytest.raises(error, match=re.escape(message)):
         kl.Box(lower, upper)
+
+
+def test_box_from_bounds(xp):
+    for bounds in ([[0, 1], [-2, 2], [3, 3]], xp.asarray([[0.0, 1.0], [-2.0, 2.0], [3.0, 3.0]])):
+        assert kl.Box.from_bounds(bounds) == kl.Box([0, -2, 3], [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "bounds, error, message",
+    [
+        ([[0, 1], [1, 0]], ValueError, "`bounds` must be pairs (low, high) with low <= high, got (1, 0) at 1"),
+        ([[0, 1, 2]], ValueError, "`bounds` must have 2 columns, got 3"),
+        ([0, 1], ValueError, "`bounds` must be 2-D, got ndim=1"),
+        ([], ValueError, "`bounds` must be 2-D, got ndim=1"),
+        ([[0, math.inf]], ValueError, "`bounds` must be finite"),
+        ([["a", "b"]], TypeError, "`bounds` must be an array of numbers, got [['a', 'b']]"),
+    ],
+)  # fmt: skip
+def test_bad_bounds(bounds, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        kl.Box.from_bounds(bounds)

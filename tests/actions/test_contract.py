@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import json
 import math
 
 import numpy as np
@@ -40,15 +40,32 @@ convex = pytest.mark.parametrize(
 
 
 def test_every_action_set_of_the_library_is_among_these():
-    concrete = {
-        kind
-        for kind in vars(actions).values()
-        if inspect.isclass(kind) and issubclass(kind, kl.ActionSet) and not inspect.isabstract(kind)
-    }
+    kinds = kl.ActionSet.kinds()
+    concrete = {kind for kind in kinds.values() if kind.__module__.startswith("koloss.")}
     assert concrete == {type(s) for s in SETS}
-    assert concrete == {
-        k for k in kl.ActionSet.__subclasses__() if k.__module__.startswith("koloss.")
-    }
+    assert concrete == {kind for name, kind in kinds.items() if name in actions.__all__}
+
+
+@every
+def test_survives_json(actions):
+    twin = kl.ActionSet.from_dict(json.loads(json.dumps(actions.to_dict())))
+    assert twin == actions
+    assert type(twin) is type(actions)
+
+
+@every
+def test_bounds_are_attained(actions, rng):
+    lower, upper = actions.bounds()
+    X = to_numpy(actions.sample(3000, rng))
+    room = 1e-12 * actions.norm_bound()
+    assert np.all(lower - room <= X)
+    assert np.all(upper + room >= X)
+    if not isinstance(actions, kl.Points):  # the ends of every side, moved into the set, stay there
+        inner = np.zeros_like(lower) if isinstance(actions, kl.Ball) else lower
+        for i in range(len(lower)):
+            for end in (lower[i], upper[i]):
+                x = np.where(np.arange(len(lower)) == i, end, inner)
+                assert actions.contains([x])[0], x
 
 
 @every

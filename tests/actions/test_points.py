@@ -63,12 +63,12 @@ def test_diameter_of_a_huge_rim_is_an_upper_bound(rng):
 
 
 @pytest.mark.parametrize("name, X", clouds().items())
-def test_norm_bound_and_bounding_box(name, X):
+def test_norm_bound_and_bounds(name, X):
     actions = kl.Points(X)
     assert_allclose(actions.norm_bound(), max(math.sqrt(sum(v * v for v in x)) for x in X.tolist()))
-    box = actions.bounding_box()
-    assert_array_equal(box.lower, [min(column) for column in X.T.tolist()])
-    assert_array_equal(box.upper, [max(column) for column in X.T.tolist()])
+    lower, upper = actions.bounds()
+    assert_array_equal(lower, [min(column) for column in X.T.tolist()])
+    assert_array_equal(upper, [max(column) for column in X.T.tolist()])
 
 
 def test_members_are_the_points_alone(rng):
@@ -135,7 +135,7 @@ def test_arrays_keep_their_kind_and_type(xp, precision, rng):
     assert_array_equal(to_numpy(actions.X), X)
     assert_allclose(actions.diameter(), pdist(X).max(), rtol=1e-6)
     assert_allclose(actions.norm_bound(), np.linalg.norm(X, axis=1).max(), rtol=1e-6)
-    assert actions.bounding_box() == kl.Points(X).bounding_box()
+    assert_array_equal(actions.bounds(), kl.Points(X).bounds())
     assert np.all(actions.contains(X))
     assert actions == kl.Points(X)
 

@@ -75,7 +75,7 @@ MISTAKES = [
     ("rounds = 40", "round = 40\nrounds = 40", 9, "game.round", "did you mean rounds?"),
     ('kind = "Quadratic"', 'kind = "Cubic"', 7, "game.kernel.kind", "must be one of"),
     ('kind = "Quadratic"', 'kind = "Gaussian", bandwidth = -1', 7, "game.kernel.bandwidth", "must be positive, got -1"),
-    ('kind = "Quadratic"', 'kind = "Gaussian", width = 1', 7, "game.kernel", "cannot be made from"),
+    ('kind = "Quadratic"', 'kind = "Gaussian", width = 1', 7, "game.kernel.width", "is not a parameter of Gaussian"),
     ('{kind = "Quadratic"}', "3", 7, "game.kernel", "must be a table, got 3"),
     ("dimension = 2", "dimension = 0", 8, "game.actions.dimension", "must be at least 1, got 0"),
     ("dimension = 2", "dimension = 2, net = -1", 8, "game.actions.net", "must be positive, got -1"),

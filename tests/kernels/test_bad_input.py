@@ -199,35 +199,3 @@ def test_offset(value, error, message):
 def test_distance_of_a_modulus(kernel, value, error, message):
     with pytest.raises(error, match=re.escape(message)):
         kernel.modulus(value, kl.Ball(2))
-
-
-KINDS = (
-    "Gaussian, .*Linear, Matern, Periodic, Polynomial, Posynomial, Product, Quadratic, Scaled, Sum"
-)
-
-
-@pytest.mark.parametrize(
-    "data", [{"kind": "Gauss"}, {}, "Gaussian", None, {"kind": []}, 3, {"kind": "Kernel"}]
-)
-def test_unknown_kinds(data):
-    kind = data.get("kind") if isinstance(data, dict) else data
-    with pytest.raises(
-        ValueError, match=rf"`kind` must be one of .*{KINDS}.*, got {re.escape(repr(kind))}$"
-    ):
-        kl.Kernel.from_dict(data)
-
-
-@pytest.mark.parametrize(
-    "data, message",
-    [
-        ({"kind": "Gaussian"}, "`Gaussian` cannot be made from []: "),
-        ({"kind": "Gaussian", "sigma": 1}, "`Gaussian` cannot be made from ['sigma']: "),
-        ({"kind": "Gaussian", "bandwidth": "wide"}, "`bandwidth` must be a number, got 'wide'"),
-        ({"kind": "Gaussian", "bandwidth": -1}, "`bandwidth` must be positive, got -1"),
-        ({"kind": "Sum", "left": {"kind": "Linear"}, "right": 3}, "`right` must be a Kernel, got 3"),
-        ({"kind": "Scaled", "scale": 2, "kernel": {"kind": "Nope"}}, "got 'Nope'"),
-    ],
-)  # fmt: skip
-def test_bad_parameters_in_plain_data(data, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        kl.Kernel.from_dict(data)

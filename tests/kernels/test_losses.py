@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from collections.abc import Callable
@@ -110,14 +109,9 @@ def numbers(family, rng):
 
 
 def test_every_loss_of_the_library_has_a_family():
-    concrete = {k for k in kl.Loss.__subclasses__() if k.__module__.startswith("koloss.")}
+    concrete = {kind for kind in kl.Loss.kinds().values() if kind.__module__.startswith("koloss.")}
     assert concrete == {type(family.make(np.ones(family.size))) for family in FAMILIES}
-    public = {
-        v
-        for v in (getattr(kernels, n) for n in kernels.__all__)
-        if issubclass(v, kernels.Loss) and not inspect.isabstract(v)
-    }
-    assert concrete == public
+    assert concrete == {kind for name, kind in kl.Loss.kinds().items() if name in kernels.__all__}
 
 
 @every
@@ -210,6 +204,122 @@ def test_gradient_against_finite_differences(family, rng):
     gradient = loss.gradient(X)
     assert gradient.shape == (6, D)
     assert_allclose(gradient, differences, rtol=1e-6, atol=1e-7 * np.abs(differences).max())
+
+
+# What a kernel says of its losses.
+
+
+@every
+def test_the_family_is_asked_of_the_kernel(family, rng):
+    loss = family.make(numbers(family, rng))
+    assert family.kernel.loss_family is type(loss) is OWN_FORM.get(family.name, kl.KernelLoss)
+    assert loss.kernel == family.kernel
+    assert family.kernel.own_loss(loss) is loss.own_form() is loss
+    for other in FAMILIES:
+        if other.name == family.name:
+            continue
+        foreign = other.make(np.ones(other.size))
+        kind = "ValueError" if type(foreign) is type(loss) else "TypeError"
+        with pytest.raises((TypeError, ValueError), match=r"`loss` must be (a|one of) ") as error:
+            family.kernel.own_loss(foreign)
+        assert type(error.value).__name__ == kind
+
+
+@every
+def test_an_expansion_has_the_form_of_its_kernel(family, rng):
+    X, w = points(4, rng), rng.standard_normal(4)
+    expansion = kl.KernelLoss(family.kernel, X, w)
+    assert_array_equal(expansion.landmarks(), X)
+    for own in (expansion.own_form(), family.kernel.own_loss(expansion)):
+        assert own == family.kernel.embed(X, w)
+    assert expansion.own_form().is_expansion == (family.name not in OWN_FORM)
+
+
+@every
+def test_coordinates(family, rng):
+    size, X = family.kernel.feature_dimension(D), points(6, rng)
+    if family.name not in OWN_FORM:
+        with pytest.raises(TypeError, match="has no losses by coordinates; use embed"):
+            family.kernel.element(np.ones(3))
+        return
+    w = rng.standard_normal(size)
+    loss = family.kernel.element(w)
+    assert_allclose(loss(X), family.kernel.features(X) @ w, rtol=1e-12, atol=1e-12)
+    assert_allclose(loss.norm(), np.linalg.norm(w), rtol=1e-12)
+
+
+@every
+def test_bumps_and_random_losses_have_their_norm(family, rng):
+    x = points(1, rng)
+    for norm in (0.7, -2.0):
+        bump = family.kernel.bump(x[0], norm)
+        assert_allclose(bump.norm(), abs(norm), rtol=1e-9)
+        assert_allclose(bump(x), norm * np.sqrt(family.kernel.diag(x)), rtol=1e-9)
+    actions = kl.Box([0.3, 0.3], [2.0, 2.0])
+    drawn = [family.kernel.random_loss(actions, 0.7, rng) for _ in range(20)]
+    assert_allclose([loss.norm() for loss in drawn], 0.7, rtol=1e-9)
+    again, twin = (
+        family.kernel.random_loss(actions, 0.7, np.random.default_rng(3)) for _ in range(2)
+    )
+    assert again == twin != drawn[0]
+    signs = {np.sign(float(loss([[1.0, 1.0]])[0])) for loss in drawn}
+    assert signs == ({1.0} if again.is_one_sided else {-1.0, 1.0})
+
+
+def test_a_bump_where_the_kernel_vanishes():
+    for kernel in (kl.Linear(), kl.Polynomial(2, offset=0.0)):
+        assert kernel.bump([0.0, 0.0], -1.0).norm() == 0.0
+
+
+@every
+def test_quadratic_form(family, rng):
+    loss, X = family.make(numbers(family, rng)), points(5, rng)
+    form = loss.quadratic_form()
+    assert (form is None) == (family.name not in ("linear", "quadratic"))
+    if form is not None:
+        matrix, vector = form
+        assert_allclose(np.sum((X @ matrix) * X, axis=1) + X @ vector, loss(X), rtol=1e-12)
+        assert len(loss.landmarks()) == 0
+
+
+# Many losses at once.
+
+
+@every
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_totals_and_combinations(family, count, rng):
+    losses = [family.make(numbers(family, rng)) for _ in range(count)]
+    X, factors = points(6, rng), rng.standard_normal(count).tolist()
+    values = np.array([loss(X) for loss in losses])
+    total = kl.Loss.total(losses)
+    assert type(total) is type(losses[0])
+    assert_allclose(total(X), values.sum(axis=0), rtol=1e-10, atol=1e-10)
+    combination = kl.Loss.combination(factors, losses)
+    assert_allclose(combination(X), factors @ values, rtol=1e-10, atol=1e-10)
+    if total.is_expansion:
+        assert len(total.coefficients) == len(CENTERS)
+        assert len(combination.coefficients) == count * len(CENTERS)
+
+
+@every
+def test_tables(family, rng):
+    X = points(6, rng)
+    uneven = [family.kernel.embed(points(n, rng), rng.standard_normal(n)) for n in (1, 3, 2)]
+    for losses in (uneven, uneven[:1], [family.kernel.bump(x) for x in X]):
+        table = kl.Loss.table(losses, X)
+        assert table.shape == (len(losses), len(X))
+        assert_allclose(table, [loss(X) for loss in losses], rtol=1e-10, atol=1e-10)
+
+
+def test_a_table_may_mix_families_and_kernels_and_a_total_may_not(rng):
+    losses, X = [family.make(numbers(family, rng)) for family in FAMILIES], points(4, rng)
+    assert_array_equal(kl.Loss.table(losses, X), [loss(X) for loss in losses])
+    assert_array_equal(kl.Loss.table(losses[3:], X), [loss(X) for loss in losses[3:]])
+    for several in (kl.Loss.total, lambda these: kl.Loss.combination([1.0] * len(these), these)):
+        with pytest.raises(TypeError, match="losses of two families do not mix"):
+            several(losses)
+        with pytest.raises(ValueError, match="losses of two kernels do not mix"):
+            several(losses[3:])
 
 
 # The axioms of a vector space with an inner product.
@@ -306,7 +416,7 @@ def test_arrays_inside_are_copies_nobody_can_change(family, rng):
     v = numbers(family, rng)
     for loss in (family.make(v), 2 * family.make(v), family.make(v) + family.make(v + 1)):
         before = loss.to_dict()
-        for name, part in loss._parts().items():
+        for name, part in loss.parts().items():
             if not isinstance(part, np.ndarray):
                 continue
             assert not part.flags.writeable
@@ -334,7 +444,7 @@ def test_constructor_copies_its_arguments():
 
 
 def parts(loss):
-    return [p for p in loss._parts().values() if hasattr(p, "shape")]
+    return [p for p in loss.parts().values() if hasattr(p, "shape")]
 
 
 def cast(family, v, xp, precision):
@@ -343,7 +453,7 @@ def cast(family, v, xp, precision):
         name: value
         if isinstance(value, kl.Kernel)
         else xp.asarray(to_numpy(value).astype(precision))
-        for name, value in family.make(v)._parts().items()
+        for name, value in family.make(v).parts().items()
     }
     return type(family.make(v))(**plain)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, to_numpy
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
@@ -35,9 +36,14 @@ class Ball(ActionSet):
         object.__setattr__(self, "dimension", as_int("dimension", self.dimension, minimum=1))
         object.__setattr__(self, "radius", as_float("radius", self.radius, positive=True))
 
-    def contains(self, X: Array) -> Any:
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        upper = np.full(self.dimension, self.radius)
+        return -upper, upper
+
+    def contains(self, X: Array) -> NDArray[np.bool_]:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        return np.linalg.norm(X.astype(float), axis=1) <= self.radius * (1 + slack(X))
+        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
+        return norms <= self.radius * (1 + slack(X))
 
     def diameter(self) -> float:
         return 2 * self.radius
@@ -50,11 +56,12 @@ class Ball(ActionSet):
         d = self.dimension
         return _exp(_log_volume(d) + d * math.log(self.radius))
 
-    def project(self, X: Array) -> Any:
+    def project(self, X: Array) -> NDArray[Any]:
         """Nearest point of the ball to each row of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         norms = np.linalg.norm(X, axis=1, keepdims=True)
-        return X * (self.radius / np.maximum(norms, self.radius))
+        projected: NDArray[Any] = X * (self.radius / np.maximum(norms, self.radius))
+        return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         rng = np.random.default_rng(rng)
@@ -97,7 +104,7 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 709 else math.inf
 
 
-def _distinct_rays(grid: Any, radius: float) -> Any:
+def _distinct_rays(grid: NDArray[np.int64], radius: float) -> NDArray[np.intp]:
     """Indices of the integer points that are inside, and of one point of each ray among the others."""
     norms = np.sum(grid**2, axis=1)
     outside = np.nonzero((norms > 0) & (norms >= radius**2 * (1 - 1e-12)))[0]

@@ -6,8 +6,10 @@ import abc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array
+from koloss._plain import Plain
 from koloss.errors import NetTooLarge
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ MAX_NET_BYTES = 2**30
 """Largest net that is laid without being asked twice: 1 GiB."""
 
 
-class ActionSet(abc.ABC):
+class ActionSet(Plain, abc.ABC):
     """A set of points in ℝ^d where the player may move: finite (`Points`) or compact (`Ball`, `Box`, `PositiveBall`)."""
 
     if TYPE_CHECKING:  # a field in some subclasses, a property in others
@@ -27,8 +29,12 @@ class ActionSet(abc.ABC):
             """Number of coordinates of an action."""
 
     @abc.abstractmethod
-    def contains(self, X: Array) -> Any:
-        """Whether each row of X is an action (to rounding): a NumPy array of booleans."""
+    def contains(self, X: Array) -> NDArray[np.bool_]:
+        """Whether each row of X is an action (to rounding)."""
+
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Smallest and largest value of every coordinate."""
+        raise TypeError(f"{self!r} has no bounds")
 
     @abc.abstractmethod
     def diameter(self) -> float:
@@ -73,7 +79,7 @@ class ActionSet(abc.ABC):
         """
 
 
-def slack(X: Any) -> float:
+def slack(X: NDArray[Any]) -> float:
     """Relative distance within which a point counts as an action: a few roundings of the point's type."""
     return max(1e-12, 4 * float(np.finfo(X.dtype).eps))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
@@ -25,6 +26,8 @@ class Box(ActionSet):
     [True, False]
     >>> len(square.net(0.1)), square
     (121, Box(lower=(0.0, 0.0), upper=(1.0, 1.0)))
+    >>> kl.Box.from_bounds([[0, 1], [0, 1]]) == square
+    True
     """
 
     lower: tuple[float, ...]
@@ -43,20 +46,35 @@ class Box(ActionSet):
         object.__setattr__(self, "lower", tuple(lower.tolist()))
         object.__setattr__(self, "upper", tuple(upper.tolist()))
 
+    @classmethod
+    def from_bounds(cls, bounds: Array) -> Self:
+        """Box from an array of shape (d, 2): the lowest and the highest value of every coordinate."""
+        bounds = to_numpy(as_points("bounds", bounds, dimension=2))
+        for i, (low, high) in enumerate(bounds.tolist()):
+            if low > high:
+                raise ValueError(
+                    f"`bounds` must be pairs (low, high) with low <= high, got ({low:.6g}, {high:.6g}) at {i}"
+                )
+        return cls(bounds[:, 0], bounds[:, 1])
+
     @property
     def dimension(self) -> int:
         return len(self.lower)
 
     @property
-    def _sides(self) -> Any:
-        return np.asarray(self.upper) - np.asarray(self.lower)
+    def _sides(self) -> NDArray[np.float64]:
+        lower, upper = self.bounds()
+        return upper - lower
 
-    def contains(self, X: Array) -> Any:
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.asarray(self.lower), np.asarray(self.upper)
+
+    def contains(self, X: Array) -> NDArray[np.bool_]:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         room = slack(X) * np.maximum(np.abs(self.lower), np.abs(self.upper))
-        return np.all(
-            (np.asarray(self.lower) - room <= X) & (np.asarray(self.upper) + room >= X), axis=1
-        )
+        lower, upper = self.bounds()
+        inside: NDArray[np.bool_] = np.all((lower - room <= X) & (upper + room >= X), axis=1)
+        return inside
 
     def diameter(self) -> float:
         return float(np.linalg.norm(self._sides))
@@ -68,10 +86,11 @@ class Box(ActionSet):
         """Lebesgue measure of the box."""
         return float(np.prod(self._sides))
 
-    def project(self, X: Array) -> Any:
+    def project(self, X: Array) -> NDArray[Any]:
         """Nearest point of the box to each row of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        return np.clip(X, self.lower, self.upper)
+        projected: NDArray[Any] = np.clip(X, self.lower, self.upper)
+        return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_int("size", size, minimum=1)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
-
-if TYPE_CHECKING:
-    from koloss.actions.box import Box
 
 
 class Points(ActionSet):
@@ -64,12 +62,13 @@ class Points(ActionSet):
     def dimension(self) -> int:
         return int(self.X.shape[1])
 
-    def contains(self, X: Array) -> Any:
+    def contains(self, X: Array) -> NDArray[np.bool_]:
         from scipy.spatial import KDTree
 
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         distance, _ = KDTree(to_numpy(self.X)).query(X)
-        return distance <= slack(X) * self.norm_bound()
+        inside: NDArray[np.bool_] = distance <= slack(X) * self.norm_bound()
+        return inside
 
     def diameter(self) -> float:
         """Largest distance between two points.
@@ -97,12 +96,9 @@ class Points(ActionSet):
         xp = namespace(self.X)
         return math.sqrt(float(xp.max(xp.sum(self.X * self.X, axis=1))))
 
-    def bounding_box(self) -> Box:
-        """Smallest box around the points."""
-        from koloss.actions.box import Box
-
-        X = to_numpy(self.X)
-        return Box(X.min(axis=0), X.max(axis=0))
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        X = to_numpy(self.X).astype(float)
+        return X.min(axis=0), X.max(axis=0)
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_int("size", size, minimum=1)

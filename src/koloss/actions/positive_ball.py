@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
 from koloss.actions.ball import Ball
@@ -61,7 +62,7 @@ class PositiveBall(ActionSet):
         object.__setattr__(self, "lower", tuple(lower.tolist()))
 
     @property
-    def _bounds(self) -> tuple[Any, float]:
+    def _bounds(self) -> tuple[NDArray[np.float64], float]:
         """The lower bounds and 1 - |lower|², in units of the radius."""
         low = np.asarray(self.lower) / self.radius
         norm = float(np.linalg.norm(low))
@@ -73,16 +74,20 @@ class PositiveBall(ActionSet):
         return tuple((np.asarray(self.lower) + self._sides).tolist())
 
     @property
-    def _sides(self) -> Any:
+    def _sides(self) -> NDArray[np.float64]:
         # upper - lower without cancellation
         low, room = self._bounds
         return self.radius * (room / np.maximum(np.sqrt(low * low + room) + low, 1e-300))
 
-    def contains(self, X: Array) -> Any:
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.asarray(self.lower), np.asarray(self.upper)
+
+    def contains(self, X: Array) -> NDArray[np.bool_]:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         room = self.radius * slack(X)
-        above = np.all(np.asarray(self.lower) - room <= X, axis=1)
-        return above & (np.linalg.norm(X.astype(float), axis=1) <= self.radius + room)
+        above: NDArray[np.bool_] = np.all(np.asarray(self.lower) - room <= X, axis=1)
+        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
+        return above & (norms <= self.radius + room)
 
     def diameter(self) -> float:
         # Taking min(x - lower, y - lower) off two points keeps them inside and their difference as it is. What is left has

@@ -285,12 +285,10 @@ def evaluate(losses: list[Any], X: Any, *, index: int | None = None) -> Any:
         b = np.stack([to_numpy(loss.vector) for loss in losses])
         squares = (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
         return A.reshape(len(A), -1) @ squares.T + b @ X.T
-    if kinds == {PosynomialLoss} and all(loss.kernel == first.kernel for loss in losses[1:]):  # type: ignore[attr-defined]
+    if kinds == {PosynomialLoss} and all(loss.kernel == first.kernel for loss in losses[1:]):
         return (
             np.stack([to_numpy(loss.coefficients) for loss in losses])
-            @ to_numpy(
-                first.kernel.features(X)  # type: ignore[attr-defined]
-            ).T
+            @ to_numpy(first.kernel.features(X)).T
         )
     if isinstance(first, KernelLoss) and all(
         isinstance(loss, KernelLoss) and loss.kernel == first.kernel for loss in losses

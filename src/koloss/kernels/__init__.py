@@ -1,19 +1,15 @@
-"""What K(x, y) is: kernels, and their sums, products and multiples."""
+"""What K(x, y) is: kernels, their sums, products and multiples, and their losses."""
 
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Kernel, KernelLike
 from koloss.kernels.gaussian import Gaussian
-from koloss.kernels.kernel_loss import KernelLoss
-from koloss.kernels.linear import Linear
-from koloss.kernels.linear_loss import LinearLoss
-from koloss.kernels.loss import Loss
+from koloss.kernels.linear import Linear, LinearLoss
+from koloss.kernels.loss import KernelLoss, Loss
 from koloss.kernels.matern import Matern
 from koloss.kernels.periodic import Periodic
 from koloss.kernels.polynomial import Polynomial
-from koloss.kernels.posynomial import Posynomial
-from koloss.kernels.posynomial_loss import PosynomialLoss
-from koloss.kernels.quadratic import Quadratic
-from koloss.kernels.quadratic_loss import QuadraticLoss
+from koloss.kernels.posynomial import Posynomial, PosynomialLoss
+from koloss.kernels.quadratic import Quadratic, QuadraticLoss
 
 __all__ = [
     "Gaussian",

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from koloss._arrays import Array, Namespace, as_float
+from koloss.actions import ActionSet
 from koloss.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from koloss.actions import ActionSet
 
 
 @dataclass(frozen=True, repr=False)
-class Sum(Kernel):
+class _Pair(Kernel):
+    """What sums and products share."""
+
+    left: Kernel
+    right: Kernel
+
+    def __post_init__(self) -> None:
+        _check_part("left", self.left)
+        _check_part("right", self.right)
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        self.left._check_domain(name, X)
+        self.right._check_domain(name, X)
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(_Pair):
     """Sum of two kernels: K(x, y) = K₁(x, y) + K₂(x, y), Φ = (Φ₁, Φ₂).
 
     Examples
@@ -25,13 +38,6 @@ class Sum(Kernel):
     >>> bool(np.all(k(x) == kl.Linear()(x) + kl.Gaussian(0.5)(x)))
     True
     """
-
-    left: Kernel
-    right: Kernel
-
-    def __post_init__(self) -> None:
-        _check_part("left", self.left)
-        _check_part("right", self.right)
 
     def __repr__(self) -> str:
         right = f"({self.right!r})" if isinstance(self.right, Sum) else repr(self.right)
@@ -53,10 +59,6 @@ class Sum(Kernel):
         sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
         return None if sizes[0] is None or sizes[1] is None else sizes[0] + sizes[1]
 
-    def _check_domain(self, name: str, X: Array) -> None:
-        self.left._check_domain(name, X)
-        self.right._check_domain(name, X)
-
     def _bound(self, actions: ActionSet) -> float:
         return self.left.bound(actions) + self.right.bound(actions)
 
@@ -70,7 +72,7 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True, repr=False)
-class Product(Kernel):
+class Product(_Pair):
     """Product of two kernels: K(x, y) = K₁(x, y) K₂(x, y), Φ = Φ₁ ⊗ Φ₂.
 
     Examples
@@ -82,21 +84,10 @@ class Product(Kernel):
     True
     """
 
-    left: Kernel
-    right: Kernel
-
-    def __post_init__(self) -> None:
-        _check_part("left", self.left)
-        _check_part("right", self.right)
-
     def __repr__(self) -> str:
         left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
-        right = (
-            f"({self.right!r})"
-            if isinstance(self.right, (Sum, Product, Scaled))
-            else repr(self.right)
-        )
-        return f"{left} * {right}"
+        simple = not isinstance(self.right, (Sum, Product, Scaled))
+        return f"{left} * {self.right!r}" if simple else f"{left} * ({self.right!r})"
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         return self.left._gram(X, Y, xp) * self.right._gram(X, Y, xp)
@@ -115,10 +106,6 @@ class Product(Kernel):
     def feature_dimension(self, dimension: int) -> int | None:
         sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
         return None if sizes[0] is None or sizes[1] is None else sizes[0] * sizes[1]
-
-    def _check_domain(self, name: str, X: Array) -> None:
-        self.left._check_domain(name, X)
-        self.right._check_domain(name, X)
 
     def _bound(self, actions: ActionSet) -> float:
         return self.left.bound(actions) * self.right.bound(actions)

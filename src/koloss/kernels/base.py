@@ -7,11 +7,9 @@ A kernel is a positive semidefinite function K(x, y) = ⟨Φ(x), Φ(y)⟩. A sub
 from __future__ import annotations
 
 import abc
-import dataclasses
 import math
 import numbers
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,12 +23,14 @@ from koloss._arrays import (
     assign,
     matching,
     namespace,
+    to_numpy,
 )
+from koloss._plain import Plain
+from koloss.actions import ActionSet, Points
 from koloss.errors import NoFiniteFeatures
 
 if TYPE_CHECKING:
-    from koloss.actions import ActionSet
-    from koloss.kernels import Loss
+    from koloss.kernels.loss import Loss
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class KernelLike(Protocol):
         """K(x, x) for every row of X."""
 
 
-class Kernel(abc.ABC):
+class Kernel(Plain, abc.ABC):
     """Base of all kernels: checks, algebra, and what can be derived from K(x, y).
 
     A kernel is a frozen dataclass: it compares by value, can be a dictionary's key, and its `repr` reads
@@ -56,6 +56,8 @@ class Kernel(abc.ABC):
     """
 
     __array_ufunc__ = None  # NumPy leaves `number * kernel` to `__rmul__`
+
+    loss_family: ClassVar[type[Loss]]  # class of the losses in its RKHS; `KernelLoss` by default
 
     # What a subclass says.
 
@@ -81,8 +83,22 @@ class Kernel(abc.ABC):
         """Length of the feature vector of a point with `dimension` coordinates; None where it is infinite."""
         return None
 
-    def _check_domain(self, name: str, X: Array) -> None:  # noqa: B027
+    def _check_domain(self, name: str, X: Array) -> None:
         """Refuse points where the kernel is not defined; by default it is defined everywhere."""
+
+    def _bound(self, actions: ActionSet) -> float:
+        """Supremum of K(a, a) over a compact set."""
+        raise TypeError(
+            f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
+        )
+
+    def _feature_diameter(self, actions: ActionSet) -> float | None:
+        """Largest ‖Φ(x) - Φ(y)‖ over the actions, where there is a closed form."""
+        return None
+
+    def _is_nonnegative(self, actions: ActionSet) -> bool:
+        """Whether no K(x, y) can be negative on the actions, as far as is known."""
+        return False
 
     # What follows from it.
 
@@ -155,16 +171,9 @@ class Kernel(abc.ABC):
         the parts' suprema are combined: exact where they are attained at one point, an upper bound
         otherwise.
         """
-        from koloss.actions import Points
-
         if isinstance(actions, Points):
             return float(namespace(actions.X).max(self.diag(actions.X)))
         return self._bound(actions)
-
-    def _bound(self, actions: ActionSet) -> float:
-        raise TypeError(
-            f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
-        )
 
     def lipschitz(self, actions: ActionSet) -> float:
         """Λ with ‖Φ(x) - Φ(y)‖ ≤ Λ‖x - y‖ for all actions x and y; infinite where there is none.
@@ -178,8 +187,10 @@ class Kernel(abc.ABC):
         distance = as_float("distance", distance, minimum=0.0)
         return self.lipschitz(actions) * distance if distance > 0 else 0.0
 
+    # Losses: elements of the RKHS, in the form of `loss_family`.
+
     def embed(self, points: Array, weights: Array | None = None) -> Loss:
-        """Element Σ_i w_i Φ(x_i) of the RKHS, as a loss in this family's own form.
+        """Element Σ_i w_i Φ(x_i).
 
         Parameters
         ----------
@@ -190,15 +201,45 @@ class Kernel(abc.ABC):
         if _axes(points) == 1:
             points = as_vector("points", points)[None, :]
         X = self._points("points", points)
-        xp = namespace(X)
         if weights is None:
-            weights = xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-        return self._embed(X, as_vector("weights", weights, length=X.shape[0], like=X))
+            weights = namespace(X).ones(X.shape[0], dtype=X.dtype, device=X.device)
+        weights = as_vector("weights", weights, length=X.shape[0], like=X)
+        return self._embed(X, weights)
 
     def _embed(self, X: Array, weights: Array) -> Loss:
-        from koloss.kernels import KernelLoss
+        expansion: Any = self.loss_family
+        loss: Loss = expansion(self, X, weights)
+        return loss
 
-        return KernelLoss(self, X, weights)
+    def element(self, coordinates: Array) -> Loss:
+        """Element with these coordinates in the features: its values are `features(X) @ coordinates`."""
+        raise TypeError(f"{self!r} has no losses by coordinates; use embed(points, weights)")
+
+    def bump(self, point: Array, norm: float = 1.0) -> Loss:
+        """Φ(point), scaled to a norm; with a negative `norm` its negative."""
+        loss = self.embed(point)
+        size = loss.norm()
+        if loss.is_expansion:  # the same number, with less rounding
+            size = math.sqrt(float(self.diag(loss.landmarks())[0]))
+        return loss * (norm / size if size > 0 else math.copysign(1.0, norm))
+
+    def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
+        """A random element of this norm: a direction where there are coordinates, else ± a bump at an action."""
+        point = to_numpy(actions.sample(1, rng))[0]
+        return self.bump(point, norm * float(rng.choice([-1.0, 1.0])))
+
+    def own_loss(self, loss: Loss) -> Loss:
+        """A loss of this kernel's RKHS in the kernel's own form; others are refused."""
+        if loss.kernel == self:
+            loss = loss.own_form()
+        family = self.loss_family
+        if not isinstance(loss, family):
+            raise TypeError(
+                f"`loss` must be a {family.__name__} for {self!r}, got {type(loss).__name__}"
+            )
+        if loss.kernel != self:
+            raise ValueError(f"`loss` must be one of {self!r}, got one of {loss.kernel!r}")
+        return loss
 
     # Algebra.
 
@@ -219,45 +260,6 @@ class Kernel(abc.ABC):
 
     def __rmul__(self, other: object) -> Kernel:
         return self * other
-
-    # Specs and stored state.
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data from which `Kernel.from_dict` makes the same kernel again."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {"kind": type(self).__name__} | {
-            name: _plain(value) for name, value in values.items()
-        }
-
-    @staticmethod
-    def from_dict(data: Any) -> Kernel:
-        """Kernel described by plain data: its class name as "kind", and its parameters.
-
-        Kernels of the user's own are found too, if they are dataclasses derived from `Kernel`.
-
-        Examples
-        --------
-        >>> import koloss as kl
-        >>> kl.Kernel.from_dict({"kind": "Gaussian", "bandwidth": 0.3})
-        Gaussian(bandwidth=0.3)
-        """
-        kinds: dict[str, Any] = {
-            kind.__name__: kind for kind in _descendants(Kernel) if dataclasses.is_dataclass(kind)
-        }
-        kind = data.get("kind") if isinstance(data, Mapping) else None
-        if not isinstance(kind, str) or kind not in kinds:
-            kind = kind if isinstance(data, Mapping) else data
-            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}")
-        values = {
-            name: Kernel.from_dict(value) if isinstance(value, Mapping) else value
-            for name, value in data.items()
-            if name != "kind"
-        }
-        try:
-            kernel: Kernel = kinds[kind](**values)
-        except TypeError as error:
-            raise ValueError(f"`{kind}` cannot be made from {sorted(values)}: {error}") from error
-        return kernel
 
     # Checks.
 
@@ -385,13 +387,3 @@ def _axes(value: Any) -> int:
         return int(value.ndim if hasattr(value, "ndim") else np.ndim(value))
     except ValueError:
         return 1
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Kernel):
-        return value.to_dict()
-    return [_plain(v) for v in value] if isinstance(value, tuple) else value
-
-
-def _descendants(kind: type[Any]) -> list[type[Any]]:
-    return [d for child in kind.__subclasses__() for d in (child, *_descendants(child))]

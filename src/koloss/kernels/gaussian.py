@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from koloss._arrays import Array, Namespace
+from koloss.actions import ActionSet
 from koloss.kernels.base import Stationary, as_scale
-
-if TYPE_CHECKING:
-    from koloss.actions import ActionSet
 
 
 @dataclass(frozen=True)
 class Gaussian(Stationary):
     """Gaussian kernel: K(x, y) = exp(-|x - y|² / (2 bandwidth²)).
-
-    Parameters
-    ----------
-    bandwidth : float
-        σ > 0, in the units of the actions; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -33,7 +25,7 @@ class Gaussian(Stationary):
     True
     """
 
-    bandwidth: float
+    bandwidth: float  # σ > 0, in the units of the actions; from 1e-150 to 1e150
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bandwidth", as_scale("bandwidth", self.bandwidth))

@@ -1,16 +1,35 @@
-"""What every loss can do: losses are elements of the RKHS, ℓ(a) = ⟨Φ(a), w⟩. Smaller is better."""
+"""Losses are elements of the RKHS, ℓ(a) = ⟨Φ(a), w⟩. Smaller is better.
+
+A family is the form that the losses of a kernel have; `Kernel.loss_family` says which. `KernelLoss`, the kernel
+expansion, is the form that every kernel has; linear, quadratic and posynomial kernels have a form of their own.
+"""
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from koloss._arrays import Array, as_float, as_points, equal, matching, namespace, to_numpy
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import (
+    Array,
+    as_float,
+    as_points,
+    as_vector,
+    equal,
+    frozen,
+    matching,
+    namespace,
+    to_numpy,
+)
+from koloss._plain import Plain
+from koloss.kernels.base import Kernel
 
 
-class Loss(abc.ABC):
+class Loss(Plain, abc.ABC):
     """An element w of the RKHS, seen as the function a ↦ ⟨Φ(a), w⟩.
 
     Losses of one family add, subtract and scale; families do not mix. A subclass keeps its numbers in
@@ -20,6 +39,23 @@ class Loss(abc.ABC):
 
     __array_ufunc__ = None  # NumPy leaves `number * loss` to `__rmul__`
 
+    # What a family says of itself.
+    is_convex: ClassVar[bool] = False
+    is_expansion: ClassVar[bool] = False  # a sum is as long as its parts together
+    is_one_sided: ClassVar[bool] = False  # games keep to losses whose coefficients are not negative
+    _coordinates: ClassVar[tuple[str, ...]]  # arrays in which a loss is linear, and an isometry
+
+    if TYPE_CHECKING:  # an attribute in some families, a property in others
+
+        @property
+        def kernel(self) -> Kernel:
+            """Kernel in whose RKHS the loss is."""
+
+    @property
+    @abc.abstractmethod
+    def dimension(self) -> int:
+        """Number of coordinates of an action."""
+
     @abc.abstractmethod
     def _evaluate(self, X: Array) -> Array:
         """Values at the rows of a checked array."""
@@ -28,26 +64,55 @@ class Loss(abc.ABC):
     def gradient(self, X: Array) -> Array:
         """Gradient of the loss at every row of X, an array of shape (n, d)."""
 
-    @abc.abstractmethod
     def inner(self, other: Loss) -> float:
         """RKHS inner product with a loss of the same family."""
+        self._check_family(other)
+        return sum(_dot(getattr(self, part), getattr(other, part)) for part in self._coordinates)
 
-    @abc.abstractmethod
-    def _parts(self) -> dict[str, Any]:
-        """Constructor arguments by name."""
-
-    @abc.abstractmethod
     def _combine(self, own: float, other: Self, factor: float) -> Self:
         """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
+        parts = self.parts()
+        for name in self._coordinates:
+            parts[name] = own * parts[name] + factor * matching(getattr(other, name), parts[name])
+        return type(self)(**parts)
 
-    @abc.abstractmethod
     def _scale(self, factor: float) -> Self:
         """`factor` times this loss."""
+        parts = self.parts()
+        return type(self)(**parts | {name: factor * parts[name] for name in self._coordinates})
 
-    @property
-    @abc.abstractmethod
-    def dimension(self) -> int:
-        """Number of coordinates of an action."""
+    @classmethod
+    def _total(cls, losses: Sequence[Any]) -> Loss:
+        """Sum of losses that `_check_family` has let through."""
+        total: Loss = sum(losses[1:], losses[0])
+        return total
+
+    @classmethod
+    def _combination(cls, factors: Sequence[float], losses: Sequence[Any]) -> Loss:
+        """Σ_i f_i ℓ_i of such losses."""
+        total: Loss = losses[0] * factors[0]
+        for factor, loss in zip(factors[1:], losses[1:], strict=True):
+            total = total._combine(1.0, loss, factor)
+        return total
+
+    @classmethod
+    def _table(cls, losses: Sequence[Any], X: NDArray[Any]) -> NDArray[Any]:
+        """Values of such losses at the rows of X."""
+        return np.stack([to_numpy(loss(X)) for loss in losses])
+
+    def own_form(self) -> Loss:
+        """The same element in its kernel's own form: an expansion in `Quadratic` is a `QuadraticLoss`."""
+        return self
+
+    def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """(A, b) where the loss is a'Aa + b'a, as NumPy arrays; otherwise None."""
+        return None
+
+    def landmarks(self) -> NDArray[Any]:
+        """Points near which a search for the minimum should start; an array of shape (k, d), k may be 0."""
+        return np.empty((0, self.dimension))
+
+    # What follows from it.
 
     def __call__(self, X: Array) -> Array:
         """Loss of every action: ⟨Φ(a), w⟩ for the rows a of X.
@@ -66,7 +131,46 @@ class Loss(abc.ABC):
         """RKHS norm ‖w‖."""
         return math.sqrt(max(self.inner(self), 0.0))
 
-    def _check_family(self, other: Any) -> None:
+    @staticmethod
+    def total(losses: Sequence[Loss]) -> Loss:
+        """Sum of losses of one family, in one step; equal centres of expansions are joined.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> kl.Loss.total([kl.LinearLoss([1.0, k]) for k in range(4)]).vector.tolist()
+        [4.0, 6.0]
+        """
+        for other in losses[1:]:
+            losses[0]._check_family(other)
+        return losses[0]._total(losses)
+
+    @staticmethod
+    def combination(factors: Sequence[float], losses: Sequence[Loss]) -> Loss:
+        """Σ_i factors[i] ℓ_i of losses of one family; an expansion keeps every centre of its parts."""
+        for other in losses[1:]:
+            losses[0]._check_family(other)
+        return losses[0]._combination(factors, losses)
+
+    @staticmethod
+    def table(losses: Sequence[Loss], X: NDArray[Any]) -> NDArray[Any]:
+        """Values of several losses at several points; for losses of one space in one product.
+
+        Parameters
+        ----------
+        losses : sequence of Loss
+        X : array of shape (n, d)
+
+        Returns
+        -------
+        array of shape (len(losses), n)
+        """
+        kind, kernel = type(losses[0]), losses[0].kernel
+        if all(type(loss) is kind and loss.kernel == kernel for loss in losses[1:]):
+            return kind._table(losses, X)
+        return Loss._table(losses, X)
+
+    def _check_family(self, other: Loss) -> None:
         """Refuse a loss that lives in another space."""
         if type(other) is not type(self):
             raise TypeError(
@@ -75,6 +179,10 @@ class Loss(abc.ABC):
         if other.dimension != self.dimension:
             raise ValueError(
                 f"losses must have one dimension, got {self.dimension} and {other.dimension}"
+            )
+        if other.kernel != self.kernel:
+            raise ValueError(
+                f"losses of two kernels do not mix: {self.kernel!r} and {other.kernel!r}"
             )
 
     def __add__(self, other: Any) -> Self:
@@ -111,60 +219,122 @@ class Loss(abc.ABC):
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        mine, theirs = self._parts(), other._parts()
+        mine, theirs = self.parts(), other.parts()
         return all(
-            equal(mine[name], theirs[name])
-            if hasattr(mine[name], "shape")
-            else mine[name] == theirs[name]
-            for name in mine
+            equal(part, theirs[name]) if hasattr(part, "shape") else part == theirs[name]
+            for name, part in mine.items()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = self._parts().items()
         shown = (
-            f"{k}=<{'x'.join(map(str, v.shape))}>" if hasattr(v, "shape") else f"{k}={v!r}"
-            for k, v in parts
+            f"{name}=<{'x'.join(map(str, part.shape))}>"
+            if hasattr(part, "shape")
+            else f"{name}={part!r}"
+            for name, part in self.parts().items()
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data from which `Loss.from_dict` makes the same loss again."""
-        plain: dict[str, Any] = {"kind": type(self).__name__}
-        for name, value in self._parts().items():
-            plain[name] = to_numpy(value).tolist() if hasattr(value, "shape") else value.to_dict()
-        return plain
 
-    @staticmethod
-    def from_dict(data: Any) -> Loss:
-        """Loss described by plain data: its class name as "kind", and its parts.
+class KernelLoss(Loss):
+    """Kernel expansion ℓ(a) = Σ_j c_j K(a, z_j), an element of the RKHS of any kernel.
 
-        Examples
-        --------
-        >>> import koloss as kl
-        >>> loss = kl.LinearLoss([1.0, 2.0])
-        >>> kl.Loss.from_dict(loss.to_dict()) == loss
-        True
-        """
-        from koloss.kernels import Kernel
+    Adding two expansions joins their centres, or just their coefficients where the centres are the same.
 
-        kinds = {kind.__name__: kind for kind in Loss.__subclasses__()}
-        kind = data.get("kind") if isinstance(data, Mapping) else None
-        if not isinstance(kind, str) or kind not in kinds:
-            kind = kind if isinstance(data, Mapping) else data
-            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {kind!r}")
-        parts = {
-            name: Kernel.from_dict(value) if isinstance(value, Mapping) else value
-            for name, value in data.items()
-            if name != "kind"
-        }
-        try:
-            return kinds[kind](**parts)
-        except TypeError as error:
-            raise ValueError(f"`{kind}` cannot be made from {sorted(parts)}: {error}") from error
+    Parameters
+    ----------
+    kernel : Kernel
+    centers : array of shape (p, d)
+        z.
+    coefficients : array of shape (p,)
+        c.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> bump = kl.KernelLoss(kl.Gaussian(1.0), [[0.0], [1.0]], [1.0, -1.0])
+    >>> bump([[0.0], [0.5], [1.0]]).round(3).tolist(), round(bump.norm() ** 2, 3)
+    ([0.393, 0.0, -0.393], 0.787)
+    """
+
+    kernel: Kernel
+    is_expansion = True
+    _coordinates = ("coefficients",)  # no isometry here
+
+    def __init__(self, kernel: Kernel, centers: Array, coefficients: Array) -> None:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}")
+        self.kernel = kernel
+        self.centers = frozen(kernel._points("centers", centers))
+        size = self.centers.shape[0]
+        self.coefficients = frozen(
+            as_vector("coefficients", coefficients, length=size, like=self.centers)
+        )
+
+    @property
+    def dimension(self) -> int:
+        return int(self.centers.shape[1])
+
+    def _evaluate(self, X: Array) -> Array:
+        return self.kernel(X, self.centers) @ matching(self.coefficients, X)
+
+    def gradient(self, X: Array) -> Array:
+        X = as_points("X", X, dimension=self.dimension)
+        return self.kernel.gradient(X, self.centers, self.coefficients)
+
+    def inner(self, other: Loss) -> float:
+        self._check_family(other)
+        return _dot(self.coefficients, other(self.centers))
+
+    def landmarks(self) -> NDArray[Any]:
+        return to_numpy(self.centers)
+
+    def own_form(self) -> Loss:
+        if self.kernel.loss_family is KernelLoss:
+            return self
+        return self.kernel.embed(self.centers, self.coefficients)
+
+    def _combine(self, own: float, other: Self, factor: float) -> Self:
+        if self.centers is other.centers or equal(self.centers, other.centers):
+            return super()._combine(own, other, factor)
+        xp, theirs = namespace(self.centers), matching(other.coefficients, self.coefficients)
+        centers = xp.concat([self.centers, matching(other.centers, self.centers)], axis=0)
+        return type(self)(
+            self.kernel, centers, xp.concat([own * self.coefficients, factor * theirs])
+        )
+
+    @classmethod
+    def _combination(cls, factors: Sequence[float], losses: Sequence[KernelLoss]) -> KernelLoss:
+        scaled = [f * to_numpy(loss.coefficients) for f, loss in zip(factors, losses, strict=True)]
+        return cls(losses[0].kernel, _centers(losses), np.concatenate(scaled))
+
+    @classmethod
+    def _total(cls, losses: Sequence[KernelLoss]) -> KernelLoss:
+        centers, place = np.unique(_centers(losses), axis=0, return_inverse=True)
+        return cls(losses[0].kernel, centers, np.bincount(place.ravel(), _coefficients(losses)))
+
+    @classmethod
+    def _table(cls, losses: Sequence[KernelLoss], X: NDArray[Any]) -> NDArray[Any]:
+        gram = to_numpy(losses[0].kernel(_centers(losses), X))
+        table: NDArray[Any] = _coefficients(losses)[:, None] * gram
+        sizes = [len(loss.coefficients) for loss in losses]
+        if any(size > 1 for size in sizes):
+            table = np.add.reduceat(table, np.cumsum([0, *sizes[:-1]]), axis=0)
+        return table
 
 
-def dot(a: Array, b: Array) -> float:
+Kernel.loss_family = KernelLoss  # unless a kernel has a form of its own
+
+
+def _centers(losses: Sequence[KernelLoss]) -> NDArray[Any]:
+    return np.concatenate([to_numpy(loss.centers) for loss in losses])
+
+
+def _coefficients(losses: Sequence[KernelLoss]) -> NDArray[Any]:
+    return np.concatenate([to_numpy(loss.coefficients) for loss in losses])
+
+
+def _dot(a: Array, b: Array) -> float:
     """Inner product of two arrays of one shape, as a number."""
     return float(namespace(a).sum(a * matching(b, a)))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, matching, to_numpy
+from koloss.actions import ActionSet
 from koloss.kernels.base import Stationary, as_scale
-
-if TYPE_CHECKING:
-    from koloss.actions import ActionSet
 
 
 @dataclass(frozen=True)
@@ -23,13 +20,6 @@ class Matern(Stationary):
     exp(-z) at 1/2, (1 + z) exp(-z) at 3/2 and (1 + z + z²/3) exp(-z) at 5/2; these run on any array
     library, other values of ν go through SciPy. In d dimensions the Mercer eigenvalues decay
     polynomially, like j^(-(2ν + d)/d); the limit ν → ∞ is the Gaussian kernel.
-
-    Parameters
-    ----------
-    smoothness : float
-        ν > 0, at most 100.
-    lengthscale : float
-        ℓ > 0, in the units of the actions; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -42,8 +32,8 @@ class Matern(Stationary):
     True
     """
 
-    smoothness: float
-    lengthscale: float
+    smoothness: float  # ν > 0, at most 100
+    lengthscale: float  # ℓ > 0, in the units of the actions; from 1e-150 to 1e150
 
     def __post_init__(self) -> None:
         smoothness = as_float("smoothness", self.smoothness, positive=True)

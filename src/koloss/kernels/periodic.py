@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from koloss._arrays import Array, Namespace, as_float
+from koloss.actions import ActionSet
 from koloss.kernels.base import Kernel, as_scale
-
-if TYPE_CHECKING:
-    from koloss.actions import ActionSet
 
 
 @dataclass(frozen=True)
@@ -20,14 +17,6 @@ class Periodic(Kernel):
     On the circle (one coordinate) its Mercer expansion under the uniform measure is a Fourier series with
     coefficients exp(-κ) I_j(κ), κ = lengthscale⁻², and its eigenfunctions are bounded by √2, as Lemma 1 of
     the paper asks. See `mercer_features`.
-
-    Parameters
-    ----------
-    lengthscale : float
-        ℓ > 0, relative to the period (a pure number); from 1e-150 to 1e150.
-    period : float
-        Length after which the kernel repeats in every coordinate; 2π by default;
-        from 1e-150 to 1e150.
 
     Examples
     --------
@@ -40,8 +29,8 @@ class Periodic(Kernel):
     True
     """
 
-    lengthscale: float
-    period: float = 2 * math.pi
+    lengthscale: float  # ℓ > 0, relative to the period; from 1e-150 to 1e150
+    period: float = 2 * math.pi  # of every coordinate; from 1e-150 to 1e150
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))

@@ -20,13 +20,6 @@ class Polynomial(DotProduct):
     The feature of the monomial x^α is √(p! / (α₁!⋯α_d! (p - |α|)!) c^(p-|α|)) x^α: one for every α with
     |α| ≤ p, or |α| = p where the offset is zero.
 
-    Parameters
-    ----------
-    degree : int
-        p ≥ 1.
-    offset : float
-        c ≥ 0.
-
     Examples
     --------
     >>> import numpy as np
@@ -38,8 +31,8 @@ class Polynomial(DotProduct):
     [[1.0, 1.414, 2.828, 1.0, 2.828, 4.0]]
     """
 
-    degree: int
-    offset: float = 1.0
+    degree: int  # p ≥ 1
+    offset: float = 1.0  # c ≥ 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "degree", as_int("degree", self.degree, minimum=1))

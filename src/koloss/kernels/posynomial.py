@@ -1,20 +1,86 @@
-"""The kernel of posynomial losses."""
+"""The posynomial kernel and its losses."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss._arrays import Array, Namespace, as_points, namespace, to_numpy
+from koloss._arrays import (
+    Array,
+    Namespace,
+    as_points,
+    as_vector,
+    frozen,
+    matching,
+    namespace,
+    to_numpy,
+)
+from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels.base import Kernel
+from koloss.kernels.loss import Loss
 
-if TYPE_CHECKING:
-    from koloss.actions import ActionSet
-    from koloss.kernels import PosynomialLoss
+
+class PosynomialLoss(Loss):
+    """Loss ℓ(a) = Σ_k c_k Π_i a_i^exponents[k, i], an element of the RKHS of a `Posynomial` kernel.
+
+    The coefficients may have any sign (differences of posynomials are elements of the same space);
+    `is_posynomial` says whether all are non-negative.
+
+    Parameters
+    ----------
+    kernel : Posynomial
+        Holds the exponents.
+    coefficients : array of shape (m,)
+        c.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> loss = kl.PosynomialLoss(kl.Posynomial([[1, 0], [-1, 1]]), [2.0, 3.0])
+    >>> loss([[1.0, 1.0], [2.0, 4.0]]).tolist(), loss.is_posynomial
+    ([5.0, 10.0], True)
+    """
+
+    kernel: Posynomial
+    is_one_sided = True
+    _coordinates = ("coefficients",)
+
+    def __init__(self, kernel: Posynomial, coefficients: Array) -> None:
+        if not isinstance(kernel, Posynomial):
+            raise TypeError(f"`kernel` must be a Posynomial, got {type(kernel).__name__}")
+        self.kernel = kernel
+        self.coefficients = frozen(
+            as_vector("coefficients", coefficients, length=len(kernel.exponents))
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.kernel.dimension
+
+    @property
+    def is_posynomial(self) -> bool:
+        """Whether no coefficient is negative."""
+        return bool(namespace(self.coefficients).all(self.coefficients >= 0))
+
+    def _evaluate(self, X: Array) -> Array:
+        return self.kernel.features(X) @ matching(self.coefficients, X)
+
+    def gradient(self, X: Array) -> Array:
+        X = as_points("X", X, dimension=self.dimension)
+        self.kernel._check_domain("X", X)
+        return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
+
+    @classmethod
+    def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
+        coefficients = np.stack([to_numpy(loss.coefficients) for loss in losses])
+        table: NDArray[Any] = coefficients @ to_numpy(losses[0].kernel.features(X)).T
+        return table
 
 
 @dataclass(frozen=True)
@@ -23,11 +89,6 @@ class Posynomial(Kernel):
 
     Losses are Σ_k c_k Φ(a)_k; with non-negative coefficients they are posynomials. A coordinate with a
     negative exponent must be positive, one with a fractional exponent non-negative.
-
-    Parameters
-    ----------
-    exponents : array of shape (m, d)
-        Row k holds the powers of monomial k.
 
     Examples
     --------
@@ -41,7 +102,9 @@ class Posynomial(Kernel):
     True
     """
 
-    exponents: tuple[tuple[float, ...], ...]
+    exponents: tuple[tuple[float, ...], ...]  # from any (m, d) array; row k: powers of monomial k
+
+    loss_family = PosynomialLoss
 
     def __post_init__(self) -> None:
         table = to_numpy(as_points("exponents", self.exponents)).astype(float)
@@ -104,54 +167,38 @@ class Posynomial(Kernel):
             self._supremum(actions, powers, np.asarray([alpha[k, i] ** 2 for k, i in used]))
         )
 
-    def _supremum(self, actions: ActionSet, powers: Any, coefficients: Any) -> float:
-        """Largest value of a posynomial with even or otherwise admissible powers on a ball, its part or a box.
+    def _is_nonnegative(self, actions: ActionSet) -> bool:
+        return bool(np.min(actions.bounds()[0]) >= 0)
 
-        On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even). On
-        a ball, where every coordinate takes both signs, the monomials are maximised one by one, which is
-        exact for one and an upper bound for several. So they are on the positive part of a ball, unless the box
-        around it gives the smaller bound.
+    def _supremum(
+        self, actions: ActionSet, powers: NDArray[Any], coefficients: NDArray[Any]
+    ) -> float:
+        """Largest value of a posynomial with even or otherwise admissible powers on an action set.
+
+        On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even); points are
+        treated as the box around them. On a ball, where every coordinate takes both signs, the monomials are
+        maximised one by one, which is exact for one and an upper bound for several. So they are on the positive
+        part of a ball, unless the box around it gives the smaller bound.
         """
-        from koloss.actions import Ball, Box, Points, PositiveBall
-
-        alpha = np.asarray(self.exponents)
-        if isinstance(actions, Points):  # the box around them holds their convex hull
-            actions = actions.bounding_box()
+        if not isinstance(actions, (Ball, Box, Points, PositiveBall)):
+            raise TypeError(
+                f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
+            )
         if actions.dimension != self.dimension:
             raise ValueError(
                 f"`actions` must have {self.dimension} coordinates, got {actions.dimension}"
             )
+        lower, upper = actions.bounds()
+        for i, rule in _violations(np.asarray(self.exponents), lower.tolist()):
+            place = repr(actions) if isinstance(actions, Ball) else f"{lower[i]:.6g}"
+            raise ValueError(f"`actions` must have {rule} numbers in coordinate {i}, got {place}")
+        if np.any((lower <= 0) & np.any(powers < 0, axis=0)):
+            raise ValueError(f"`actions` must keep away from zero for {self!r}, got {actions!r}")
         if isinstance(actions, Ball):
-            for i, rule in _violations(alpha, [-actions.radius] * self.dimension):
-                raise ValueError(
-                    f"`actions` must have {rule} numbers in coordinate {i}, got {actions!r}"
-                )
-            if np.any(powers < 0):
-                raise ValueError(
-                    f"`actions` must keep away from zero for {self!r}, got {actions!r}"
-                )
             totals = powers.sum(axis=1)
             shares = np.where(powers > 0, powers / np.where(totals > 0, totals, 1)[:, None], 1.0)
             peaks = actions.radius**totals * np.prod(shares ** (powers / 2), axis=1)
             return float(coefficients @ peaks)
-        if not isinstance(actions, (Box, PositiveBall)):
-            raise TypeError(
-                f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
-            )
-        lower, upper = np.asarray(actions.lower), np.asarray(actions.upper)
-        for i, rule in _violations(alpha, list(lower)):
-            raise ValueError(
-                f"`actions` must have {rule} numbers in coordinate {i}, got {lower[i]:.6g}"
-            )
-        if np.any((lower <= 0) & np.any(powers < 0, axis=0)):
-            raise ValueError(f"`actions` must keep away from zero for {self!r}, got {actions!r}")
-        small = np.where(lower * upper < 0, 0.0, np.minimum(abs(lower), abs(upper)))
-        large = np.maximum(abs(lower), abs(upper))
-        falls, rises = np.any(powers < 0, axis=0), np.any(powers > 0, axis=0)
-        choices = [
-            [s, g] if f and r else [s] if f else [g]
-            for s, g, f, r in zip(small, large, falls, rises, strict=True)
-        ]
         bounds = []
         if isinstance(actions, PositiveBall):
             # Σ p_i log x_i is largest at x_i² = max(lower_i², t p_i) with |x| = radius: the projection of a far point.
@@ -159,15 +206,10 @@ class Posynomial(Kernel):
             sizes = np.linalg.norm(roots, axis=1, keepdims=True)
             peaks = actions.project(actions.radius * roots / np.where(sizes > 0, sizes, 1.0))
             bounds.append(float(coefficients @ np.prod(peaks**powers, axis=1)))
-        most = 10 if bounds else 20  # a long search is not worth it with a bound in hand
-        if sum(len(c) > 1 for c in choices) <= most:
-            corners = itertools.product(*choices)
-            bounds.append(
-                max(
-                    float(coefficients @ np.prod(np.asarray(corner) ** powers, axis=1))
-                    for corner in corners
-                )
-            )
+        corners = _corners(lower, upper, powers, most=10 if bounds else 20)
+        if corners is not None:
+            values = (float(coefficients @ np.prod(c**powers, axis=1)) for c in corners)
+            bounds.append(max(values))
         if not bounds:
             raise ValueError(
                 f"`actions` has too many corners to search for {self!r}; use actions.net(spacing)"
@@ -175,12 +217,35 @@ class Posynomial(Kernel):
         return min(bounds)
 
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
-        from koloss.kernels import PosynomialLoss
-
         return PosynomialLoss(self, self._features(X, namespace(X)).T @ weights)
 
+    def element(self, coordinates: Array) -> PosynomialLoss:
+        return PosynomialLoss(self, as_vector("coordinates", coordinates))
 
-def _monomials(X: Array, exponents: Any, xp: Namespace) -> Array:
+    def random_loss(
+        self, actions: ActionSet, norm: float, rng: np.random.Generator
+    ) -> PosynomialLoss:
+        c = rng.random(len(self.exponents))
+        return PosynomialLoss(self, c * (norm / np.linalg.norm(c)))
+
+
+def _corners(
+    lower: NDArray[Any], upper: NDArray[Any], powers: NDArray[Any], *, most: int
+) -> Iterator[NDArray[Any]] | None:
+    """Corners of a box, in |x|, where a posynomial may be largest; None where more than `most` sides have two ends."""
+    small = np.where(lower * upper < 0, 0.0, np.minimum(abs(lower), abs(upper)))
+    large = np.maximum(abs(lower), abs(upper))
+    falls, rises = np.any(powers < 0, axis=0), np.any(powers > 0, axis=0)
+    choices = [
+        [s, g] if f and r else [s] if f else [g]
+        for s, g, f, r in zip(small, large, falls, rises, strict=True)
+    ]
+    if sum(len(c) > 1 for c in choices) > most:
+        return None
+    return map(np.asarray, itertools.product(*choices))
+
+
+def _monomials(X: Array, exponents: NDArray[Any], xp: Namespace) -> Array:
     """Π_i x_i^exponents[k, i] in column k."""
     product = xp.ones((X.shape[0], exponents.shape[0]), dtype=X.dtype, device=X.device)
     for i in range(X.shape[1]):
@@ -190,12 +255,12 @@ def _monomials(X: Array, exponents: Any, xp: Namespace) -> Array:
     return product
 
 
-def _violations(exponents: Any, lows: list[float]) -> list[tuple[int, str]]:
+def _violations(exponents: NDArray[Any], lows: list[float]) -> list[tuple[int, str]]:
     """Coordinates whose smallest value is outside the domain, with the rule they break."""
-    found = []
+    broken = []
     for i, low in enumerate(lows):
         if low <= 0 and np.any(exponents[:, i] < 0):
-            found.append((i, "positive"))
+            broken.append((i, "positive"))
         elif low < 0 and np.any(exponents[:, i] != np.round(exponents[:, i])):
-            found.append((i, "non-negative"))
-    return found
+            broken.append((i, "non-negative"))
+    return broken

@@ -440,13 +440,7 @@ def actions_from_dict(data: dict[str, Any]) -> Any:
 
 def loss_to_dict(loss: Loss | None) -> dict[str, Any] | None:
     """A loss as plain data."""
-    if loss is None:
-        return None
-    parts = {
-        name: to_numpy(value) if hasattr(value, "shape") else value.to_dict()
-        for name, value in loss._parts().items()
-    }
-    return {"kind": type(loss).__name__, **parts}
+    return None if loss is None else loss.to_dict(arrays=True)
 
 
 def loss_from_dict(data: dict[str, Any] | None) -> Any:
