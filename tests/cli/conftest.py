@@ -28,7 +28,7 @@ def cli(capsys):
         capsys.readouterr()
         with pytest.raises(SystemExit) as exit_:
             main(arguments)
-        return Answer(exit_.value.code, *capsys.readouterr())
+        return Answer(exit_.value.code or 0, *capsys.readouterr())
 
     return call
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 import koloss as kl
 from koloss import arena
+from koloss.cli import main
 from koloss.experiments import shipped
 
 VERBS = {
@@ -30,18 +34,17 @@ NAMES = {
     "list": shipped(),
     "arena": (*arena.games(), *arena.players(), "reported", "held-out", "data"),
 }
-PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 def test_version(good):
     assert good("--version") == f"koloss {kl.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["list", "--json"], ["list", "--spec", "x"]])
-def test_the_module_is_the_command(shell, arguments):
+@pytest.mark.parametrize("arguments", [["--version"], ["list", "--spec", "nothing"]])
+def test_the_module_is_the_command(cli, arguments):
     command = [sys.executable, "-m", "koloss", *arguments]
     process = subprocess.run(command, capture_output=True, check=False, encoding="utf-8")
-    assert (process.returncode, process.stdout, process.stderr) == shell(*arguments)
+    assert (process.returncode, process.stdout, process.stderr) == cli(*arguments)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -68,62 +71,83 @@ def test_bad_option_in_a_process(shell):
 
 
 @pytest.mark.parametrize("library", ["typer", "rich", "matplotlib"])
-def test_missing_library_names_the_extra(shell, library):
-    hidden = f"import sys; sys.modules[{library!r}] = None; from koloss.cli import main; main()"
+def test_missing_library_names_the_extra(cli, monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
     message = (
         f"the command line needs {library}; install it with: pip install 'koloss[experiments]'"
     )
-    assert shell("--version", code=hidden) == (1, "", f"error: {message}\n")
+    assert cli("--version") == (1, "", f"error: {message}\n")
 
 
 def test_help_loads_nothing_that_it_does_not_need(shell):
-    code = (
-        "import atexit, sys; from koloss.cli import main\n"
-        "atexit.register(lambda: print({'matplotlib', 'koloss.experiments'} & {*sys.modules}, file=sys.stderr))\n"
-        "main()"
-    )
+    code = """if True:
+        import atexit, sys
+        from koloss.cli import main
+        slow = {"matplotlib", "koloss.experiments", "koloss.report"}
+        atexit.register(lambda: print(slow & {*sys.modules}, file=sys.stderr))
+        main()
+    """
     assert shell("--help", code=code).err == "set()\n"
 
 
-@pytest.mark.parametrize("variables", [PLAIN, {"PYTHONIOENCODING": "cp1252"}])
-@pytest.mark.parametrize("verb", ["list", "bound"])
-def test_what_cannot_be_encoded_is_replaced(shell, verb, variables):
-    encoding = variables.get("PYTHONIOENCODING", "ascii")
-    answer = shell(verb, encoding=encoding, **variables)
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_cannot_be_encoded_is_replaced(good, monkeypatch, encoding):
+    whole, numbers = good("list"), json.loads(good("list", "--json"))
+    text, plain = (in_encoding(encoding, monkeypatch, *more) for more in ([], ["--json"]))
+    assert text == whole.encode(encoding, "replace").decode(encoding) != whole
+    assert json.loads(plain) == numbers  # nothing is lost
+
+
+def in_encoding(encoding, monkeypatch, *more):
+    """The catalogue on a standard output with this encoding."""
+    with monkeypatch.context() as patch, io.TextIOWrapper(io.BytesIO(), encoding) as stream:
+        patch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as exit_:
+            main(["list", *more])
+        assert not exit_.value.code
+        stream.flush()
+        return stream.buffer.getvalue().decode(encoding)
+
+
+def test_a_process_without_utf_8(shell):
+    variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    answer = shell("bound", "--kernel", "quadratic", encoding="ascii", **variables)
     assert (answer.code, answer.err) == (0, "")
     assert "?" in answer.out
-    numbers = shell(verb, "--json", encoding=encoding, **variables)  # nothing is lost
-    assert json.loads(numbers.out) == json.loads(shell(verb, "--json").out)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["inspect", "--help"], ["list"], ["bound"]])
-def test_escapes_are_for_terminals_without_no_color(shell, arguments):
-    assert "\x1b" not in shell(*arguments).out
-    assert "\x1b" in on_a_terminal(*arguments)
-    assert "\x1b" not in on_a_terminal(*arguments, NO_COLOR="1")
+def test_escapes_are_for_terminals_without_no_color():
+    assert on_a_terminal().count("\x1b") > 20
+    assert "\x1b" not in on_a_terminal(NO_COLOR="1")
 
 
-def on_a_terminal(*arguments, **variables):
-    """What a command line shows on a terminal."""
+def on_a_terminal(**variables):
+    """What a terminal is sent by help, tables and a game."""
+    code = """if True:
+        from koloss.cli import main
+        run = "run posynomial --rounds 3 --runs 1 --jobs 1 --out here"
+        for line in ("--help", "inspect --help", "list", "bound --kernel quadratic", run):
+            try:
+                main(line.split())
+            except SystemExit as end:
+                assert not end.code
+    """
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", "from koloss.cli import main; main()", *arguments]
     environment = os.environ | {"TERM": "xterm-256color"} | variables
-    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environment, cwd=folder
+        ) as process,
+    ):
         os.close(theirs)
         shown = b""
-        while part := read(ours):
-            shown += part
+        with contextlib.suppress(OSError):  # once the other side is closed
+            while part := os.read(ours, 65536):
+                shown += part
     os.close(ours)
     assert process.returncode == 0, shown
     return shown.decode()
-
-
-def read(descriptor):
-    """What is there to read; nothing once the other side is closed."""
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""
 
 
 @pytest.mark.parametrize(
@@ -137,12 +161,10 @@ def read(descriptor):
         ("koloss bound --learner foll", "follow-the-regularized-leader"),
     ],
 )
-def test_shell_completion(shell, words, answer):
-    place = str(len(words.split()) - 1)
-    result = shell(_KOLOSS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)
-    assert result.out.split() == [answer], result.err
-
-
-def test_script_for_completion(shell):
-    script = shell(_KOLOSS_COMPLETE="source_bash")  # what --install-completion writes for bash
-    assert "_KOLOSS_COMPLETE=complete_bash" in script.out
+def test_shell_completion(good, monkeypatch, words, answer):
+    monkeypatch.setenv("_KOLOSS_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert good().split() == [answer]
+    monkeypatch.setenv("_KOLOSS_COMPLETE", "source_bash")  # what --install-completion writes
+    assert "_KOLOSS_COMPLETE=complete_bash" in good()

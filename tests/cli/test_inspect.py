@@ -190,8 +190,8 @@ def test_bound_is_that_of_the_learner(good, name, kind):
 def test_list(good, refused):
     text, entries = good("list"), json.loads(good("list", "--json"))
     assert set(entries) == {"experiments", "learners", "adversaries", "kernels", "actions"}
-    for entry in sum(entries.values(), []):
-        assert entry["name"] in text
+    for part in entries.values():
+        assert all(entry["name"] in text for entry in part)
     assert [entry["name"] for entry in entries["experiments"]] == shipped()
     assert "--spec must be an experiment, got 'nothing'" in refused("list", "--spec", "nothing")
 

@@ -1,6 +1,5 @@
 """Verbs that play nothing: `inspect`, `bound` and `list`."""
 
-from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -112,8 +111,7 @@ def bound(
         if spec is not None:
             guarantees = bounds(load(spec), rounds=rounds)
         else:
-            room = read_actions(actions, dimension)
-            where = {"kind": type(room).__name__, **asdict(room)}
+            where = read_actions(actions, dimension).to_dict()
             where |= {} if spacing is None else {"net": spacing}
             losses = {"loss_norm": loss_norm, "loss_range": loss_range}
             game = _game(read_kernel(kernel, locals()).to_dict(), where, learner, losses)

@@ -5,13 +5,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass
 from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand
 
-from koloss import kernels
 from koloss._arrays import as_int
 from koloss.actions import Ball, Box
 from koloss.kernels import Kernel
@@ -33,7 +31,7 @@ def names_of(parameter: str | None) -> Iterable[str]:
     if parameter == "actions":
         return "grid", "ball"
     if parameter == "kernel":
-        return [name.lower() for name in _kernel_kinds()]
+        return [name.lower() for name in Kernel.kinds()]
     if parameter == "learner":
         return learner_kinds()
     if parameter in ("only", "spec"):
@@ -116,19 +114,13 @@ def read_kernel(text: str, options: Mapping[str, Any]) -> Kernel:
         raise UsageError(f"give --{key} or {key} in --kernel, not both")
     values = DEFAULTS.get(name.lower(), {}) | written | given
     try:
-        kind = {known.lower(): known for known in _kernel_kinds()}.get(name.lower(), name)
-        return Kernel.from_dict({"kind": kind} | values)
+        return Kernel.from_dict({"kind": name} | values)
     except (TypeError, ValueError) as error:
         flags = {"kind": "--kernel"} | {key: f"--{key}" for key in given}
         message = re.sub(r", in \w+$", "", _with_flags(str(error), flags))
         if not message.startswith("--"):
             message = f"--kernel {name}: {message.replace('`', '')}"
         raise UsageError(message) from error
-
-
-def _kernel_kinds() -> list[str]:
-    kinds = [getattr(kernels, name) for name in kernels.__all__]
-    return [kind.__name__ for kind in kinds if issubclass(kind, Kernel) and is_dataclass(kind)]  # type: ignore[union-attr]
 
 
 def _parameter(text: str) -> tuple[str, Any]:

@@ -7,6 +7,7 @@ player; the others may look at its distribution, never at its coin.
 from __future__ import annotations
 
 import abc
+import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -457,10 +458,32 @@ def _read(path: Path) -> Any:
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
     if path.suffix == ".csv":
-        return np.loadtxt(path, delimiter=",", ndmin=2)
+        return _read_csv(path)
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
         table = parquet.read_table(path)
         return np.column_stack([column.to_numpy() for column in table.itercolumns()])
     raise ValueError(f"`table` must be a .npy, .csv or .parquet file, got {path.name}")
+
+
+def _read_csv(path: Path) -> Any:
+    """A table of numbers, whose first line may name the columns; lines that are empty or begin with # do not count."""
+    rows: list[list[float]] = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file)
+        for cells in lines:
+            if not "".join(cells).strip() or cells[0].startswith("#"):
+                continue
+            where = f"{path.name}, line {lines.line_num}"
+            try:
+                row = [float(cell) for cell in cells]
+            except ValueError as error:
+                if lines.line_num == 1:
+                    continue
+                raise ValueError(f"`table` must hold numbers alone: {error} in {where}") from error
+            if rows and len(row) != len(rows[0]):
+                expected = f"{len(rows[0])} numbers in every line"
+                raise ValueError(f"`table` must have {expected}, got {len(row)} in {where}")
+            rows.append(row)
+    return np.array(rows)
