@@ -1,3 +1,3 @@
-"""The version of the library, which parts of it need that must not import the whole."""
+"""The version of the library, where everyone can import it."""
 
 __version__ = "0.1.0"

@@ -39,7 +39,7 @@ def names_of(parameter: str | None) -> Iterable[str]:
 
         return shipped()
     if parameter == "method":
-        from koloss.report.inspection import METHODS
+        from koloss.experiments.inspection import METHODS
 
         return METHODS
     if parameter == "family":

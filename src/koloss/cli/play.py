@@ -81,10 +81,10 @@ def _play(
     """Play the experiments that `flag` names, write the report, and show the table."""
     from koloss import experiments, report
 
-    with _progress(out, quiet=as_json, name=lambda job: job.experiment.name) as note:
+    with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
             chosen = [load(spec) for spec in specs or experiments.shipped()]
-            results = experiments.run(chosen, out=out, note=note, **size)
+            results = experiments.run(chosen, out=out, progress=progress, **size)
         files = report.write_page(results, out)
     if as_json:
         print_json(results.to_dict(), indent=1)
@@ -124,8 +124,8 @@ def arena(
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
     limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
-    whole_summary: bool = option(
-        False, "Output", "The summary picture over all games, tuned or not.", "--whole-summary"
+    all_games: bool = option(
+        False, "Output", "Count the games tuned on in the picture.", "--all-games", "--whole-summary"
     ),
     as_json: bool = options.JSON,
 ) -> None:
@@ -134,9 +134,9 @@ def arena(
     Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
     that are there already are not played again: after Ctrl-C, the same command goes on.
     """
-    from koloss.experiments import arena as library
+    from koloss.report import arena as library
 
-    with _progress(out, quiet=as_json, name=lambda job: job.game) as note:
+    with _progress(out, quiet=as_json) as progress:
         with naming_options(context):
             results = library.run(
                 *_choose(games, players, more, family, no_peers or quick),
@@ -146,9 +146,9 @@ def arena(
                 seed=seed,
                 jobs=jobs,
                 limit=limit,
-                note=note,
+                progress=progress,
             )
-        files = library.write_page(results, out, whole=whole_summary)
+        files = library.write_page(results, out, all_games=all_games)
     if as_json:
         print_json(results.to_dict(), indent=1)
     else:
@@ -159,7 +159,7 @@ def _choose(
     games: list[str], players: list[str], more: list[str], family: Any, no_peers: bool
 ) -> tuple[list[str], list[str]]:
     """Names of games and players. An option takes one value; what follows it is known by its name."""
-    from koloss.experiments import arena as library
+    from koloss.report import arena as library
 
     known_games, known_players = library.games(), library.players()
     for flag, names, known in (
@@ -181,12 +181,10 @@ def _choose(
 
 
 @contextmanager
-def _progress(
-    out: Path, *, quiet: bool, name: Callable[[Any], str]
-) -> Iterator[Callable[[Any], None]]:
+def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
     """A bar on a terminal, a line for every tenth of the runs elsewhere; on standard error, since output may be piped.
 
-    `name` says what a job belongs to. Ctrl-C says that the runs in `out` are not lost.
+    Ctrl-C says that the runs in `out` are not lost.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -197,23 +195,23 @@ def _progress(
     bar, tenths = Progress(*columns, console=console, disable=lines), 0
     task = bar.add_task("runs", total=None)
 
-    def note(progress: Any) -> None:
+    def tell(progress: Any) -> None:
         nonlocal tenths
         job, of_all = progress.job, f"{progress.done} of {progress.total} runs"
         before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
         if progress.error:
-            failure = f"{name(job)}, run {job.number} failed: {progress.error}"
+            failure = f"{job.game}, run {job.number} failed: {progress.error}"
             console.print(failure, markup=False, soft_wrap=True)
         elif job is None and progress.done and not quiet:
             console.print(f"{of_all} are there already")
         if lines and not quiet and job is not None and tenths > before:
             console.print(f"{of_all} done")
-        what = "report" if progress.done == progress.total else name(job) if job else "runs"
+        what = "report" if progress.done == progress.total else job.game if job else "runs"
         bar.update(task, total=progress.total, completed=progress.done, description=what)
 
     try:
         with bar:
-            yield note
+            yield tell
     except KeyboardInterrupt:
         _say(f"error: interrupted; the same command goes on with the runs in {out}")
         raise typer.Exit(130) from None

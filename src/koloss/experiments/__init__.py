@@ -3,7 +3,6 @@
 from koloss.experiments.catalogue import bounds, catalogue
 from koloss.experiments.results import Curve, Dimension, Result, Results
 from koloss.experiments.runner import run
-from koloss.experiments.runs import Job, Progress
 from koloss.experiments.spec import (
     Experiment,
     LearnerSpec,
@@ -15,11 +14,13 @@ from koloss.experiments.spec import (
     shipped,
     spec_text,
 )
+from koloss.games.store import FolderInUse, Job, Progress
 
 __all__ = [
     "Curve",
     "Dimension",
     "Experiment",
+    "FolderInUse",
     "Job",
     "LearnerSpec",
     "Picture",

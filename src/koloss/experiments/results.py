@@ -195,7 +195,7 @@ class Results(Reported):
             **self._top(),
             experiments=[curve.entry() for curve in self.curves],
             pictures=[
-                {"name": result.experiment.name, "title": result.experiment.title, **{k: v for k, v in result.picture.facts.items() if k != "digest"}}
+                {"name": result.experiment.name, "title": result.experiment.title, **result.picture.facts}
                 for result in self.results
                 if result.picture is not None
             ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ import numpy as np
 from koloss.experiments.build import actions_of, kernel_of, learner_of
 from koloss.experiments.picture import PictureRun
 from koloss.experiments.results import LEVEL, Curve, Dimension, Result, Results, machine, rounded
-from koloss.experiments.runs import Job, describe, is_done
 from koloss.experiments.spec import Experiment, LearnerSpec
-from koloss.games.play import proved
-from koloss.games.trace import Trace, band, exponent
+from koloss.games._shim import proved, rank_of
+from koloss.games.play import describe
+from koloss.games.store import Job
+from koloss.games.trace import Packed, Trace, band, exponent
 from koloss.learners import BanditExpWeights, InsuredBandit
 
 EIGENVALUES = 100
@@ -24,47 +24,58 @@ EIGENVALUES = 100
 def summarise(
     experiments: Sequence[Experiment],
     jobs: Sequence[Job],
+    runs: Sequence[Packed],
     *,
     seed: int,
     seconds: float = 0.0,
-    failures: dict[Path, str] | None = None,
 ) -> Results:
-    """Read the files of the runs that are done, and say what is in them."""
-    failures = failures or {}
-    found = []
+    """What the runs of some jobs say."""
+    by_player: dict[tuple[str, str], dict[int, Packed]] = {}
+    for job, run in zip(jobs, runs, strict=True):
+        by_player.setdefault((job.game, job.player), {})[job.number] = run
+    results = []
     for experiment in experiments:
-        own = [job for job in jobs if job.experiment.name == experiment.name]
         if experiment.picture is not None:
-            job = own[0]
-            picture = PictureRun.load(job.path) if is_done(job) else None
-            lost = {"picture": failures[job.path]} if job.path in failures else {}
-            found.append(Result(experiment, picture=picture, failures=lost))
+            run = by_player[experiment.name, "picture"][0]
+            done = run.plain["ended"] == "done"
+            results.append(
+                Result(
+                    experiment,
+                    picture=PictureRun.unpack(run) if done else None,
+                    failures={} if done else {"picture": run.plain["message"]},
+                )
+            )
             continue
-        curves: list[Curve] = []
-        lost = {}
+        curves, lost = list[Curve](), dict[str, str]()
         for learner in experiment.learners:
-            mine = [
-                job for job in own if job.learner is not None and job.learner.slug == learner.slug
-            ]
-            wrong = {job.number: failures[job.path] for job in mine if job.path in failures}
-            done = [job for job in mine if is_done(job)]
-            if done:
-                curves.append(_curve(experiment, learner, done, wrong))
+            these = by_player[experiment.name, learner.slug]
+            traces = {k: Trace.unpack(run) for k, run in these.items()}
+            wrong = {
+                k: trace.message.removeprefix("failed").lstrip(": ")
+                for k, trace in traces.items()
+                if trace.ended != "done"
+            }
+            done_traces = [trace for trace in traces.values() if trace.ended == "done"]
+            if done_traces:
+                curves.append(_curve(experiment, learner, done_traces, wrong))
             else:
                 lost |= {f"{learner.name}, run {k}": text for k, text in wrong.items()}
         dimensions = _dimensions(experiment) if experiment.horizons else ()
-        found.append(Result(experiment, tuple(curves), tuple(dimensions), failures=lost))
-    return Results(tuple(found), seed, seconds, machine())
+        results.append(Result(experiment, tuple(curves), tuple(dimensions), failures=lost))
+    return Results(tuple(results), seed, seconds, machine())
 
 
 def _curve(
-    experiment: Experiment, learner: LearnerSpec, jobs: Sequence[Job], failures: dict[int, str]
+    experiment: Experiment,
+    learner: LearnerSpec,
+    traces: Sequence[Trace],
+    failures: dict[int, str],
 ) -> Curve:
-    traces = [Trace.load(job.path) for job in jobs]
     at, regret = traces[0].checkpoints, np.stack([trace.running for trace in traces])
     mean, low, high = band(regret, LEVEL)
     slope, error = exponent(at, regret)
     several = len(experiment.learners) > 1
+    certificates = [trace.certificate for trace in traces]
     return Curve(
         experiment=experiment.name,
         title=experiment.title,
@@ -83,8 +94,8 @@ def _curve(
         exponent_error=error,
         promise=traces[0].facts["promise"],
         valid=all(trace.valid for trace in traces),
-        printed=printed_bound(experiment, learner, jobs[0].rounds),
-        certificate=_worst([trace.certificate for trace in traces]),
+        printed=printed_bound(experiment, learner, int(at[-1])),
+        certificate="local only" if "local only" in certificates else certificates[0],
         rank=traces[0].facts["rank"],
         epsilon=traces[0].facts["epsilon"],
         seconds=sum(trace.facts["run_seconds"] for trace in traces),
@@ -100,7 +111,7 @@ def printed_bound(
 
     None where the paper has none: without a horizon, with delays, or in a setting that its theorem does not have.
     """
-    if learner.anytime or learner.delay or learner.options.get("delay"):
+    if learner.anytime or learner.play.delay or learner.options.get("delay"):
         return None
     if learner.kind == InsuredBandit.__name__:
         return None  # not in the paper
@@ -121,17 +132,17 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
     """Rank and guarantee at several horizons, without playing."""
     from koloss.proxy import eigendecay
 
-    found, actions = [], actions_of(experiment)
+    dimensions, actions = [], actions_of(experiment)
     for learner in experiment.learners:
         decay = eigendecay(kernel_of(experiment, learner), actions)
         beta, power = decay.best.rate, decay.profile == "polynomial"
         ranks, bounds = [], []
         for n in experiment.horizons:
             made = learner_of(experiment, learner, n)
-            ranks.append(int(made.setup.problem.rank))
+            ranks.append(rank_of(made)[0])
             bounds.append(float(proved(made, None).total))
         logs = np.log(experiment.horizons)
-        found.append(
+        dimensions.append(
             Dimension(
                 experiment=experiment.name,
                 learner=learner.name,
@@ -147,8 +158,4 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
                 bound_growth=float(np.polyfit(logs, np.log(bounds), 1)[0]),
             )
         )
-    return found
-
-
-def _worst(certificates: list[str]) -> str:
-    return "local only" if "local only" in certificates else certificates[0]
+    return dimensions

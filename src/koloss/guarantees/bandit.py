@@ -23,7 +23,10 @@ The theory pages have the proofs and the variants: bonuses, sampled covariance, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from koloss.guarantees.base import Assumption, Guarantee
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
@@ -44,39 +47,17 @@ def psi(M: float) -> float:
 
 @dataclass(frozen=True)
 class BanditProblem:
-    """The numbers of a game that its bound depends on.
+    """The numbers of a game that its bound depends on."""
 
-    Attributes
-    ----------
-    rounds : int
-        n.
-    rank : int
-        m.
-    leverage : float
-        G = (1 + τ)m, the design's largest leverage.
-    loss_bound : float
-        L.
-    epsilon : float
-        ε.
-    log_prior : float
-        max_a log(1/prior(a)); log N for the uniform prior.
-    bonus : bool
-        Whether actions get a bonus for the error they may have (theory B2).
-    shrink : float
-        s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ; zero for the exact one (theory A4).
-    delay : int
-        d: at most so many other losses are heard between an action and its loss (theory B3).
-    """
-
-    rounds: int
-    rank: int
-    leverage: float
-    loss_bound: float
-    epsilon: float
-    log_prior: float
-    bonus: bool = False
-    shrink: float = 0.0
-    delay: int = 0
+    rounds: int  # n
+    rank: int  # m
+    leverage: float  # G = (1 + τ)m, the design's largest leverage
+    loss_bound: float  # L
+    epsilon: float  # ε
+    log_prior: float  # max_a log(1/prior(a)); log N for the uniform prior
+    bonus: bool = False  # whether actions get one for the error they may have (theory B2)
+    shrink: float = 0.0  # s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ (theory A4)
+    delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
 
     @property
     def estimate_bound(self) -> float:
@@ -267,3 +248,145 @@ def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: floa
 def with_rank(problem: BanditProblem, rank: int, epsilon: float) -> BanditProblem:
     """The same game with other features, for an optimal design."""
     return replace(problem, rank=rank, leverage=1.001 * rank, epsilon=epsilon)
+
+
+# The bounds in words.
+
+
+@dataclass(frozen=True)
+class Played:
+    """What has been seen of a game."""
+
+    made: int = 0  # decisions
+    late: int = 0  # losses heard after their epoch
+    longest_delay: int = 0  # most losses heard between a decision and its own
+    unheard: int = 0  # losses not heard
+    at_once: int = 0  # decisions of epochs whose actions were drawn at once
+    longest_at_once: int = 0  # most of these in one epoch
+
+
+@dataclass(frozen=True)
+class Game:
+    """What is assumed of the losses, and where they live."""
+
+    low: float
+    high: float
+    losses: str  # what else is assumed of them
+    place: str = ""  # added to the name of a statement
+    sampled: bool = False  # whether the covariance is sampled
+
+
+Comparator = tuple[float, Mapping[str, float]]
+"""log(1/prior) of what the player is compared with, and by name what that costs beside."""
+
+
+def one_action(n: int) -> Guarantee:
+    """Nothing can be lost where there is nothing to choose."""
+    return Guarantee("One action", n, {"regret": 0.0}, 0.0)
+
+
+def fixed(
+    problem: BanditProblem,
+    rates: Rates,
+    n: int,
+    horizon: int,
+    batch: int,
+    comparator: Comparator,
+    game: Game,
+    played: Played,
+) -> Guarantee:
+    """Theorems A3, B2, B3 and B3w: rates fixed for a horizon."""
+    log_prior, beside = comparator
+    problem = replace(problem, log_prior=log_prior)
+    eta, kappa = rates.learning_rate, rates.kappa
+    failure = 1.0 / horizon if game.sampled else 0.0
+
+    def terms_of(b: int, whole: bool) -> dict[str, float]:
+        return problem.terms(eta, kappa, rounds=n, failure=failure, b=b, whole=whole)
+
+    kinds = []  # of epochs, with the statement that covers each
+    if played.at_once < played.made or played.made == 0:
+        drift = "Theorem B3 (epochs ended by drift)" if batch > 1 else "Theorem A3"
+        kinds.append((drift, terms_of(batch, False)))
+    if played.at_once > 0:
+        kinds.append(("Theorem B3w (whole epochs)", terms_of(played.longest_at_once, True)))
+    statement, terms = max(kinds, key=lambda kind: sum(kind[1].values()))
+    late = played.late
+    if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
+        statement, late = "Theorem B3-delay", 0
+    terms["delay"] += late * late_cost(problem, eta, kappa)
+    terms["unheard"] = 2 * problem.loss_bound * played.unheard
+    terms |= beside
+    statement += game.place
+    if problem.bonus:
+        statement += " with bonuses (B2)"
+    if game.sampled:
+        statement += " with a sampled covariance (A4)"
+    exploration = problem.exploration(eta, kappa)
+    assumptions = [
+        *_common(game, played),
+        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
+        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
+    ]
+    if played.at_once:
+        assumptions.append(
+            Assumption("the losses of a whole epoch do not depend on the actions drawn in it")
+        )
+    if late:
+        assumptions.append(
+            Assumption("neither losses nor when they are heard depend on actions not yet heard of")
+        )
+    if problem.delay > 0:
+        text = f"at most {problem.delay} other losses are heard before that of an action"
+        assumptions.append(Assumption(text, played.longest_delay <= problem.delay))
+        assumptions.append(Assumption("losses do not depend on the player's actions"))
+    if played.unheard:
+        assumptions.append(Assumption("whether a loss is heard does not depend on the loss"))
+    notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
+    trivial = (game.high - game.low) * n
+    return Guarantee(statement, n, terms, trivial, tuple(assumptions), notes=notes)
+
+
+def anytime(
+    problem: BanditProblem,
+    rates: Rates,
+    n: int,
+    batch: int,
+    comparator: Comparator,
+    game: Game,
+    played: Played,
+) -> Guarantee:
+    """Theorem B4: rates that need no horizon."""
+    log_prior, beside = comparator
+    terms = anytime_terms(problem, rates.kappa, n)
+    terms["prior"] = log_prior / anytime_rate(problem, rates.kappa, n)
+    terms["unheard"] = 2 * problem.loss_bound * played.unheard
+    terms |= beside
+    notes = []
+    if batch > 1 or played.at_once:
+        notes.append("Theorem B4 is proved for epochs of one round (batch=1); here they are longer")
+    if played.late:
+        notes.append(
+            f"{played.late} losses came after their epoch, which Theorem B4 does not cover"
+        )
+    if game.sampled:
+        notes.append("Theorem B4 is proved for the exact covariance")
+    return Guarantee(
+        f"Theorem B4 (anytime){game.place}",
+        n,
+        terms,
+        (game.high - game.low) * n,
+        tuple(_common(game, played)),
+        proved=not notes,
+        notes=tuple(notes),
+    )
+
+
+def _common(game: Game, played: Played) -> list[Assumption]:
+    """What every bound here assumes."""
+    in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
+    return [
+        Assumption(in_range, True if played.made else None),
+        Assumption(game.losses),
+        Assumption("a round's loss does not depend on the coin that draws its action"),
+    ]

@@ -15,8 +15,11 @@ where √R bounds the norm of a whitened action, and every loss not heard before
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from koloss.guarantees.bandit import BanditProblem, psi
+from koloss.guarantees.base import Assumption, Guarantee
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
@@ -72,3 +75,91 @@ def bias(problem: BanditProblem, budget: float, horizon: int | None, n: int) -> 
         return 0.0
     R = largest_leverage(problem, budget, horizon)
     return problem.epsilon * n * (1 + math.sqrt(budget if R is None else R))
+
+
+def is_pointless(problem: BanditProblem, horizon: int | None, share: float) -> bool:
+    """Whether there is nothing to insure: one action, or a horizon at which the budget has no room for a jump."""
+    if problem.log_prior == 0:
+        return True
+    return horizon is not None and is_too_short(problem, share * scale(problem, horizon))
+
+
+def guarantee(
+    problem: BanditProblem,
+    last: Guarantee,
+    *,
+    horizon: int | None,
+    width: float,
+    shares: Sequence[float],
+    crowd: int,
+    warm_up: int,
+    made: int,
+    heard: int,
+    late: int,
+    own: bool,
+    early: bool,
+    alarms: Sequence[str],
+) -> Guarantee:
+    """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound.
+
+    Parameters
+    ----------
+    problem : BanditProblem
+    last : Guarantee
+        That of the robust learner.
+    horizon : int or None
+    width : float
+        ρ.
+    shares : sequence of float
+        Budgets in units of B(n), one for each policy.
+    crowd : int
+        Most decisions that are outstanding when a policy is stopped.
+    warm_up : int
+        Rounds played on trust.
+    made, heard, late : int
+        Decisions made, losses heard, and how many of these came after others.
+    own : bool
+        Whether a policy is the user's.
+    early : bool
+        Whether policies are stopped on evidence.
+    alarms : sequence of str
+    """
+    n = last.rounds
+    budgets = [share * scale(problem, horizon or n) for share in shares]
+    terms = {
+        "budget": width * sum(budgets),
+        "bias": bias(problem, max(budgets), horizon, n),
+        "unheard": width * crowd * len(budgets),
+        "warm-up": width * warm_up,
+    }
+    for name, value in last.terms.items():
+        kind = "robust learner" if name in ("exploration", "variance", "prior") else name
+        terms[kind] = terms.get(kind, 0.0) + value
+    checked = {"every loss is in": True if heard else None}
+    if horizon is not None:
+        checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
+    assumptions = [
+        replace(a, holds=next((v for k, v in checked.items() if a.text.startswith(k)), a.holds))
+        for a in last.assumptions
+    ]
+    if late or crowd:
+        assumptions += [
+            Assumption("neither losses nor when they are heard depend on actions not yet heard of"),
+            Assumption(f"at most {crowd} decisions are outstanding when a policy is stopped"),
+        ]
+        if own:
+            assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
+    notes = list(alarms)
+    if early:
+        notes.append(
+            "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
+        )
+    return Guarantee(
+        f"Theorem I1, then {last.statement}",
+        n,
+        terms,
+        last.trivial,
+        tuple(assumptions),
+        proved=last.proved,
+        notes=(*notes, *last.notes),
+    )

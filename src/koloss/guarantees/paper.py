@@ -6,7 +6,10 @@ Neither is proved as written (see the theory pages); they are here so that the p
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
+
+from koloss.guarantees.base import Assumption, Guarantee
 
 
 def theorem(n: int, m: int, log_n: float, G2: float) -> dict[str, Any]:
@@ -59,3 +62,39 @@ def corollary(n: int, decay: Any, log_n: float, G2: float) -> dict[str, Any]:
         "size": G2,
         "rate": beta,
     }
+
+
+def bandit_guarantee(
+    said: Mapping[str, Any], n: int, trivial: float, as_assumed: bool
+) -> Guarantee:
+    """Theorem 10 or Corollary 12 as a guarantee, with what it needs and what is wrong with it.
+
+    `said` is what `theorem` or `corollary` gave; `as_assumed` whether epochs had one round, and losses came at once.
+    """
+    if said["profile"] == "exact":
+        statement, needs = "The paper's Theorem 10, as printed", []
+    else:
+        statement = f"The paper's Corollary ({said['profile']} eigendecay), as printed"
+        needs = [
+            Assumption("sup K(a, a) = 1", abs(said["size"] - 1) < 1e-9),
+            Assumption(f"ε = log N / (2n) = {said['epsilon']:.3g} is below 1", said["epsilon"] < 1),
+            Assumption("4ηm is at most 1", 4 * said["learning_rate"] * said["rank"] <= 1),
+        ]
+        if said["profile"] == "polynomial":
+            above = f"the eigendecay {said['rate']:.3g} is above 2"
+            needs.append(Assumption(above, said["rate"] > 2))
+    if not as_assumed:
+        needs.append(Assumption("epochs of one round, losses heard at once", False))
+    false = "the smallest eigenvalue of John's covariance is 1/m (false in general)"
+    return Guarantee(
+        statement,
+        n,
+        {"regret": said["bound"]},
+        trivial,
+        (*needs, Assumption(false, False)),
+        proved=False,
+        notes=(
+            "departures: q₁ is the prior, features are not centred, the design is G-optimal",
+            "guarantee(printed=False) gives what is proved for the same parameters",
+        ),
+    )

@@ -1,12 +1,13 @@
-"""Who plays: the learners, each reading like its box in the paper."""
+"""Learners: ask for a decision, tell its loss, read the guarantee."""
 
-from koloss.learners._former import Decision, Decisions, load_state, save_state
 from koloss.learners.bandit.exp_weights import BanditExpWeights
+from koloss.learners.base import Decision, Decisions, Learner, Recommendation
 from koloss.learners.full.conditional_gradient import ConditionalGradient
 from koloss.learners.full.exp_weights import ExpWeights
 from koloss.learners.full.follow_the_leader import FollowTheRegularizedLeader
 from koloss.learners.insured.insured_bandit import InsuredBandit
 from koloss.learners.insured.policies import Policy
+from koloss.learners.snapshots import load_state, save_state
 
 __all__ = [
     "BanditExpWeights",
@@ -16,7 +17,9 @@ __all__ = [
     "ExpWeights",
     "FollowTheRegularizedLeader",
     "InsuredBandit",
+    "Learner",
     "Policy",
+    "Recommendation",
     "load_state",
     "save_state",
 ]

@@ -373,7 +373,7 @@ def _same(value: Any, default: Any) -> bool:
 def _plain(value: Any) -> Any:
     if isinstance(value, (Kernel, ActionSet)):
         side = "kernel" if isinstance(value, Kernel) else "actions"
-        return {side: value.to_dict()}
+        return {side: value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
     if isinstance(value, np.ndarray):
@@ -675,15 +675,13 @@ class Learner(abc.ABC, Generic[S, L]):
 # Losses that are numbers.
 
 
-def read_losses(
-    loss: Any, count: int, low: float, high: float
-) -> Sequence[float] | NDArray[np.float64]:
+def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[float]:
     """Finite losses within the interval that was promised, one per decision.
 
     Text, bytes, truth values, masked values and time differences are not losses.
     """
     if count == 1 and type(loss) is float and low <= loss <= high:
-        return (loss,)
+        return (loss,)  # the lane for single calls
     losses = _as_numbers(loss)
     if losses.size != count or losses.ndim > 1:
         raise ValueError(
@@ -696,7 +694,7 @@ def read_losses(
     outside = losses[(losses < low - slack) | (losses > high + slack)]
     if outside.size:
         raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
-    return losses.tolist() if count == 1 else losses
+    return losses.tolist() if count == 1 else losses  # type: ignore[return-value]
 
 
 def _as_numbers(loss: Any) -> NDArray[np.float64]:

@@ -9,7 +9,15 @@ import numpy as np
 
 from koloss._arrays import as_float, as_int, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import (
+    KernelLoss,
+    Linear,
+    LinearLoss,
+    Loss,
+    PosynomialLoss,
+    Quadratic,
+    QuadraticLoss,
+)
 from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run
@@ -107,3 +115,12 @@ ENGINES: dict[tuple[Any, Any], Engine] = {
     (PosynomialLoss, Box): _hit_and_run,
     (Loss, PositiveBall): _hit_and_run,
 }
+
+
+def moments_for(kernel: Any, actions: ActionSet) -> Any:
+    """What gives normaliser and moments of exp(-η·loss) over the actions, for every loss of the kernel; None where nothing does."""
+    if isinstance(actions, Ball) and type(kernel) in (Linear, Quadratic):
+        from koloss.samplers.quadratic_moments import quadratic_moments
+
+        return quadratic_moments
+    return None

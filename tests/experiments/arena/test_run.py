@@ -17,12 +17,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from koloss.experiments.arena.runs import _digest, is_done, run_all
 
 import koloss as kl
 from koloss import arena
 from koloss.experiments.arena import Game, PlayerSpec, play, play_run
 from koloss.experiments.arena.play import Run, seeds_of
-from koloss.experiments.arena.runs import _digest, is_done, run_all
 from koloss.games.adversaries import Adversary
 
 POINTS = np.linspace(0, 1, 30)[:, None]

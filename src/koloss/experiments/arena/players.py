@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-import koloss as kl
+from koloss.actions import Points
 from koloss.experiments.arena.base import Game, Player, PlayerSpec
+from koloss.learners import BanditExpWeights, InsuredBandit
 from koloss.learners.insured.forecast import Forecaster
+from koloss.proxy import exact_features, pivoted_cholesky
 
 CENTRE = 0.5
 """Of losses in [0, 1]: what a Gaussian process expects before it has heard anything."""
@@ -46,7 +48,7 @@ def players() -> dict[str, PlayerSpec]:
     """
     from koloss.experiments.arena.peers import PEERS  # which is made of what is here
 
-    return {spec.slug: spec for spec in (*_OWN, *_BASELINES, *PEERS)}
+    return {spec.slug: spec for spec in (*_LEARNERS, *_BASELINES, *PEERS)}
 
 
 # What baselines and peers share.
@@ -60,11 +62,11 @@ class Choice:
     probability: float | None
 
 
-class Randomised(abc.ABC):
+class Randomised(Player):
     """A player that knows its law and draws from it."""
 
     def __init__(self, game: Game, seed: Any) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
+        super().__init__(game)
         self._rng = np.random.default_rng(seed)
         self._law: Any = None
 
@@ -78,29 +80,26 @@ class Randomised(abc.ABC):
 
     @property
     def distribution(self) -> Any:
-        """Probability of every action in the next `ask`."""
         if self._law is None:
             self._law = self.law()
         return self._law
 
     def ask(self) -> Choice:
-        """Draw an action."""
         p = self.distribution
         c = p.cumsum()
         index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
         return Choice(index, float(p[index]))
 
     def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
         self.learn(decision, loss)
         self._law = None
 
 
-class Deterministic(abc.ABC):
+class Deterministic(Player):
     """A player whose next action follows from what it has heard."""
 
     def __init__(self, game: Game) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
+        super().__init__(game)
         self._next: int | None = None
 
     @abc.abstractmethod
@@ -119,13 +118,11 @@ class Deterministic(abc.ABC):
         return mass
 
     def ask(self) -> Choice:
-        """The next action."""
         if self._next is None:
             self._next = self.best()
         return Choice(self._next, 1.0)
 
     def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
         self.learn(decision, loss)
         self._next = None
 
@@ -197,7 +194,7 @@ class GPUCB(Deterministic):
         self.forecaster.update(choice.index, float(loss) - CENTRE)
 
 
-class GPThompson:
+class GPThompson(Player):
     """Thompson sampling: the smallest loss of a draw from the posterior of `GPUCB`, its deviation times `scale`.
 
     Its law has no formula. What adversaries see is the share of each action in 64 draws that are made for them, with
@@ -205,7 +202,7 @@ class GPThompson:
     """
 
     def __init__(self, game: Game, seed: Any, *, discount: float = 1.0, scale: float = 1.0) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
+        super().__init__(game)
         self.scale = scale
         self.forecaster = Forecaster(features(game), discounts=(discount,))
         self._rng = np.random.default_rng(seed)
@@ -226,7 +223,6 @@ class GPThompson:
         return Choice(int(self._draw(1, self._rng)[0]), None)
 
     def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
         self.forecaster.update(decision.index, float(loss) - CENTRE)
         self._root = self._law = None
 
@@ -256,69 +252,63 @@ def features(game: Game) -> Any:
     ((20, 8), True)
     """
     X = np.asarray(game.points, dtype=float)
-    actions, size = kl.Points(X), game.kernel.feature_dimension(X.shape[1])
+    actions, size = Points(X), game.kernel.feature_dimension(X.shape[1])
     if size is not None and size <= len(X):
-        found = kl.exact_features(game.kernel, actions)
+        proxy = exact_features(game.kernel, actions)
     else:
         top = float(np.max(game.kernel.diag(X)))
-        found = kl.pivoted_cholesky(game.kernel, actions, tolerance=TOLERANCE * top)
-    return np.column_stack([found.features, np.ones(len(X))])
+        proxy = pivoted_cholesky(game.kernel, actions, tolerance=TOLERANCE * top)
+    return np.column_stack([proxy.features, np.ones(len(X))])
 
 
 # Specs.
 
 
-def _learner(name: str, **settings: Any) -> Callable[[Game, Any], Player]:
-    """How to make a learner of the library, by its name: with the game's horizon unless there is another."""
+def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
+    """How to make a learner of the library: with the game's horizon unless there is another."""
 
-    def make(game: Game, seed: Any) -> Player:
-        learner: Player = getattr(kl, name)(
-            kl.Points(np.asarray(game.points, dtype=float)),
-            game.kernel,
-            loss_range=(0, 1),
-            rng=seed,
-            **{"horizon": game.rounds, **settings},
-        )
-        return learner
+    def make(game: Game, seed: Any) -> Any:
+        options = {"horizon": game.rounds, "loss_range": (0, 1), "rng": seed, **settings}
+        return kind(Points(np.asarray(game.points, dtype=float)), game.kernel, **options)
 
     return make
 
 
-_OWN = (
+_LEARNERS = (
     PlayerSpec(
         "Insured",
         "insured",
-        _learner("InsuredBandit"),
+        _learner(InsuredBandit),
         summary="kl.InsuredBandit: lower confidence bounds of forecasts, insured by exponential weights",
     ),
     PlayerSpec(
         "Insured, Thompson",
         "insured-thompson",
-        _learner("InsuredBandit", policy="thompson"),
+        _learner(InsuredBandit, policy="thompson"),
         summary="kl.InsuredBandit with Thompson sampling in place of confidence bounds",
     ),
     PlayerSpec(
         "Insured, no horizon",
         "insured-anytime",
-        _learner("InsuredBandit", horizon=None),
+        _learner(InsuredBandit, horizon=None),
         summary="kl.InsuredBandit that is not told the number of rounds",
     ),
     PlayerSpec(
         "Exponential weights",
         "exp-weights",
-        _learner("BanditExpWeights"),
+        _learner(BanditExpWeights),
         summary="kl.BanditExpWeights: EXP2 with a G-optimal design, rates that minimise the proved bound",
     ),
     PlayerSpec(
         "Exponential weights, paper",
         "exp-weights-paper",
-        _learner("BanditExpWeights", tuning="paper"),
+        _learner(BanditExpWeights, tuning="paper"),
         summary="kl.BanditExpWeights with the rates of the paper's Corollary",
     ),
     PlayerSpec(
         "Exponential weights, no horizon",
         "exp-weights-anytime",
-        _learner("BanditExpWeights", horizon=None, batch=1),
+        _learner(BanditExpWeights, horizon=None, batch=1),
         summary="kl.BanditExpWeights that is not told the number of rounds, in epochs of one round",
     ),
 )

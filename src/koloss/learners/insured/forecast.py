@@ -70,7 +70,7 @@ class Forecaster:
         self._variance: Any = None
 
     def update(self, index: int, value: float) -> None:
-        """Hear the loss of an action."""
+        """Learn from the loss of an action."""
         phi, trusted = self.features[index].copy(), self.trusted
         scales, errors, best, least = self.scale, self.errors, 0, math.inf
         for k, (discount, ridge, handicap) in enumerate(self._terms):
@@ -141,9 +141,9 @@ class Forecaster:
         if self._variance is None:
             half = dsymm(1.0, self.covariances[self.trusted], self.features, side=1, lower=1)
             self._variance = np.einsum("ij,ij->i", half, self.features)
-        found = np.maximum(self._variance, 0.0)
-        found *= scale
-        return np.sqrt(found, out=found)
+        deviation = np.maximum(self._variance, 0.0)
+        deviation *= scale
+        return np.sqrt(deviation, out=deviation)
 
     def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
         """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns."""
@@ -170,10 +170,10 @@ class Forecaster:
     @classmethod
     def from_state(cls, features: Any, state: Mapping[str, Any]) -> Self:
         """The forecaster of a snapshot."""
-        found = cls(features, discounts=state["discounts"], ridge=state["ridge"])
-        found.covariances = [np.array(C, order="F") for C in state["covariances"]]
-        found.means = [np.array(mean) for mean in state["means"]]
-        found.scale, found.errors = list(state["scale"]), list(state["errors"])
-        found.trusted, found._mean = int(state["trusted"]), np.array(state["mean"])
-        found._variance = None if state["variance"] is None else np.array(state["variance"])
-        return found
+        forecaster = cls(features, discounts=state["discounts"], ridge=state["ridge"])
+        forecaster.covariances = [np.array(C, order="F") for C in state["covariances"]]
+        forecaster.means = [np.array(mean) for mean in state["means"]]
+        forecaster.scale, forecaster.errors = list(state["scale"]), list(state["errors"])
+        forecaster.trusted, forecaster._mean = int(state["trusted"]), np.array(state["mean"])
+        forecaster._variance = None if state["variance"] is None else np.array(state["variance"])
+        return forecaster

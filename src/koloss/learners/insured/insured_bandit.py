@@ -16,62 +16,48 @@ for every policy (Theorem I1 of the theory pages). A round:
 
 Any rule may stop a policy early: the bound holds for every stopping time. The rule here bets on "exploration does better than
 the policy", and stops at long odds.
+
+Whoever plays for a while is a stage: a policy under watch (`watched`), at last `Exp2` itself. There is one ledger and one
+generator whoever plays.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss._arrays import as_float, as_int
+from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
+from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
-from koloss.learners._former import (
-    Decision,
-    Decisions,
-    as_losses,
-    check_range,
-    decision_ids,
-    find_outstanding,
-    generator_of,
-    generator_state,
-    new_mark,
-    seal,
-    unseal,
-)
-from koloss.learners.bandit.exp_weights import BanditExpWeights
-from koloss.learners.bandit.records import Recommendation
-from koloss.learners.bandit.setup import Adversary, Setup, prepare, probability_of
+from koloss.learners.bandit.diagnostics import diagnose
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.points import PointsEngine, points_engine
+from koloss.learners.bandit.tuning import choose_batch, choose_rates
+from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
+from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
+from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.guarantee import guarantee, too_short
-from koloss.learners.insured.policies import Own, Thompson, make_policy
-from koloss.learners.insured.records import Alarm, InsuredDiagnostics, InsuredTally
-from koloss.learners.insured.setup import (
-    FORECASTS,
-    Insurance,
-    as_tuple,
-    one_each,
-    prior_root,
-    restored_policies,
-)
-from koloss.learners.insured.watched import (
-    REDESIGN,
-    SUSPICION,
-    Exploration,
-    Round,
-    Stage,
-    largest,
-    smallest,
-)
+from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
+from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.watched import Allowance, Round, Watched
+from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 
+Floats = NDArray[np.float64]
 
-class InsuredBandit:
+FORECASTS = ((1.0, 0.05), (1.0, 0.5), (0.98, 0.05), (0.9, 0.05))
+"""Discount and ridge of the regressions that predict losses."""
+
+
+class InsuredBandit(Learner[InsuredSettings, Any]):
     """A policy of your choice with the worst-case guarantee of a robust learner behind it, under bandit feedback.
 
     Parameters
@@ -92,12 +78,9 @@ class InsuredBandit:
         exploration and a larger bound.
     width : float
         Deviations that "ucb" subtracts, and that "thompson" scales by.
-    shield : bool
-        Whether exploration is as small as the present estimates allow. Otherwise its share is fixed by the premium, and the
-        policy is stopped when its estimated regret exceeds the trigger.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    loss_norm, proxy, rank, exploration, adversary, spacing
+    loss_norm, proxy, rank, design, loss_class, spacing
         As for `BanditExpWeights`.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
@@ -121,6 +104,13 @@ class InsuredBandit:
     (True, [0.6], ())
     """
 
+    feedback = "bandit"
+    settings_type = InsuredSettings
+
+    # While a snapshot is read: the policies given for it, and its explorations.
+    _replacements: Any
+    _places: dict[int, Exploration]
+
     def __init__(
         self,
         actions: ActionSet,
@@ -132,467 +122,280 @@ class InsuredBandit:
         trigger: Any = 0.5,
         premium: Any = 0.75,
         width: float = 0.3,
-        shield: bool = True,
         early: bool = True,
         loss_norm: float | None = None,
         proxy: str | Proxy | None = None,
         rank: int | Literal["auto"] = "auto",
-        exploration: str | Design = "john",
+        design: str | Design = "john",
         batch: int | Literal["auto"] = "auto",
-        adversary: Adversary = "rank-one",
+        loss_class: Literal["rank-one", "general"] = "rank-one",
         delay: int = 0,
         spacing: float | None = None,
         rng: Any = None,
+        **former: Any,
     ) -> None:
-        if loss_range is None:
-            raise ValueError(
-                "`loss_range` must be (low, high), an interval for all losses, got None"
-            )
-        for name, value in (("shield", shield), ("early", early)):
-            if not isinstance(value, bool):
-                raise TypeError(f"`{name}` must be True or False, got {value!r}")
-        if horizon is None and not shield:
-            raise ValueError("`shield` must be True without a horizon, got False")
-        policies = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-        if not policies:
-            raise ValueError("`policy` must have at least one policy, got none")
-        triggers = one_each("trigger", trigger, len(policies))
-        premiums = one_each("premium", premium, len(policies))
-        setup = prepare(
-            actions,
-            kernel,
-            horizon=horizon,
-            loss_bound=None,
-            loss_range=loss_range,
-            loss_norm=loss_norm,
-            tuning="sharp",
-            proxy=proxy,
-            rank=rank,
-            exploration=exploration,
-            batch=1 if horizon is None and batch == "auto" else batch,
-            covariance="exact",
-            sample_error=0.1,
-            bonus=False,
-            prior=None,
-            adversary=adversary,
-            delay=delay,
-            learning_rate=None,
-            exploration_rate=None,
-            spacing=spacing,
-        )
-        width = as_float("width", width, minimum=0.0)
-        made = [make_policy(p, width, len(setup.points)) for p in policies]
-        terms = Insurance(
-            policies=tuple(p.name for p in made),
-            triggers=triggers,
-            premiums=premiums,
-            width=width,
-            shield=shield,
-            early=early,
-        )
+        settings = InsuredSettings.of(locals())
+        engine, robust = points_engine(settings.robust), settings.robust
+        rates, most = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
         discounts, ridges = zip(*FORECASTS, strict=True)
-        features = np.asfortranarray(setup.features @ prior_root(kernel, setup))
+        features = np.asfortranarray(engine.features @ prior_root(settings.kernel, engine))
         forecaster = Forecaster(features, discounts=discounts, ridge=ridges)
-        self._start(setup, terms, made, forecaster, np.random.default_rng(rng), new_mark())
-        if self._too_short:
-            self._hand_over("short")
+        N = len(engine.points)
+        policies: list[BuiltIn | UserPolicy] = [
+            BUILT_IN[p](settings.width) if isinstance(p, str) else UserPolicy(p, N)
+            for p in settings.policies
+        ]
+        self._begin(settings, rng)
+        self._prepare(engine, rates, most, forecaster, policies)
+        if self._is_short:
+            self._end_stage("short", last=True)
 
-    def _start(
+    def _prepare(
         self,
-        setup: Setup,
-        terms: Insurance,
-        policies: list[Any],
+        engine: PointsEngine,
+        rates: Rates,
+        batch: int,
         forecaster: Forecaster,
-        rng: np.random.Generator,
-        mark: str,
+        policies: list[BuiltIn | UserPolicy],
     ) -> None:
-        self.setup, self.insurance, self._policies = setup, terms, policies
-        self._forecaster, self._rng, self._mark = forecaster, rng, mark
-        self._width = setup.high - setup.low
-        self._first = Exploration(1, setup.features, setup.design)
-        self._shares, self._unit = terms.shares, insured.scale(setup.problem, 1)
-        least = min(terms.shares if terms.shield else terms.premiums)
-        self._too_short = too_short(setup.problem, setup.horizon, least)
-        self._warm_up = 0 if setup.horizon else insured.warm_up(setup.problem, least)
-        self._tally = InsuredTally()
-        self._alarms: list[Alarm] = []
-        # id: index, whether it was explored, its round, its stage
-        self._outstanding: dict[int, tuple[int, bool, Round, int]] = {}
-        self._number = 0  # of the stage
-        self._robust: BanditExpWeights | None = None
-        self._offset = 0  # decisions made before the robust learner's first
-        self._stage = self._new_stage()
-
-    def _new_stage(self, designs: int = 1) -> Stage:
-        terms, problem = self.insurance, self.setup.problem
-        trigger, premium = terms.triggers[self._number], terms.premiums[self._number]
-        size = self._size()
-        return Stage(
-            base=self.setup.features,
-            first=self._first,
-            cap=insured.largest_leverage(problem, self._budget(), self.setup.horizon),
-            shield=terms.shield,
-            trigger=trigger * size,
-            fixed=problem.leverage / max(premium * size - 1, 1e-300),
-            designs=designs,
+        """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
+        self.engine, self.rates, self.batch = engine, rates, batch
+        self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
+        self._forecaster, self._policies = forecaster, policies
+        problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
+        self._width = engine.high - engine.low
+        self._is_short = insured.is_pointless(problem, horizon, least)
+        self._warm_up = 0 if horizon else insured.warm_up(problem, least)
+        self._first = Exploration(1, engine.features, engine.weights)
+        self.alarms: list[Alarm] = []
+        self._late = 0  # losses heard by a stage after others had been since their action was drawn
+        self._crowd = 0  # most decisions that were outstanding when a loss had been heard
+        self._dropped = 0  # losses that came after their stage
+        self._robust_delay = (
+            0  # most losses heard between a decision of the robust learner and its own
         )
-
-    def _budget(self, ahead: int = 1) -> float:
-        """Estimated regret that the stage may reach, `ahead` rounds from now, in units of the range."""
-        return self._shares[self._number] * self._size(ahead)
-
-    def _size(self, ahead: int = 1) -> float:
-        """B of all rounds, or of those up to the next one where there is no horizon."""
-        n = self.setup.horizon or max(self._tally.made + ahead, self._warm_up + 1)
-        return self._unit * math.sqrt(n)
-
-    # A round.
+        self._last = self._watched(0)  # the latest policy under watch
+        self._stage: Watched | Exp2 = self._last
 
     @property
-    def actions(self) -> Any:
-        """The actions in play, an array of shape (N, d)."""
-        return self.setup.points
+    def actions(self) -> Floats:
+        return self.engine.points
 
-    def ask(self, count: int | None = None) -> Any:
-        """Draw an action, or `count` of them from one law.
+    # The stages in a row.
 
-        Parameters
-        ----------
-        count : int, optional
-
-        Returns
-        -------
-        Decision, or Decisions where there is a count
-
-        Raises
-        ------
-        PolicyError
-            Where a policy of yours fails. No decision has been made then, and `hand_over()` does without it.
-        """
-        size = 1 if count is None else as_int("count", count, minimum=1)
-        played = self._next_round(size)
-        if played is None:
-            return self._ask_robust(count)
-        first, book = self._tally.made, self._outstanding
-        self._tally.made += size
-        if count is None:
-            index, explored = self._draw(played, self._rng.random())
-            book[first] = (index, explored, played, self._number)
-            p = self._probability(played, index)
-            return Decision(first, self.setup.points[index], index, p, self._number, self._mark)
-        drawn = [self._draw(played, coin) for coin in self._rng.random(size).tolist()]
-        for i, (index, explored) in enumerate(drawn, start=first):
-            book[i] = (index, explored, played, self._number)
-        rows = np.array([index for index, _ in drawn])
-        return Decisions(
-            np.arange(first, first + size),
-            self.setup.points[rows],
-            rows,
-            played.distribution()[rows],
-            np.full(size, self._number),
-            self._mark,
+    def _watched(self, number: int, designs: int = 1) -> Watched:
+        """The stage of a policy."""
+        settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
+        allowance = Allowance(
+            share=settings.shares[number],
+            premium=settings.premiums[number],
+            unit=insured.scale(problem, 1),
+            horizon=horizon,
+            warm_up=self._warm_up,
+            cap=None,
+            early=settings.early,
+        )
+        cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
+        return Watched(
+            number,
+            self.engine.points,
+            self._policies[number],
+            self._forecaster,
+            self._first,
+            replace(allowance, cap=cap),
+            designs,
         )
 
-    def _next_round(self, size: int) -> Round | None:
-        """The law of the next action; None where the robust learner plays. Stops a policy that has used its budget."""
-        while self._robust is None:
-            policy, stage = self._policies[self._number], self._stage
-            proposal = policy.propose(self._forecaster, stage, self._rng)
-            played = self._prepare(proposal, size)
-            if played is not None:
-                return played
-            self._alarm("budget")
-        return None
+    def _robust(self) -> Exp2:
+        """Exponential weights from scratch, tuned to the rounds that remain."""
+        rates, horizon = self.rates, self.settings.horizon
+        if horizon is not None:
+            horizon = max(horizon - self.ledger.made, 1)
+            rates = bandit.tune(replace(self.engine.problem, rounds=horizon))
+        return Exp2(self.engine, rates, horizon=horizon, batch=self.batch)
 
-    def _prepare(self, proposal: Any, count: int = 1, *, look: bool = False) -> Round | None:
-        """The round of a proposal, for so many actions: how much to explore, what to predict.
+    def _after(self, stage: Watched) -> Watched | Exp2:
+        """Who plays after a stage."""
+        if stage.number + 1 == len(self._policies):
+            return self._robust()
+        return self._watched(stage.number + 1, stage.designs)
 
-        With `look` nothing of the stage changes.
-        """
-        prediction = self._forecaster.mean
-        size = max(largest(prediction), -smallest(prediction))
-        if size > 0.5:
-            prediction = prediction * (0.5 / size)
-        if self._tally.made + count <= self._warm_up:
-            return self._stage.trial(proposal, prediction)
-        crowded = None
-        if self._outstanding or count > 1:
-            crowded = self.insurance.premiums[self._number] * self._size()
-        return self._stage.draw_round(proposal, prediction, self._budget(), crowded, look=look)
-
-    def _draw(self, played: Round, coin: float) -> tuple[int, bool]:
-        """One coin decides whether to explore, and what."""
-        g = played.rate
-        if coin < g:
-            return int(played.exploration.draw(coin / g)), True
-        if played.choice is not None:
-            return played.choice, False
-        cdf = np.cumsum(played.law)
-        return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right")), False
-
-    def _probability(self, played: Round, index: int) -> float:
-        p: float = played.rate * played.exploration.weights.item(index)
-        if played.choice is None:
-            return p + (1 - played.rate) * float(played.law[index])
-        return p + (1 - played.rate) * (index == played.choice)
-
-    def tell(self, decision: Any, loss: Any) -> None:
-        """Hear the loss of a decision, or the losses of several, in any order and at any time.
-
-        Parameters
-        ----------
-        decision : Decision, Decisions, id, or a sequence of these
-        loss : float or array
-            Smaller is better.
-
-        Raises
-        ------
-        UnknownDecision
-            Told already, never made, or made by another learner.
-        LossOutOfBounds
-            Outside the interval that was promised.
-        PolicyError
-            Where a policy of yours fails to hear it. That loss, and those after it, have not been told then.
-        """
-        ids = decision_ids(decision, self._mark)
-        losses = as_losses(loss, len(ids))
-        late = ids if self._robust is None else [i for i in ids if i < self._offset]
-        entries = find_outstanding(self._outstanding, late, self._tally.made)
-        check_range(losses, self.setup.low, self.setup.high)
-        if len(late) < len(ids):
-            assert self._robust is not None
-            rest = [k for k, i in enumerate(ids) if i >= self._offset]
-            inner = [ids[k] - self._offset for k in rest]
-            self._tell_robust(inner, losses if len(rest) == len(ids) else losses[rest])
-            losses = [losses[k] for k, i in enumerate(ids) if i < self._offset]
-        for k, (i, entry) in enumerate(zip(late, entries, strict=True)):
-            self._hear(i, entry, float(losses[k]))
-            crowd = len(self._outstanding)
-            self._tally.crowd = max(self._tally.crowd, crowd)
-
-    def _hear(self, i: int, entry: tuple[int, bool, Round, int], loss: float) -> None:
-        """One loss: the estimate, the forecast, the policy; then whether the policy goes on."""
-        index, explored, played, number = entry
-        policy = None if self._robust is not None else self._policies[self._number]
-        if isinstance(policy, Own):
-            policy.hear(index, loss)
-        # Nothing can go wrong from here on.
-        del self._outstanding[i]
-        tally, stage = self._tally, self._stage
-        tally.heard += 1
-        y = (loss - self.setup.center) / self._width
-        if self._robust is not None:
-            tally.dropped += 1
-            return
-        self._forecaster.update(index, y)
-        if number != self._number:
-            tally.dropped += 1
-            return
-        if played.heard != stage.heard:
-            tally.late += 1
-            if not stage.fits(played, self._budget(ahead=0)):
-                tally.dropped += 1
-                self._alarm("late loss")
-                return
-        stage.hear(played, index, y, explored)
-        if self.insurance.early and explored and stage.watch.evidence > 1:
-            self._alarm("evidence")
-        elif stage.is_over():
-            self._alarm("budget")
-        elif stage.heard % REDESIGN == 0:
-            stage.redesign(self._budget())
-
-    # Handing over.
+    def _end_stage(self, reason: str, *, last: bool = False) -> None:
+        """Stop the policy in play; what is outstanding will not be heard of."""
+        stage, names = self._stage, self.settings.names
+        assert isinstance(stage, Watched)
+        if reason != "short":
+            self._crowd = max(self._crowd, len(self.ledger) + (reason == "late loss"))
+        self._stage = successor = self._robust() if last else self._after(stage)
+        regret = stage.estimated_regret * self._width
+        name = "robust" if isinstance(successor, Exp2) else names[successor.number]
+        alarm = Alarm(self.ledger.made, names[stage.number], reason, regret, name)
+        self.alarms.append(alarm)
+        if isinstance(successor, Watched):
+            self._last = successor
 
     def hand_over(self) -> None:
         """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
-        if self._robust is None:
-            self._alarm("operator")
+        with self._lock:
+            if isinstance(self._stage, Watched):
+                self._end_stage("operator")
 
-    def _alarm(self, reason: str) -> None:
-        """Stop the policy in play; what is outstanding will not be heard of."""
-        crowd = len(self._outstanding) + (reason == "late loss")
-        self._tally.crowd = max(self._tally.crowd, crowd)
-        if self._number + 1 == len(self._policies):
-            self._hand_over(reason)
+    # Ask and tell.
+
+    def _draw(self, count: int | None) -> tuple[Any, Drawn]:
+        while (drawn := self._stage.draw(count, self._rng, self.ledger)) is None:
+            self._end_stage("budget")
+        return drawn
+
+    def _read(self, entries: list[Entry[Any]], loss: Any) -> Sequence[Any]:
+        return read_losses(loss, len(entries), self.engine.low, self.engine.high)
+
+    def _admit(self, entry: Entry[Any], loss: float) -> None:
+        stage = self._stage
+        if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
+            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, float(loss))
+
+    def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
+        stage, ledger = self._stage, self.ledger
+        if isinstance(law, Epoch):
+            assert isinstance(stage, Exp2)
+            if not law.together:
+                delay = ledger.heard - 1 - entries[0].heard
+                self._robust_delay = max(self._robust_delay, delay)
+            stage.learn(law, [entry.key for entry in entries], losses)
             return
-        self._record(reason, self.insurance.policies[self._number + 1])
-        self._number += 1
-        self._stage = self._new_stage(self._stage.designs)
-
-    def _hand_over(self, reason: str) -> None:
-        """The robust learner plays from here on, from scratch, tuned to the rounds that remain."""
-        self._record(reason, "robust")
-        setup, self._offset = self.setup, self._tally.made
-        if setup.horizon is not None:
-            remaining = max(setup.horizon - self._offset, 1)
-            problem = replace(setup.problem, rounds=remaining)
-            setup = replace(setup, problem=problem, horizon=remaining, rates=bandit.tune(problem))
-        self._robust = BanditExpWeights.__new__(BanditExpWeights)
-        self._robust._start(setup, self._rng, self._mark)
-
-    def _record(self, reason: str, successor: str) -> None:
-        found = self._stage.estimated_regret * self._width
-        self._alarms.append(
-            Alarm(
-                self._tally.made,
-                self.insurance.policies[self._number],
-                reason,
-                found,
-                successor,
-            )
-        )
-
-    def _ask_robust(self, count: int | None) -> Any:
-        assert self._robust is not None
-        found = self._robust.ask(count)
-        self._tally.made += 1 if count is None else len(found)
-        return replace(found, id=found.id + self._offset)
-
-    def _tell_robust(self, inner: list[int], losses: Any) -> None:
-        assert self._robust is not None
-        known = self._robust._outstanding
-        for i in inner:
-            if i not in known:
-                find_outstanding({}, [i + self._offset], self._tally.made)  # which raises
-        self._robust.tell(inner, losses)
-        self._tally.heard += len(inner)
+        if isinstance(stage, Exp2):
+            self._dropped += 1
+            return
+        key = entries[0].key
+        y = (float(losses[0]) - self.engine.center) / self._width
+        self._forecaster.update(key if key >= 0 else ~key, y)
+        if law.number != stage.number:
+            self._dropped += 1
+        else:
+            self._late += law.heard != stage.heard
+            reason = stage.learn(law, key, y, ledger)
+            if reason is not None:
+                self._dropped += reason == "late loss"
+                self._end_stage(reason)
+        self._crowd = max(self._crowd, len(ledger))
 
     # What it knows.
 
     @property
-    def distribution(self) -> Any:
+    def distribution(self) -> Floats:
         """Probability of every action in the next `ask()`.
 
         With "thompson" an estimate from a few hundred draws. A policy of your own is asked for its next proposal, which
         it then plays.
         """
-        if self._robust is not None:
-            return self._robust.distribution
-        policy, stage = self._policies[self._number], self._stage
-        law = policy.law(self._forecaster, stage)
-        if isinstance(policy, Thompson):
-            played = self._prepare(int(law.argmax()), look=True)
-            if played is not None:
-                return played.rate * played.exploration.weights + (1 - played.rate) * law
-        else:
-            played = self._prepare(law, look=True)
-            if played is not None:
-                return played.distribution()
-        other = self._copy()  # the policy will be stopped: what would its successor do?
-        other._alarm("budget")
-        return other.distribution
-
-    def probability(self, actions: Any) -> Any:
-        """Probability of some actions in the next `ask()`: rows of coordinates, or indices."""
-        return probability_of(self.setup.points, self.distribution, actions)
+        stage = self._stage
+        while isinstance(stage, Watched):
+            p = stage.outlook(self.ledger)
+            if p is not None:
+                return p
+            stage = self._after(stage)  # the policy will be stopped: what would its successor do?
+        return stage.outlook()
 
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates."""
-        if self._robust is not None:
-            return self._robust.recommend()
-        index = int(self._forecaster.mean.argmin())
-        found = self._in_units(float(self._forecaster.mean[index]))
-        return Recommendation(index, self.setup.points[index], found)
+        if isinstance(self._stage, Exp2):
+            return self._stage.recommend()
+        mean = self._forecaster.mean
+        index = int(mean.argmin())
+        loss = self._in_units(float(mean[index]))
+        return Recommendation(index, self.engine.points[index], loss, "estimated")
 
     def _in_units(self, y: Any) -> Any:
-        return y * self._width + self.setup.center
-
-    def guarantee(self, *, rounds: int | None = None) -> Guarantee:
-        """The regret bound, term by term, for every policy.
-
-        Parameters
-        ----------
-        rounds : int, optional
-            After so many rounds; by default the horizon, or the rounds played where there is none.
-        """
-        return guarantee(self, None if rounds is None else as_int("rounds", rounds, minimum=1))
+        return y * self._width + self.engine.center
 
     @property
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text it reads like a short report."""
-        stage, tally, robust = self._stage, self._tally, self._robust
-        watch, rho = stage.watch, self._width
-        playing = self.insurance.policies[self._number] if robust is None else "robust"
-        own = stage.heard - stage.explored
-        mean = (stage.paid - stage.explored_paid) / own if own else math.nan
-        estimate = band = budget = None
+        stage, ledger, rho = self._last, self.ledger, self._width
+        robust = None
+        if isinstance(self._stage, Exp2):
+            robust = diagnose(self._stage, self._stage.made - self._stage.heard)
+        estimate = band = budget = distance = None
         if robust is None:
-            estimate, budget = stage.estimated_regret * rho, self._budget() * rho
+            estimate = stage.estimated_regret * rho
+            budget = stage.allowance.budget(ledger.made + 1) * rho
+            distance = budget - estimate
             spread = 2 * rho * math.sqrt(float(stage.variance[int(stage.total.argmin())]))
             band = (estimate - spread, estimate + spread)
-        trusted = self._forecaster.trusted
+        forecaster = self._forecaster
+        trusted = forecaster.trusted
         return InsuredDiagnostics(
-            playing=playing,
-            rounds=tally.made,
-            heard=tally.heard,
-            outstanding=len(self._outstanding) + (len(robust._outstanding) if robust else 0),
+            playing="robust" if robust else self.settings.names[stage.number],
+            rounds=ledger.made,
+            heard=ledger.heard,
+            outstanding=len(ledger),
             estimated_regret=estimate,
             band=band,
             budget=budget,
-            distance=None if budget is None or estimate is None else budget - estimate,
-            exploration=self._exploration_now(),
+            distance=distance,
+            exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
-            premium=(stage.explored_paid - stage.explored * mean) * rho if own else 0.0,
-            dropped=tally.dropped,
-            suspicious=robust is None and watch.suspicious,
-            evidence=watch.evidence,
-            trusted=(
-                float(self._forecaster.discounts[trusted]),
-                float(self._forecaster.ridge[trusted]),
-            ),
-            alarms=tuple(self._alarms),
-            estimated_losses=self._in_units(self._forecaster.mean),
-            robust=None if robust is None else robust.diagnostics,
+            premium=stage.premium_paid * rho,
+            dropped=self._dropped,
+            suspicious=robust is None and stage.bets.suspicious,
+            evidence=stage.bets.evidence,
+            trusted=(float(forecaster.discounts[trusted]), float(forecaster.ridge[trusted])),
+            alarms=tuple(self.alarms),
+            estimated_losses=self._in_units(forecaster.mean),
+            robust=robust,
         )
 
-    def _exploration_now(self) -> float:
-        """Share of exploration if the best action by the forecast were proposed."""
-        if self._robust is not None:
-            return float(self._robust.diagnostics.exploration)
-        if self._tally.made < self._warm_up:
-            return SUSPICION
-        needed = self._stage.rate_needed(int(self._forecaster.mean.argmin()), self._budget())
-        if self.insurance.shield and self._stage.watch.suspicious:
-            needed = max(needed, SUSPICION)
-        return min(needed, 1.0)
+    def _proved(self, rounds: int) -> Guarantee:
+        stage, ledger, settings, engine = self._stage, self.ledger, self.settings, self.engine
+        played, waiting = bandit.Played(), ledger.unheard
+        if isinstance(stage, Exp2):
+            played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
+        # Tuned to all rounds: what remains after an alarm has a smaller bound.
+        last = prove(engine, self.rates, self.batch, rounds, settings.horizon, played)
+        if self._is_short:
+            return last
+        return insured.guarantee(
+            engine.problem,
+            last,
+            horizon=settings.horizon,
+            width=self._width,
+            shares=settings.shares,
+            crowd=max(engine.problem.delay, self._crowd, waiting),
+            warm_up=self._warm_up,
+            made=ledger.made,
+            heard=ledger.heard,
+            late=self._late,
+            own="own" in settings.names,
+            early=settings.early,
+            alarms=[str(alarm) for alarm in self.alarms],
+        )
 
     # Snapshots.
 
-    def state(self) -> dict[str, Any]:
-        """A snapshot: arrays, numbers and strings, with the generator's state.
+    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay")
 
-        Of a policy of your own it has what the policy's `state()` gives, where it has one.
-        """
-        rounds: dict[int, Round] = {id(e[2]): e[2] for e in self._outstanding.values()}
-        order = {key: k for k, key in enumerate(rounds)}
-        book = [
-            (i, index, explored, order[id(played)], number)
-            for i, (index, explored, played, number) in self._outstanding.items()
-        ]
-        places = {r.exploration.number: r.exploration for r in rounds.values()}
-        places[self._stage.exploration.number] = self._stage.exploration
-        return seal(
-            "InsuredBandit",
-            {
-                "setup": self.setup.to_dict(),
-                "insurance": asdict(self.insurance),
-                "mark": self._mark,
-                "rng": generator_state(self._rng),
-                "tally": asdict(self._tally),
-                "forecaster": self._forecaster.state(),
-                "root_features": self._forecaster.features,
-                "policies": [p.state() if isinstance(p, Own) else None for p in self._policies],
-                "alarms": [asdict(alarm) for alarm in self._alarms],
-                "number": self._number,
-                "offset": self._offset,
-                "stage": self._stage.to_dict(),
-                "explorations": [p.to_dict() for n, p in places.items() if n > 1],
-                "rounds": [r.to_dict() for r in rounds.values()],
-                "outstanding": np.asarray(book, dtype=np.int64).reshape(-1, 5),
-                "robust": None if self._robust is None else self._robust.state(),
-            },
-        )
+    def _save(self) -> dict[str, Any]:
+        stage, watched = self._stage, self._last
+        rounds = [e.law for e in self.ledger if isinstance(e.law, Round)]
+        if isinstance(self.ledger.current, Round):
+            rounds.append(self.ledger.current)
+        places = {r.exploration.number: r.exploration for r in rounds}
+        places[watched.exploration.number] = watched.exploration
+        return {
+            "engine": self.engine.to_dict(),
+            "rates": asdict(self.rates),
+            "batch": self.batch,
+            "forecaster": self._forecaster.state(),
+            "root_features": self._forecaster.features,
+            "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
+            "alarms": [asdict(alarm) for alarm in self.alarms],
+            "counts": [getattr(self, name) for name in self._COUNTS],
+            "number": watched.number,
+            "watched": watched.to_dict(),
+            "explorations": [p.to_dict() for n, p in places.items() if n > 1],
+            "exp2": stage.to_dict() if isinstance(stage, Exp2) else None,
+        }
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
@@ -601,6 +404,7 @@ class InsuredBandit:
         Parameters
         ----------
         state : mapping
+            Of a policy of your own it has what the policy's `state()` gave, where it has one.
         policy : object, or a sequence of policies
             Where a policy is your own: the object that takes its place. If it has `restore(state)`, that is called with
             what its `state()` gave.
@@ -608,40 +412,76 @@ class InsuredBandit:
         Raises
         ------
         SnapshotError
-            Where the snapshot is damaged, of another kind, or from a newer version.
+            Where the snapshot is damaged, of another kind, or of another format.
         """
-        data = unseal("InsuredBandit", state)
-        setup = Setup.from_dict(data["setup"])
-        terms = Insurance(**{k: as_tuple(v) for k, v in data["insurance"].items()})
-        features = np.array(data["root_features"], order="F")
         learner = cls.__new__(cls)
-        learner._start(
-            setup,
-            terms,
-            restored_policies(terms, policy, data["policies"], len(setup.points)),
-            Forecaster.from_state(features, data["forecaster"]),
-            generator_of(data["rng"]),
-            data["mark"],
-        )
-        learner._tally = InsuredTally(**data["tally"])
-        learner._alarms = [Alarm(**alarm) for alarm in data["alarms"]]
-        learner._number, learner._offset = data["number"], data["offset"]
-        places = {1: learner._first}
-        places |= {int(p["number"]): Exploration.from_dict(p) for p in data["explorations"]}
-        learner._stage = learner._new_stage()
-        learner._stage.load(data["stage"], places)
-        rounds = [Round.from_dict(r, places) for r in data["rounds"]]
-        learner._outstanding = {
-            i: (index, bool(explored), rounds[k], number)
-            for i, index, explored, k, number in np.asarray(data["outstanding"]).tolist()
-        }
-        if data["robust"] is not None:
-            learner._robust = BanditExpWeights.from_state(data["robust"])
-            learner._robust._rng = learner._rng  # they share one
+        learner._replacements = policy
+        learner._restore(unseal(cls.__name__, state))
         return learner
 
-    def _copy(self) -> Self:
-        """A copy that shares the policies."""
-        other = type(self).from_state(self.state(), policy=[None] * len(self._policies))
-        other._policies = self._policies
-        return other
+    def _load(self, data: Mapping[str, Any]) -> None:
+        engine = PointsEngine.from_dict(data["engine"])
+        features = np.array(data["root_features"], order="F")
+        forecaster = Forecaster.from_state(features, data["forecaster"])
+        policies = _restored_policies(
+            self.settings, self._replacements, data["policies"], len(engine.points)
+        )
+        self._prepare(engine, Rates(**data["rates"]), data["batch"], forecaster, policies)
+        self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
+        for name, count in zip(self._COUNTS, data["counts"], strict=True):
+            setattr(self, name, count)
+        self._places = {1: self._first}
+        self._places |= {int(p["number"]): Exploration.from_dict(p) for p in data["explorations"]}
+        self._stage = self._last = self._watched(data["number"])
+        self._last.load(data["watched"], self._places)
+        if data["exp2"] is not None:
+            self._stage = Exp2.from_dict(engine, data["exp2"])
+
+    def _restore(self, data: Mapping[str, Any]) -> None:
+        super()._restore(data)
+        if isinstance(self._stage, Exp2) and isinstance(self.ledger.current, Epoch):
+            self._stage.epoch = self.ledger.current
+        del self._replacements, self._places
+
+    def _law_from_dict(self, data: Mapping[str, Any]) -> Round | Epoch:
+        if "choice" in data:
+            return Round.from_dict(data, self._places)
+        assert isinstance(self._stage, Exp2)
+        return self._stage.epoch_from_dict(data)
+
+    def _key(self, row: Any) -> int:
+        return int(row)
+
+
+def prior_root(kernel: Any, engine: PointsEngine) -> Floats:
+    """A matrix that takes whitened features to those of prior covariance I: of the kernel, scaled to 1, and a constant.
+
+    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ.
+    """
+    weights = engine.weights
+    support = np.flatnonzero(weights)
+    X, W = engine.points[support], engine.features[support] * weights[support, None]
+    K = to_numpy(kernel(X, X))
+    P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
+    eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
+    root: Floats = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
+    return root
+
+
+def _restored_policies(
+    settings: InsuredSettings, policy: Any, saved: Sequence[Any], count: int
+) -> list[BuiltIn | UserPolicy]:
+    """The policies of a snapshot: the library's by name, the user's from what was given."""
+    names = settings.names
+    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
+    if len(given) != len(names):
+        given = [policy if name == "own" else None for name in names]
+    policies: list[BuiltIn | UserPolicy] = []
+    for name, own, kept in zip(names, given, saved, strict=True):
+        if name == "own":
+            policies.append(UserPolicy.restored(own, count, kept))
+            continue
+        if own is not None and own != name:
+            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {own!r}")
+        policies.append(BUILT_IN[name](settings.width))
+    return policies

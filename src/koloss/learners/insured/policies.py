@@ -1,4 +1,4 @@
-"""Policies that can be insured: two of the library's own, an optimistic one for a middle stage, and the user's."""
+"""Policies that can be insured: confidence bounds, Thompson sampling, optimistic exponential weights, and the user's own."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners._former import seal
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.watched import Stage
+from koloss.learners.snapshots import seal
 
 DRAWS = 256
 """Draws by which the law of Thompson sampling is estimated for those who ask for it."""
 
 
 class Policy(Protocol):
-    """What an object needs to be insured: it proposes actions, and hears losses.
+    """What an object needs to be insured: it proposes actions, and is told losses.
 
     While it is in play it hears the losses of all actions, its own and those that are explored. Two more methods are used where
     it has them: `state()`, a snapshot that is plain data, and `restore(state)`.
@@ -51,39 +50,43 @@ class Policy(Protocol):
         """Hear the loss of the action in row `index`."""
 
 
+class Watching(Protocol):
+    """What a policy may see of the stage that watches it."""
+
+    total: Any  # estimated losses of every action, summed
+    noise: float  # Σ of squared residuals of the predictions
+    first: Any  # the first exploration, with the features
+
+
 class Ucb:
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
-
-    name = "ucb"
 
     def __init__(self, width: float) -> None:
         self.width = width
 
-    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
-        """The action."""
+    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+        """The row of the action."""
         score = forecaster.deviation
         score *= -self.width
         score += forecaster.mean
         return int(score.argmin())
 
-    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
-        """The same: it has no coin."""
+    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+        """What it will propose: it has no coin."""
         return self.propose(forecaster, stage, None)
 
 
 class Thompson:
     """The best action of a draw from the posterior, its deviation times `width`."""
 
-    name = "thompson"
-
     def __init__(self, width: float) -> None:
         self.width = width
 
-    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
-        """Draw first; the round is then conditional on the draw."""
+    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+        """The row of the action; the round is then conditional on the draw."""
         return int(forecaster.sample(rng, self.width).argmin())
 
-    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
         best = forecaster.sample(np.random.default_rng(0), self.width, DRAWS).argmin(axis=0)
         return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
@@ -95,18 +98,16 @@ class Optimistic:
     Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
     """
 
-    name = "optimistic"
-
-    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
         """The law itself: its actions are drawn by the learner."""
-        N, m = stage.base.shape
+        N, m = stage.first.features.shape
         eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
         score = -eta * (stage.total + forecaster.mean)
         q = np.exp(score - score.max())
         return q / q.sum()
 
-    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
-        """The same."""
+    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+        """What it will propose."""
         return self.propose(forecaster, stage, None)
 
 
@@ -125,36 +126,28 @@ class Missing:
         raise LookupError("from_state(state, policy=...) was not given the policy")
 
     def hear(self, index: int, loss: float) -> Any:
-        """Say what is missing."""
+        """Say what is missing, likewise."""
         self.propose()
 
 
-class Own:
+class UserPolicy:
     """A policy of the user's; whatever it does wrong becomes a `PolicyError`."""
 
-    name = "own"
-
-    def __init__(self, policy: Policy, count: int) -> None:
-        for method in ("propose", "hear"):
-            if not callable(getattr(policy, method, None)):
-                raise TypeError(
-                    f"`policy` must be 'ucb', 'thompson', 'optimistic' or have methods propose() and "
-                    f"hear(index, loss), got {type(policy).__name__} without {method}"
-                )
+    def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
         self.policy, self.count = policy, count
-        self._waiting: Any = None
+        self._next = next_proposal  # that somebody has looked at
 
-    def propose(self, forecaster: Forecaster, stage: Stage, rng: Any) -> Any:
+    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
-        found = self.law(forecaster, stage)
-        self._waiting = None
-        return found
+        proposal = self.law(forecaster, stage)
+        self._next = None
+        return proposal
 
-    def law(self, forecaster: Forecaster, stage: Stage) -> Any:
+    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
         """Its next proposal, which is kept for the next round."""
-        if self._waiting is None:
-            self._waiting = self._checked(self._call("propose", self.policy.propose))
-        return self._waiting
+        if self._next is None:
+            self._next = self._checked(self._call("propose", self.policy.propose))
+        return self._next
 
     def hear(self, index: int, loss: float) -> None:
         """Pass a loss on."""
@@ -166,21 +159,18 @@ class Own:
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))
             self._call("state", lambda: seal("policy", {"own": own}))  # plain data can be sealed
-        return {"own": own, "waiting": self._waiting}
+        return {"own": own, "next": self._next}
 
     @classmethod
-    def restored(cls, policy: Any, count: int, kept: Mapping[str, Any]) -> Own:
+    def restored(cls, policy: Any, count: int, kept: Mapping[str, Any]) -> UserPolicy:
         """The policy of a snapshot, in the object given for it."""
-        found = cls.__new__(cls)
-        if policy is not None:
-            found.__init__(policy, count)  # type: ignore[misc]
-            if kept["own"] is not None and callable(getattr(policy, "restore", None)):
-                found._call("restore", lambda: policy.restore(kept["own"]))
-        else:
-            found.policy, found.count = Missing(kept["own"]), count
-        waiting = kept["waiting"]
-        found._waiting = np.array(waiting) if isinstance(waiting, np.ndarray) else waiting
-        return found
+        proposal = kept["next"]
+        if isinstance(proposal, np.ndarray):
+            proposal = np.array(proposal)
+        restored = cls(Missing(kept["own"]) if policy is None else policy, count, proposal)
+        if kept["own"] is not None and callable(getattr(policy, "restore", None)):
+            restored._call("restore", lambda: policy.restore(kept["own"]))
+        return restored
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
         try:
@@ -222,19 +212,10 @@ class Own:
 
 
 BuiltIn = Ucb | Thompson | Optimistic
-NAMES = ("ucb", "thompson", "optimistic")
 
-
-def make_policy(policy: Any, width: float, count: int) -> BuiltIn | Own:
-    """The policy by its name, or the user's."""
-    if isinstance(policy, str):
-        if policy == "ucb":
-            return Ucb(width)
-        if policy == "thompson":
-            return Thompson(width)
-        if policy == "optimistic":
-            return Optimistic()
-        raise ValueError(
-            f"`policy` must be one of {', '.join(map(repr, NAMES))} or an object, got {policy!r}"
-        )
-    return Own(policy, count)
+BUILT_IN: dict[str, Callable[[float], BuiltIn]] = {
+    "ucb": Ucb,
+    "thompson": Thompson,
+    "optimistic": lambda _: Optimistic(),
+}
+"""The library's policies, by name; each is made from the width."""

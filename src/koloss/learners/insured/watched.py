@@ -1,4 +1,4 @@
-"""One watched stage: a policy plays, explores a little, and its own regret is estimated without bias.
+"""One policy under watch: it plays, explores a little, and its own regret is estimated without bias.
 
 Losses are in units of their range here, y in [-1/2, 1/2]. In a round the action is drawn from p = (1 - γ)q + γπ, where q is
 the policy's and π explores, and with any prediction M of the round
@@ -15,16 +15,22 @@ and the share γ of exploration is the smallest that keeps this within the budge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotrs
+from numpy.typing import NDArray
 
-from koloss.guarantees.insured import CEILING
+from koloss import _linalg
+from koloss.guarantees import insured
+from koloss.learners.base import Drawn, Ledger
+from koloss.learners.insured.exploration import Exploration, largest, smallest
+from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
+
+Floats = NDArray[np.float64]
 
 SUSPICION = 0.25
 """Share of exploration while the policy does no better than exploration itself."""
@@ -41,145 +47,15 @@ STAKE = 0.9
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
 
-STEPS = 4
-"""Multiplicative steps towards a design in the middle of a game."""
-
 DEAREST = 100.0
 """Largest ratio of prices."""
-
-
-KEPT = 1_000_000
-"""Numbers about single actions that an exploration keeps at most."""
-
-PAIRS = 10_000_000
-"""Largest number of pairs of actions that are looked at one by one; beyond, Cauchy and Schwarz have to do."""
-
-NUMBERS = (
-    "paid",
-    "heard",
-    "explored",
-    "explored_paid",
-    "noise",
-    "priced",
-    "designs",
-)
-"""Fields of a stage that a snapshot keeps as they are."""
-
-
-def smallest(values: Any) -> float:
-    """The minimum; by its place, which NumPy finds faster."""
-    found: float = values.item(values.argmin())
-    return found
-
-
-def largest(values: Any) -> float:
-    """The maximum, likewise."""
-    found: float = values.item(values.argmax())
-    return found
-
-
-class Exploration:
-    """Where to explore: a design π, features in which Σ(π) = I, and what one round can do to the estimates.
-
-    Parameters
-    ----------
-    number : int
-    features : array of shape (N, m)
-        Whitened by the design.
-    weights : array of shape (N,)
-        π.
-    """
-
-    def __init__(self, number: int, features: Any, weights: Any) -> None:
-        self.number, self.features, self.weights = number, features, weights
-        self.cdf = np.cumsum(weights)
-        self.cdf /= self.cdf[-1]
-        self.support = np.flatnonzero(weights)
-        self.leverages = np.einsum("ij,ij->i", features, features)
-        self.largest = float(self.leverages.max())
-        self._near: dict[int, tuple[Any, Any]] = {}
-        self._pairs: Any = None
-
-    def priced(self, number: int, prices: Any) -> Exploration:
-        """The same actions, weighed so that the leverage of each is nearly in proportion to its price.
-
-        With π the G-optimal design of φ/√price, μ ∝ π/price has φ'Σ(μ)⁻¹φ in proportion to the price where it explores: an
-        action whose estimate may be off by more is explored less. A few multiplicative steps come near enough to π.
-        """
-        at, c = self.support, prices[self.support]
-        rows = self.features[at] / np.sqrt(c)[:, None]
-        w = self.weights[at]
-        for _ in range(STEPS):
-            root = np.linalg.cholesky(rows.T @ (w[:, None] * rows))
-            white = solve_triangular(root, rows.T, lower=True, check_finite=False)
-            w = w * np.einsum("ij,ij->j", white, white)
-            w /= w.sum()
-        weights = np.zeros_like(self.weights)
-        weights[at] = w / c
-        weights /= weights.sum()
-        mu = weights[at]
-        root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
-        white = solve_triangular(root, self.features.T, lower=True, check_finite=False)
-        return Exploration(number, np.asfortranarray(white.T), weights)
-
-    def draw(self, uniform: Any) -> Any:
-        """Actions by inversion of the cumulative sums."""
-        return self.cdf.searchsorted(uniform, side="right")
-
-    def reach(self, choice: int) -> Any:
-        """γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with probability 1 - γ ≥ 1/2.
-
-        With K(a, b) = φ(a)'φ(b) and j the choice, γk(a, b) = K(a, b) - s K(a, j)K(j, b)/K(j, j) for an s between K(j, j)/(K(j, j) + 1)
-        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add.
-        """
-        return self._about(choice)[1]
-
-    def beside(self, choice: int) -> Any:
-        """K(a, choice) for every action a."""
-        return self._about(choice)[0]
-
-    def _about(self, choice: int) -> tuple[Any, Any]:
-        """K(a, choice) and the reach; kept, as policies return to their actions."""
-        found = self._near.get(choice)
-        if found is None:
-            W = self.features
-            if len(self._near) * len(W) > KEPT:
-                self._near.clear()
-            if len(self.support) * len(W) > PAIRS:
-                found = self._near[choice] = W @ W[choice], self.far_reach()
-                return found
-            if self._pairs is None:
-                self._pairs = W[self.support] @ W.T
-            beside = W @ W[choice]
-            own = float(beside[choice])
-            theirs = beside[self.support]
-            pairs = np.outer(theirs / own, beside)
-            np.subtract(self._pairs, pairs, out=pairs)
-            reach = np.abs(pairs, out=pairs).max(axis=0)
-            rest = max(largest(np.abs(theirs)) / (own + 1), 1.0) / own
-            found = beside, reach + rest * np.abs(beside)
-            self._near[choice] = found
-        return found
-
-    def far_reach(self) -> Any:
-        """The same for any law of the policy's: |k(a, b)| ≤ √(k(a, a) k(b, b))."""
-        return np.sqrt(self.leverages * self.largest)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return {"number": self.number, "features": self.features, "weights": self.weights}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Exploration:
-        """The exploration in a snapshot."""
-        features = np.array(data["features"], order="F")
-        return cls(int(data["number"]), features, np.array(data["weights"]))
 
 
 @dataclass(slots=True, eq=False)
 class Round:
     """How the actions of a round were drawn, and what had been predicted."""
 
+    number: int  # of the stage
     choice: int | None  # the policy's action, or None where it gave a law
     rate: float  # γ
     exploration: Exploration
@@ -187,14 +63,43 @@ class Round:
     heard: int  # losses heard by the stage before
     counted: bool = True  # whether it is within the budget, or played on trust
     law: Any = None  # q
-    factor: Any = None  # Cholesky factor of Σ where it gave a law
+    factor: Any = None  # Cholesky factor of Σ where the policy gave a law
+
+    together: ClassVar[bool] = False
+
+    def shrink(self) -> None:
+        """A late loss needs all of it."""
+
+    def draw(self, coin: float) -> int:
+        """The row of an action, or its complement ~row where it is explored: one coin decides both."""
+        g = self.rate
+        if coin < g:
+            return ~self.exploration.draw(coin / g)
+        if self.choice is not None:
+            return self.choice
+        cdf = np.cumsum(self.law)
+        return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right"))
+
+    def probability(self, index: int) -> float:
+        """p of one action."""
+        p: float = self.rate * self.exploration.weights.item(index)
+        if self.choice is None:
+            return p + (1 - self.rate) * float(self.law[index])
+        return p + (1 - self.rate) * (index == self.choice)
+
+    def distribution(self) -> Any:
+        """p of every action."""
+        p = self.rate * self.exploration.weights
+        if self.choice is None:
+            return p + (1 - self.rate) * self.law
+        p[self.choice] += 1 - self.rate
+        return p
 
     def estimates(self, index: int) -> Any:
         """k(a, index) for every action a."""
         W, g = self.exploration.features, self.rate
         if self.choice is None:
-            found, _ = dpotrs(self.factor, W[index], lower=1)
-            return W @ found
+            return W @ _linalg.solve(self.factor, W[index])
         # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
         beside = self.exploration.beside(self.choice)
         weight = 1 / (g + (1 - g) * beside.item(self.choice))
@@ -210,8 +115,8 @@ class Round:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        found = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {**found, "exploration": self.exploration.number}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "exploration": self.exploration.number}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], places: Mapping[int, Exploration]) -> Round:
@@ -219,17 +124,9 @@ class Round:
         arrays = {k: np.array(v, order="F") for k, v in data.items() if isinstance(v, np.ndarray)}
         return cls(**{**data, **arrays, "exploration": places[data["exploration"]]})
 
-    def distribution(self) -> Any:
-        """p."""
-        p = self.rate * self.exploration.weights
-        if self.choice is None:
-            return p + (1 - self.rate) * self.law
-        p[self.choice] += 1 - self.rate
-        return p
-
 
 @dataclass(slots=True)
-class Watch:
+class Bets:
     """A bet that exploration does better than the policy, and how each has done of late.
 
     Whenever an action is explored, `STAKE` of the wealth is bet on its loss being below the mean of the policy's losses since
@@ -256,8 +153,8 @@ class Watch:
         """Whether the policy has done no better than exploration of late."""
         return self.explored_rounds == 0 or self.policy_mean >= self.explored_mean
 
-    def hear(self, y: float, explored: bool) -> None:
-        """Hear a loss."""
+    def add(self, y: float, explored: bool) -> None:
+        """Take note of a loss."""
         if not explored:
             self.policy_rounds += 1
             self.policy_mean += (y - self.policy_mean) * max(1 / self.policy_rounds, 0.1)
@@ -272,150 +169,119 @@ class Watch:
         self.explored_mean += (y - self.explored_mean) / min(self.explored_rounds, 20)
 
 
-@dataclass
-class Stage:
-    """The state of a watched stage.
+@dataclass(frozen=True)
+class Allowance:
+    """What a policy may use of estimated regret, in units of the range."""
 
-    Attributes
+    share: float  # of B(n), the robust learner's scale
+    premium: float  # the part of it that late losses may use
+    unit: float  # B(1)
+    horizon: int | None
+    warm_up: int  # rounds played on trust where there is no horizon
+    cap: (
+        float | None
+    )  # R: largest leverage that exploration may leave; None: the budget of the time
+    early: bool  # whether evidence against the policy ends its stage
+
+    def size(self, made: int) -> float:
+        """B of all rounds, or of those up to the next one where there is no horizon."""
+        return self.unit * math.sqrt(self.horizon or max(made, self.warm_up + 1))
+
+    def budget(self, made: int) -> float:
+        """Estimated regret that may be reached once so many decisions have been made."""
+        return self.share * self.size(made)
+
+
+class Watched:
+    """A stage: one policy, its rounds, its budget, and the bets against it.
+
+    Parameters
     ----------
-    base : array of shape (N, m)
-        Features of the setup, whitened by its design.
+    number : int
+        Of the stage.
+    points : array of shape (N, d)
+        The actions.
+    policy : a policy
+    forecaster : Forecaster
+        Of all losses, shared by all stages.
     first : Exploration
-        That of the setup.
-    cap : float or None
-        R: the largest leverage of any action that exploration may leave; None for the budget itself, which grows where
-        there is no horizon.
-    shield : bool
-        Whether exploration adapts to what is known; otherwise `fixed` is its share.
-    trigger : float
-        Without a shield: the estimated regret that ends the stage.
-    fixed : float
+        That of the design.
+    allowance : Allowance
+    designs : int
+        Explorations made before.
     """
 
-    base: Any
-    first: Exploration
-    cap: float | None
-    shield: bool
-    trigger: float
-    fixed: float
-    exploration: Exploration = field(init=False)
-    total: Any = field(init=False)  # S
-    variance: Any = field(init=False)  # Σ of squared steps of S beside the predictions
-    paid: float = 0.0  # A
-    heard: int = 0
-    explored: int = 0
-    explored_paid: float = 0.0
-    noise: float = 0.0  # Σ of squared residuals
-    priced: float = 0.0  # largest gap at the last design, over the room then
-    designs: int = 1
-    watch: Watch = field(default_factory=Watch)
+    def __init__(
+        self,
+        number: int,
+        points: Floats,
+        policy: BuiltIn | UserPolicy,
+        forecaster: Forecaster,
+        first: Exploration,
+        allowance: Allowance,
+        designs: int = 1,
+    ) -> None:
+        self.number, self.points, self.policy = number, points, policy
+        self.forecaster = forecaster
+        self.first = self.exploration = first
+        self.allowance, self.designs = allowance, designs
+        N = len(first.features)
+        self.total: Floats = np.zeros(N)  # S
+        self.variance: Floats = np.zeros(N)  # Σ of squared steps of S beside the predictions
+        self.paid = 0.0  # A
+        self.heard = 0
+        self.explored = 0
+        self.explored_paid = 0.0
+        self.noise = 0.0  # Σ of squared residuals
+        self.priced = 0.0  # largest gap at the last design, over the room then
+        self.bets = Bets()
 
-    def __post_init__(self) -> None:
-        self.exploration = self.first
-        self.total = np.zeros(len(self.base))
-        self.variance = np.zeros(len(self.base))
+    # A round.
 
-    @property
-    def estimated_regret(self) -> float:
-        """A - min S."""
-        return self.paid - smallest(self.total)
+    def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | None:
+        """Actions from one law; None where no round fits into the budget."""
+        size = 1 if count is None else count
+        played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
+        if played is None:
+            return None
+        points = self.points
+        if count is None:
+            key = played.draw(rng.random())
+            index = key if key >= 0 else ~key
+            return played, Drawn((key,), points[index], index, played.probability(index))
+        keys = [played.draw(coin) for coin in rng.random(size).tolist()]
+        rows = np.array([key if key >= 0 else ~key for key in keys])
+        return played, Drawn(keys, points[rows], rows, played.distribution()[rows])
 
-    def rate_needed(
-        self, choice: int | None, budget: float, place: Exploration | None = None
-    ) -> float:
-        """The smallest γ that keeps the estimated regret within the budget after one more round; may be above 1."""
-        if not self.shield:
-            return self.fixed
-        place = place or self.exploration
-        room = self.total + (budget - self.paid - 1)
-        if smallest(room) <= 0:
-            return float("inf")
-        reach = place.far_reach() if choice is None else place.reach(choice)
-        return max(largest(reach / room), place.largest / self.cap_at(budget))
+    def prepare(
+        self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
+    ) -> Round | None:
+        """The round of a proposal, for so many actions: how much to explore, what to predict; None where that is too much.
 
-    def cap_at(self, budget: float) -> float:
-        """R."""
-        return budget if self.cap is None else self.cap
-
-    def fits(self, played: Round, budget: float) -> bool:
-        """Whether the loss of a round that was drawn for another state can be heard without leaving the budget."""
-        if not (self.shield and played.counted):
-            return True  # a fixed share of exploration fits any state
-        return largest(played.reach() - self.total) + self.paid + 1 <= budget * (1 + 1e-12)
-
-    def hear(self, played: Round, index: int, y: float, explored: bool) -> None:
-        """Add the estimate of a round."""
-        if not played.counted:
-            self.watch.hear(y, explored)
-            return
-        residual = y - played.prediction.item(index)
-        step = played.estimates(index)
-        step *= residual
-        self.total += played.prediction
-        self.total += step
-        step *= step
-        self.variance += step
-        self.paid += y
-        self.heard += 1
-        self.noise += residual * residual
-        if explored:
-            self.explored += 1
-            self.explored_paid += y
-        self.watch.hear(y, explored)
-
-    def is_over(self) -> bool:
-        """Without a shield: whether the estimated regret is above the trigger."""
-        return not self.shield and self.estimated_regret > self.trigger
-
-    def redesign(self, budget: float, *, now: bool = False) -> bool:
-        """Explore anew once gaps have changed: what an action may be off by is the room left and its own gap.
-
-        Parameters
-        ----------
-        budget : float
-        now : bool
-            Whether or not gaps have changed.
-
-        Returns
-        -------
-        bool
-            Whether the design has changed.
+        With `look` nothing of the stage changes.
         """
-        if not self.shield:
-            return False
-        best = smallest(self.total)
-        room = budget - 1 - (self.paid - best)
-        if room <= 0:
-            return False
-        gaps = (self.total - best) / room
-        widest = largest(gaps)
-        if not now and 0.6 * self.priced - 0.1 <= widest <= 1.4 * self.priced + 0.1:
-            return False
-        prices = np.minimum(1 + gaps, max(1.0, min(self.cap_at(budget) / room, DEAREST)))
-        found = self.first.priced(self.designs + 1, prices)
-        choice = int(self.total.argmin())
-        costs = np.ones_like(gaps) if now else gaps
-        old, new = (
-            self.rate_needed(choice, budget, place) * float(costs @ place.weights)
-            for place in (self.exploration, found)
-        )
-        self.priced = widest
-        if new >= old:
-            return False
-        self.designs += 1
-        self.exploration = found
-        return True
+        prediction = self.forecaster.mean
+        size = max(largest(prediction), -smallest(prediction))
+        if size > 0.5:
+            prediction = prediction * (0.5 / size)
+        allowance, made = self.allowance, ledger.made + 1
+        if ledger.made + count <= allowance.warm_up:
+            return self.trial(proposal, prediction)
+        crowded = None
+        if len(ledger) or count > 1:
+            crowded = allowance.premium * allowance.size(made)
+        return self.next_round(proposal, prediction, allowance.budget(made), crowded, look=look)
 
-    def trial(self, proposal: Any, prediction: Any) -> Round:
+    def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
         choice = proposal if isinstance(proposal, int) else None
         law = proposal if choice is None else None
-        return Round(choice, SUSPICION, self.first, prediction, self.heard, counted=False, law=law)
+        return Round(self.number, choice, SUSPICION, self.first, prediction, self.heard, False, law)
 
-    def draw_round(
+    def next_round(
         self,
         proposal: Any,
-        prediction: Any,
+        prediction: Floats,
         budget: float,
         crowded: float | None = None,
         *,
@@ -439,26 +305,154 @@ class Stage:
             used = self.estimated_regret
             budget = used + min(budget - used, max(crowded, (budget - used) / 2))
         rate, place = self.rate_needed(choice, budget), self.exploration
-        if rate > CEILING:
+        if rate > insured.CEILING:
             before = self.exploration, self.designs, self.priced
             if self.redesign(budget, now=True):
                 rate, place = self.rate_needed(choice, budget), self.exploration
             if look:
                 self.exploration, self.designs, self.priced = before
-            if rate > CEILING:
+            if rate > insured.CEILING:
                 return None
-        if self.shield and self.watch.suspicious:
+        if self.bets.suspicious:
             rate = max(rate, SUSPICION)
-        drawn = Round(choice, rate, place, prediction, self.heard)
+        played = Round(self.number, choice, rate, place, prediction, self.heard)
         if choice is None:
-            drawn.law = proposal
-            root = place.features * np.sqrt((1 - rate) * proposal)[:, None]
-            sigma = dsyrk(1.0, root, trans=1, lower=1)
-            sigma[np.diag_indices_from(sigma)] += rate
-            drawn.factor, _ = dpotrf(sigma, lower=1, overwrite_a=1)
-        return drawn
+            played.law = proposal
+            played.factor = _linalg.mixed_factor(place.features, (1 - rate) * proposal, rate)
+        return played
+
+    def rate_needed(
+        self, choice: int | None, budget: float, place: Exploration | None = None
+    ) -> float:
+        """The smallest γ that keeps the estimated regret within the budget after one more round; may be above 1."""
+        place = place or self.exploration
+        room = self.total + (budget - self.paid - 1)
+        if smallest(room) <= 0:
+            return float("inf")
+        reach = place.far_reach() if choice is None else place.reach(choice)
+        return max(largest(reach / room), place.largest / self.cap(budget))
+
+    def cap(self, budget: float) -> float:
+        """R."""
+        return budget if self.allowance.cap is None else self.allowance.cap
+
+    # Its loss.
+
+    def learn(self, played: Round, key: int, y: float, ledger: Ledger[Any]) -> str | None:
+        """Learn from a loss; why the stage ends, if it does."""
+        explored = key < 0
+        if played.heard != self.heard and not self.fits(played, self.allowance.budget(ledger.made)):
+            return "late loss"
+        self.add(played, ~key if explored else key, y, explored)
+        if self.allowance.early and explored and self.bets.evidence > 1:
+            return "evidence"
+        if self.heard % REDESIGN == 0:
+            self.redesign(self.allowance.budget(ledger.made + 1))
+        return None
+
+    def fits(self, played: Round, budget: float) -> bool:
+        """Whether the loss of a round that was drawn for another state can be heard without leaving the budget."""
+        if not played.counted:
+            return True
+        return largest(played.reach() - self.total) + self.paid + 1 <= budget * (1 + 1e-12)
+
+    def add(self, played: Round, index: int, y: float, explored: bool) -> None:
+        """Add the estimate of a round."""
+        if played.counted:
+            residual = y - played.prediction.item(index)
+            step = played.estimates(index)
+            step *= residual
+            self.total += played.prediction
+            self.total += step
+            step *= step
+            self.variance += step
+            self.paid += y
+            self.heard += 1
+            self.noise += residual * residual
+            if explored:
+                self.explored += 1
+                self.explored_paid += y
+        self.bets.add(y, explored)
+
+    def redesign(self, budget: float, *, now: bool = False) -> bool:
+        """Explore anew once gaps have changed: what an action may be off by is the room left and its own gap.
+
+        Parameters
+        ----------
+        budget : float
+        now : bool
+            Whether or not gaps have changed.
+
+        Returns
+        -------
+        bool
+            Whether the design has changed.
+        """
+        best = smallest(self.total)
+        room = budget - 1 - (self.paid - best)
+        if room <= 0:
+            return False
+        gaps = (self.total - best) / room
+        widest = largest(gaps)
+        if not now and 0.6 * self.priced - 0.1 <= widest <= 1.4 * self.priced + 0.1:
+            return False
+        prices = np.minimum(1 + gaps, max(1.0, min(self.cap(budget) / room, DEAREST)))
+        candidate = self.first.priced(self.designs + 1, prices)
+        choice = int(self.total.argmin())
+        costs = np.ones_like(gaps) if now else gaps
+        old, new = (
+            self.rate_needed(choice, budget, place) * float(costs @ place.weights)
+            for place in (self.exploration, candidate)
+        )
+        self.priced = widest
+        if new >= old:
+            return False
+        self.designs += 1
+        self.exploration = candidate
+        return True
+
+    # What is known.
+
+    @property
+    def estimated_regret(self) -> float:
+        """A - min S."""
+        return self.paid - smallest(self.total)
+
+    def outlook(self, ledger: Ledger[Any]) -> Floats | None:
+        """Probability of every action in the next single decision; None where the stage will end before it."""
+        law = self.policy.law(self.forecaster, self)
+        if isinstance(self.policy, Thompson):
+            played = self.prepare(int(law.argmax()), 1, ledger, look=True)
+            if played is None:
+                return None
+            p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
+            return p
+        played = self.prepare(law, 1, ledger, look=True)
+        return None if played is None else played.distribution()
+
+    def exploration_now(self, made: int) -> float:
+        """Share of exploration if the best action by the forecast were proposed."""
+        if made < self.allowance.warm_up:
+            return SUSPICION
+        choice = int(self.forecaster.mean.argmin())
+        needed = self.rate_needed(choice, self.allowance.budget(made + 1))
+        return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
+
+    @property
+    def premium_paid(self) -> float:
+        """Losses of explored actions less what the policy would have paid on average."""
+        policy_rounds = self.heard - self.explored
+        if not policy_rounds:
+            return 0.0
+        mean = (self.paid - self.explored_paid) / policy_rounds
+        return self.explored_paid - self.explored * mean
 
     # Snapshots.
+
+    _NUMBERS: ClassVar = (
+        *("paid", "heard", "explored", "explored_paid"),
+        *("noise", "priced", "designs"),
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: what changes during the stage."""
@@ -466,14 +460,14 @@ class Stage:
             "exploration": self.exploration.number,
             "total": self.total.copy(),
             "variance": self.variance.copy(),
-            **{name: getattr(self, name) for name in NUMBERS},
-            "watch": asdict(self.watch),
+            **{name: getattr(self, name) for name in self._NUMBERS},
+            "bets": asdict(self.bets),
         }
 
     def load(self, data: Mapping[str, Any], places: Mapping[int, Exploration]) -> None:
         """Take back what `to_dict` gave."""
         self.exploration = places[data["exploration"]]
         self.total, self.variance = np.array(data["total"]), np.array(data["variance"])
-        for name in NUMBERS:
+        for name in self._NUMBERS:
             setattr(self, name, data[name])
-        self.watch = Watch(**data["watch"])
+        self.bets = Bets(**data["bets"])

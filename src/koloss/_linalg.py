@@ -1,0 +1,49 @@
+"""Small dense linear algebra by direct BLAS and LAPACK calls, which cost less than their wrappers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+Floats = NDArray[np.float64]
+
+
+def cholesky(matrix: Floats) -> Floats | None:
+    """Lower Cholesky factor of a symmetric matrix, of which the lower triangle is read; None where it is singular."""
+    factor, failed = dpotrf(matrix, lower=1)
+    return None if failed else factor
+
+
+def covariance_factor(features: Floats, weights: Floats, buffer: Floats) -> Floats | None:
+    """Cholesky factor of Σ weights φφ' over the rows φ of the features; None where it is singular.
+
+    The buffer has the shape of the features, both in Fortran order, and saves an allocation.
+    """
+    np.multiply(features.T, np.sqrt(weights), out=buffer.T)
+    factor, failed = dpotrf(dsyrk(1.0, buffer, trans=1, lower=1), lower=1, overwrite_a=1)
+    return None if failed else factor
+
+
+def mixed_factor(features: Floats, weights: Floats, ridge: float) -> Any:
+    """Cholesky factor of Σ weights φφ' + ridge I."""
+    root = features * np.sqrt(weights)[:, None]
+    sigma = dsyrk(1.0, root, trans=1, lower=1)
+    sigma[np.diag_indices_from(sigma)] += ridge
+    factor, _ = dpotrf(sigma, lower=1, overwrite_a=1)
+    return factor
+
+
+def solve(factor: Floats, vector: Floats) -> Any:
+    """Σ⁻¹ vector by the Cholesky factor of Σ."""
+    solution, _ = dpotrs(factor, vector, lower=1)
+    return solution
+
+
+def leverages(factor: Floats, features: Floats) -> Any:
+    """φ'Σ⁻¹φ of every row φ of the features."""
+    white = dtrsm(1.0, factor, features.T, lower=1)
+    return np.einsum("ij,ij->j", white, white)

@@ -1,0 +1,75 @@
+"""What the bandit learner tells its operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.bandit.points import PointsEngine
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BanditDiagnostics:
+    """What an operator may want to see; as text a short report."""
+
+    epoch: int  # epochs opened
+    rounds: int  # decisions made
+    heard: int  # losses heard
+    outstanding: int  # decisions whose losses are waited for
+    late: int  # losses heard after their epoch
+    learning_rate: float  # η of the current epoch
+    exploration: float  # γ of the current epoch
+    drift: float  # largest rise of a log-weight since the epoch began
+    entropy: float  # of the next law, in nats; on a ball of q, relative to the uniform one
+    max_leverage: float  # max_a φ(a)'Σ⁻¹φ(a) of the current epoch; on a ball its bound G/γ
+    estimated_losses: (
+        Floats | None
+    )  # mean loss of every action; None on a ball (`estimated_loss(X)`)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rounds} rounds in {self.epoch} epochs, {self.outstanding} losses outstanding, {self.late} came late",
+            f"  learning rate {self.learning_rate:.4g}, exploration {self.exploration:.4g}, entropy {self.entropy:.4g}",
+        ]
+        if self.estimated_losses is not None:
+            low, high = self.estimated_losses.min(), self.estimated_losses.max()
+            lines.append(f"  estimated losses from {low:.4g} to {high:.4g}")
+        return "\n".join(lines)
+
+
+def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
+    """What is going on in a game of exponential weights."""
+    engine, epoch = exp2.engine, exp2.epoch
+    eta, gamma = exp2.rates_now() if epoch is None else (epoch.eta, epoch.gamma)
+    drift = max_leverage = 0.0
+    if epoch is not None:
+        drift = epoch.anchor_drift if epoch.over else exp2.drift(epoch)
+    estimated_losses = None
+    if isinstance(engine, PointsEngine):
+        p = exp2.outlook()
+        entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
+        estimated_losses = engine.values(exp2.mean) + engine.center
+        if epoch is not None:
+            max_leverage = float(np.max(engine.leverages(epoch.law)))
+    else:
+        entropy = engine.entropy(exp2.next_law())
+        if epoch is not None:
+            max_leverage = engine.problem.leverage / epoch.gamma
+    return BanditDiagnostics(
+        epoch=exp2.epochs,
+        rounds=exp2.made,
+        heard=exp2.heard,
+        outstanding=outstanding,
+        late=exp2.late,
+        learning_rate=eta,
+        exploration=gamma,
+        drift=drift,
+        entropy=entropy,
+        max_leverage=max_leverage,
+        estimated_losses=estimated_losses,
+    )

@@ -1,0 +1,150 @@
+"""What the bandit learner chooses for itself, by its bound: features and their number, rates, the length of epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import to_numpy
+from koloss.actions import Points
+from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
+from koloss.errors import RankUnreachable
+from koloss.guarantees import bandit, paper
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
+
+EXACT_LIMIT = 500
+"""Kernels with at most so many features are used exactly, unless a proxy is asked for."""
+
+Error = Callable[[Proxy, int], float]
+"""ε of the leading features of a proxy."""
+
+
+def paper_says(settings: BanditSettings, points: Points, log_prior: float) -> dict[str, Any]:
+    """What the paper's Corollary says of this game, or its Theorem where the features are finite."""
+    kernel, n = settings.kernel, settings.horizon
+    assert n is not None
+    G2 = float(np.max(to_numpy(kernel.diag(points.X))))
+    if _has_few_features(kernel, points):
+        return paper.theorem(n, exact_features(kernel, points).rank, log_prior, G2)
+    return paper.corollary(n, eigendecay(kernel, points), log_prior, G2)
+
+
+def choose_proxy(
+    settings: BanditSettings,
+    points: Points,
+    base: BanditProblem,
+    error: Error,
+    printed: dict[str, Any],
+) -> Proxy:
+    """The proxy asked for, at the rank asked for or the one that minimises the bound (Algorithm 1, line 1)."""
+    kernel, actions, proxy, rank = settings.kernel, settings.actions, settings.proxy, settings.rank
+    extra = int(settings.loss_range is not None and settings.tuning == "sharp")  # the constant
+    if printed:
+        if rank == "auto" and not isinstance(proxy, Proxy):
+            rank = printed["rank"]
+        if proxy is None:
+            proxy = "exact_features" if printed["profile"] == "exact" else "kernel_pca"
+    if proxy is None:
+        proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
+    if proxy == "exact_features":
+        proxy = exact_features(kernel, actions, spacing=settings.spacing)
+    if isinstance(proxy, Proxy):
+        return _cut(proxy, base, error, extra) if rank == "auto" else proxy.truncate(rank)
+    construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
+    if rank != "auto":
+        return construct(kernel, actions, rank=rank, spacing=settings.spacing)
+    size = 16
+    while True:  # twice the rank, until even features without error would have a larger bound
+        try:
+            candidate = construct(kernel, actions, rank=size, spacing=settings.spacing)
+        except RankUnreachable as end:
+            candidate = construct(kernel, actions, rank=end.rank, spacing=settings.spacing)
+            size = len(points)
+        best = _cut(candidate, base, error, extra)
+        reached = _bounds(best, base, error, extra)[-1]
+        if size >= len(points) or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
+            return best
+        size = min(2 * size, len(points))
+
+
+def _has_few_features(kernel: Any, points: Points) -> bool:
+    size = getattr(kernel, "feature_dimension", lambda _: None)(points.dimension)
+    return size is not None and size <= EXACT_LIMIT
+
+
+def _cut(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> Proxy:
+    """The leading features that minimise the bound."""
+    best = int(np.argmin(_bounds(proxy, base, error, extra))) + 1
+    return proxy if best == proxy.rank else proxy.truncate(best)
+
+
+def _bounds(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> list[float]:
+    """The bound for 1, 2, ... of the leading features, and `extra` others without error."""
+    bounds = []
+    for j in range(1, proxy.rank + 1):
+        exact = proxy.method == "exact features" and j == proxy.rank
+        epsilon = 0.0 if exact else error(proxy, j)
+        bounds.append(_quick_bound(bandit.with_rank(base, j + extra, epsilon)))
+    return bounds
+
+
+def _quick_bound(problem: BanditProblem) -> float:
+    """The bound at κ = 2 and theory B2's learning rate, close enough to choose a rank by."""
+    m, L, eps, n = problem.rank, problem.estimate_bound, problem.epsilon, problem.rounds
+    if problem.log_prior == 0:
+        return float(m)
+    kappa = 2.0 / (1 + problem.delay)
+    c = 2 * problem.leverage / (m * kappa) + bandit.psi(kappa)
+    u = math.sqrt(problem.log_prior / (c * m * n))
+    if not problem.bonus:
+        u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
+    return sum(problem.terms(u / L, kappa).values())
+
+
+def choose_design(features: Any, design: str | Design) -> Design:
+    """Where to explore: the design asked for, on these features."""
+    if isinstance(design, Design):
+        if design.weights.shape[0] != features.shape[0]:
+            raise ValueError(
+                f"`design` must weigh {features.shape[0]} actions, got {design.weights.shape[0]}"
+            )
+        return design
+    makers: dict[str, Callable[[Any], Design]] = {
+        "john": john_design,
+        "spanner": barycentric_spanner,
+        "uniform": uniform_design,
+    }
+    return makers[design](features)
+
+
+def choose_rates(
+    settings: BanditSettings, problem: BanditProblem, printed: dict[str, Any] | None = None
+) -> Rates:
+    """Rates that minimise the bound, those that the paper prints, or those asked for."""
+    if settings.horizon is None:
+        return Rates(0.0, 0.0, bandit.anytime_kappa(problem))  # they change with time
+    eta, gamma = settings.learning_rate, settings.exploration_rate
+    if printed:
+        eta = printed["learning_rate"] if eta is None else eta
+        gamma = printed["exploration"] if gamma is None else gamma
+    tuned = bandit.tune(problem)
+    if eta is None and gamma is None:
+        return tuned
+    eta = tuned.learning_rate if eta is None else eta
+    if gamma is None:
+        return Rates(eta, min(1.0, problem.exploration(eta, tuned.kappa)), tuned.kappa)
+    return Rates(eta, gamma, problem.exploration(eta, 1.0) / gamma)
+
+
+def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
+    """Most rounds of an epoch of single decisions."""
+    if settings.batch != "auto":
+        return settings.batch
+    if settings.tuning == "paper" or settings.delay > 0:
+        return 1
+    return max(1, math.ceil(problem.rank / 4))

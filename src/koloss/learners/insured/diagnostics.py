@@ -1,0 +1,77 @@
+"""What the insured learner tells its operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.learners.bandit.diagnostics import BanditDiagnostics
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The end of a policy's stage."""
+
+    round: int  # decisions made before it
+    policy: str
+    reason: str  # "budget", "evidence", "late loss", "operator" or "short"
+    estimated_regret: float  # in the units of the losses
+    successor: str  # who plays on: the next policy, or "robust"
+
+    def __str__(self) -> str:
+        why = {
+            "budget": "its estimated regret left no room for another round",
+            "evidence": "exploration did better than it",
+            "late loss": "a late loss did not fit into the budget any more",
+            "operator": "it was told to hand over",
+            "short": "there is nothing to insure: one action, or too few rounds",
+        }[self.reason]
+        after = f"after {self.round} rounds" if self.round else "before the first round"
+        return f"{after} the policy {self.policy!r} was stopped: {why}; {self.successor} plays on"
+
+
+@dataclass(frozen=True)
+class InsuredDiagnostics:
+    """What an operator needs to see, as text a short report. Losses and regrets are in the units of the losses."""
+
+    playing: str  # the policy in play, or "robust"
+    rounds: int  # decisions made
+    heard: int  # losses heard
+    outstanding: int  # decisions whose losses are waited for
+    estimated_regret: (
+        float | None
+    )  # of the policy in its stage, unbiased; None once the robust learner plays
+    band: (
+        tuple[float, float] | None
+    )  # two standard deviations around it, by its own steps; not proved
+    budget: float | None  # estimated regret that the stage may reach
+    distance: float | None  # budget less estimated regret
+    exploration: float  # share of exploration that the next round needs at least
+    explored: int  # actions explored in this stage
+    premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
+    suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
+    evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
+    trusted: tuple[float, float]  # discount and ridge of the regression that is trusted
+    dropped: int  # losses that came after their stage had ended, and were not used
+    alarms: tuple[Alarm, ...]  # when and why policies were stopped
+    estimated_losses: NDArray[np.float64]  # predicted loss of every action
+    robust: BanditDiagnostics | None = None  # of the robust learner once it plays
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.playing} plays, {self.rounds} rounds, {self.outstanding} losses outstanding"
+        ]
+        if self.estimated_regret is not None and self.band is not None:
+            lines.append(
+                f"  estimated regret {self.estimated_regret:.4g} (band {self.band[0]:.4g} to {self.band[1]:.4g}), "
+                f"{self.distance:.4g} below its budget of {self.budget:.4g}"
+            )
+            lines.append(
+                f"  explored {self.explored} actions at a premium of {self.premium:.4g}; evidence against the policy "
+                f"{self.evidence:.2g} of 1{', suspicious' if self.suspicious else ''}"
+            )
+        lines.append(f"  trusted: discount {self.trusted[0]:g}, ridge {self.trusted[1]:g}")
+        lines += [f"  {alarm}" for alarm in self.alarms]
+        return "\n".join(lines)

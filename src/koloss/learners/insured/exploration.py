@@ -1,0 +1,132 @@
+"""Where the insured learner explores, and how far one round can move its estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+Floats = NDArray[np.float64]
+
+STEPS = 4
+"""Multiplicative steps towards a design in the middle of a game."""
+
+KEPT = 1_000_000
+"""Numbers about single actions that an exploration keeps at most."""
+
+PAIRS = 10_000_000
+"""Largest number of pairs of actions that are looked at one by one; beyond, Cauchy and Schwarz have to do."""
+
+
+def smallest(values: Floats) -> float:
+    """The minimum; by its place, which NumPy finds faster."""
+    value: float = values.item(values.argmin())
+    return value
+
+
+def largest(values: Floats) -> float:
+    """The maximum, likewise."""
+    value: float = values.item(values.argmax())
+    return value
+
+
+class Exploration:
+    """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
+
+    Parameters
+    ----------
+    number : int
+    features : array of shape (N, m)
+        Whitened by the design.
+    weights : array of shape (N,)
+        π.
+    """
+
+    def __init__(self, number: int, features: Floats, weights: Floats) -> None:
+        self.number, self.features, self.weights = number, features, weights
+        self.cdf = np.cumsum(weights)
+        self.cdf /= self.cdf[-1]
+        self.support = np.flatnonzero(weights)
+        self.leverages = np.einsum("ij,ij->i", features, features)
+        self.largest = float(self.leverages.max())
+        self._near: dict[int, tuple[Floats, Floats]] = {}
+        self._pairs: Any = None
+
+    def priced(self, number: int, prices: Floats) -> Exploration:
+        """The same actions, weighed so that the leverage of each is nearly in proportion to its price.
+
+        With π the G-optimal design of φ/√price, μ ∝ π/price has φ'Σ(μ)⁻¹φ in proportion to the price where it explores: an
+        action whose estimate may be off by more is explored less. A few multiplicative steps come near enough to π.
+        """
+        at, c = self.support, prices[self.support]
+        rows = self.features[at] / np.sqrt(c)[:, None]
+        w = self.weights[at]
+        for _ in range(STEPS):
+            root = np.linalg.cholesky(rows.T @ (w[:, None] * rows))
+            white = solve_triangular(root, rows.T, lower=True, check_finite=False)
+            w = w * np.einsum("ij,ij->j", white, white)
+            w /= w.sum()
+        weights = np.zeros_like(self.weights)
+        weights[at] = w / c
+        weights /= weights.sum()
+        mu = weights[at]
+        root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
+        white = solve_triangular(root, self.features.T, lower=True, check_finite=False)
+        return Exploration(number, np.asfortranarray(white.T), weights)
+
+    def draw(self, uniform: float) -> int:
+        """An action by inversion of the cumulative sums."""
+        return int(self.cdf.searchsorted(uniform, side="right"))
+
+    def reach(self, choice: int) -> Floats:
+        """γ max_b |k(a, b)| at most, for every action a, where the policy plays `choice` with probability 1 - γ ≥ 1/2.
+
+        With K(a, b) = φ(a)'φ(b) and j the choice, γk(a, b) = K(a, b) - s K(a, j)K(j, b)/K(j, j) for an s between K(j, j)/(K(j, j) + 1)
+        and 1, and γ|k(a, j)| ≤ |K(a, j)|/K(j, j). The pairs at s = 1, and what the rest can add.
+        """
+        return self._about(choice)[1]
+
+    def beside(self, choice: int) -> Floats:
+        """K(a, choice) for every action a."""
+        return self._about(choice)[0]
+
+    def _about(self, choice: int) -> tuple[Floats, Floats]:
+        """K(a, choice) and the reach; kept, as policies return to their actions."""
+        known = self._near.get(choice)
+        if known is not None:
+            return known
+        W = self.features
+        if len(self._near) * len(W) > KEPT:
+            self._near.clear()
+        beside = W @ W[choice]
+        if len(self.support) * len(W) > PAIRS:
+            self._near[choice] = beside, self.far_reach()
+            return self._near[choice]
+        if self._pairs is None:
+            self._pairs = W[self.support] @ W.T
+        own = float(beside[choice])
+        theirs = beside[self.support]
+        pairs = np.outer(theirs / own, beside)
+        np.subtract(self._pairs, pairs, out=pairs)
+        reach = np.abs(pairs, out=pairs).max(axis=0)
+        rest = max(largest(np.abs(theirs)) / (own + 1), 1.0) / own
+        self._near[choice] = beside, reach + rest * np.abs(beside)
+        return self._near[choice]
+
+    def far_reach(self) -> Floats:
+        """The same for any law of the policy's: |k(a, b)| ≤ √(k(a, a) k(b, b))."""
+        reach: Floats = np.sqrt(self.leverages * self.largest)
+        return reach
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        return {"number": self.number, "features": self.features, "weights": self.weights}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Exploration:
+        """The exploration in a snapshot."""
+        features = np.array(data["features"], order="F")
+        return cls(int(data["number"]), features, np.array(data["weights"]))

@@ -1,0 +1,115 @@
+"""What can be said to the insured learner, and the rules for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from koloss._arrays import as_flag, as_float
+from koloss.designs import Design
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.base import Described, Settings
+from koloss.learners.insured.policies import BUILT_IN
+from koloss.proxy import Proxy
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsuredSettings(Settings):
+    """Settings of `InsuredBandit`, which describes them."""
+
+    loss_range: tuple[float, float]
+    policy: Any = "ucb"
+    trigger: Any = 0.5
+    premium: Any = 0.75
+    width: float = 0.3
+    early: bool = True
+    loss_norm: float | None = None
+    proxy: str | Proxy | None = None
+    rank: int | Literal["auto"] = "auto"
+    design: str | Design = "john"
+    batch: int | Literal["auto"] = "auto"
+    loss_class: Literal["rank-one", "general"] = "rank-one"
+    delay: int = 0
+    spacing: float | None = None
+
+    former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.loss_range is None:
+            raise ValueError(
+                "`loss_range` must be (low, high), an interval for all losses, got None"
+            )
+        as_flag("early", self.early)
+        self._set("width", as_float("width", self.width, minimum=0.0))
+        if not self.policies:
+            raise ValueError("`policy` must have at least one policy, got none")
+        for policy in self.policies:
+            _check_policy(policy)
+        _one_each("trigger", self.trigger, len(self.policies))
+        _one_each("premium", self.premium, len(self.policies))
+        self._set("loss_range", self.robust.loss_range)
+
+    @property
+    def robust(self) -> BanditSettings:
+        """Settings of the robust learner behind the policies."""
+        return BanditSettings(
+            actions=self.actions,
+            kernel=self.kernel,
+            horizon=self.horizon,
+            loss_range=self.loss_range,
+            loss_norm=self.loss_norm,
+            proxy=self.proxy,
+            rank=self.rank,
+            design=self.design,
+            batch=1 if self.horizon is None and self.batch == "auto" else self.batch,
+            loss_class=self.loss_class,
+            delay=self.delay,
+            spacing=self.spacing,
+        )
+
+    @property
+    def policies(self) -> tuple[Any, ...]:
+        """The policies, one after the other."""
+        return tuple(self.policy) if isinstance(self.policy, (list, tuple)) else (self.policy,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names; a user's policy is "own"."""
+        return tuple(p if isinstance(p, str) else "own" for p in self.policies)
+
+    @property
+    def premiums(self) -> tuple[float, ...]:
+        """Of each policy, in units of B(n)."""
+        return _one_each("premium", self.premium, len(self.policies))
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Budgets of the policies, in units of B(n)."""
+        triggers = _one_each("trigger", self.trigger, len(self.policies))
+        return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))
+
+
+def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
+    """A positive number for each policy."""
+    several = isinstance(value, Sequence) or np.ndim(value) > 0
+    values = list(value) if several and not isinstance(value, str) else [value] * count
+    if len(values) != count:
+        raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
+    return tuple(as_float(name, v, positive=True) for v in values)
+
+
+def _check_policy(policy: Any) -> None:
+    if isinstance(policy, str) and policy not in BUILT_IN:
+        names = ", ".join(map(repr, BUILT_IN))
+        raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
+    for method in ("propose", "hear"):
+        if isinstance(policy, (str, Described)) or callable(getattr(policy, method, None)):
+            continue
+        raise TypeError(
+            f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
+            f"hear(index, loss), got {type(policy).__name__} without {method}"
+        )
