@@ -37,7 +37,7 @@ NAMES = {
 
 
 def test_version(good):
-    assert good("--version") == f"koloss {kl.__version__}\n"
+    assert good("--version") == good("--version", "list") == f"koloss {kl.__version__}\n"
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["list", "--spec", "nothing"]])
@@ -70,7 +70,7 @@ def test_bad_option_in_a_process(shell):
     assert answer.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("library", ["typer", "rich", "matplotlib"])
+@pytest.mark.parametrize("library", ["typer", "rich", "matplotlib", "msgspec", "jinja2"])
 def test_missing_library_names_the_extra(cli, monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     message = (
@@ -116,6 +116,7 @@ def test_a_process_without_utf_8(shell):
     assert "?" in answer.out
 
 
+@pytest.mark.slow
 def test_escapes_are_for_terminals_without_no_color():
     assert on_a_terminal().count("\x1b") > 20
     assert "\x1b" not in on_a_terminal(NO_COLOR="1")

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -41,6 +46,7 @@ def spec(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.slow
 def test_run_of_a_spec(spec, cli, shell):
     """A report, figures and numbers beside the spec; plain text in the pipe; nothing computed twice."""
     first = shell("run", "own.toml", "--jobs", "1")
@@ -82,12 +88,19 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
     assert "must have norm at most 1, got 9" in page
 
 
-def test_ctrl_c_says_that_nothing_is_lost(spec, cli):
-    (spec.parent / "own.py").write_text(ADVERSARY + "    raise KeyboardInterrupt\n")
+def test_ctrl_c_says_that_nothing_is_lost(spec):
+    waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
+    (spec.parent / "own.py").write_text(ADVERSARY + waiting)
     spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
-    answer = cli("run", "own.toml", "--jobs", "1")
-    message = "error: interrupted; the same command goes on with the runs in own-results\n"
-    assert answer == (130, "", message)
+    command = [sys.executable, "-m", "koloss", "run", "own.toml", "--jobs", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        while not (spec.parent / "playing").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        error = process.stderr.read().decode()
+    assert process.returncode == 130
+    assert error == "error: interrupted; the same command goes on with the runs in own-results\n"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +172,7 @@ def test_a_bad_line_of_recorded_losses_is_named(spec, refused, text):
     assert "losses.csv, line 3" in error
 
 
+@pytest.mark.slow
 def test_arena(cli, good, shell, tmp_path):
     """A page, figures and numbers; plain text in the pipe; nothing played twice."""
     size = ["--runs", "2", "--jobs", "1", "--out", str(tmp_path)]

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from koloss._version import __version__
 from koloss.errors import KolossError
@@ -16,7 +16,7 @@ from koloss.errors import KolossError
 if TYPE_CHECKING:
     import typer
 
-NEEDS = ("typer", "rich", "matplotlib")
+NEEDS = ("typer", "rich", "matplotlib", "msgspec", "jinja2")
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -25,10 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         needs, them = ", ".join(missing), "it" if len(missing) == 1 else "them"
-        _fail(
-            f"the command line needs {needs}; install {them} with: pip install 'koloss[experiments]'",
-            code=1,
-        )
+        install = f"install {them} with: pip install 'koloss[experiments]'"
+        _fail(f"the command line needs {needs}; {install}", code=1)
     import typer
 
     from koloss.cli.options import UsageError
@@ -38,9 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = application()(arguments, prog_name="koloss", standalone_mode=False)
     except UsageError as error:
         _fail(error.format_message(), code=2)
-    except BrokenPipeError:  # whoever read the output has enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
     except (KolossError, OSError) as error:
         _fail(str(error), code=1)
     except (KeyboardInterrupt, typer.Abort):
@@ -64,14 +59,13 @@ def application() -> "typer.Typer":
     @app.callback(invoke_without_command=True)
     def koloss(
         context: typer.Context,
-        version: Annotated[
-            bool, typer.Option("--version", help="Show the version and exit.")
-        ] = False,
+        version: bool = typer.Option(False, "--version", help="Show the version and exit."),
     ) -> None:
         """Repeated decisions against an adversary whose losses live in an RKHS."""
         if version:
             print(f"koloss {__version__}")
-        elif context.invoked_subcommand is None:
+            raise typer.Exit
+        if context.invoked_subcommand is None:
             print(context.get_help())
 
     for verb in (inspect.inspect, play.reproduce, play.run, play.arena, inspect.bound):

@@ -8,17 +8,7 @@ import typer
 
 from koloss._arrays import as_int
 from koloss.cli import options
-from koloss.cli.options import (
-    UsageError,
-    completing,
-    folder,
-    naming_options,
-    option,
-    print_json,
-    read_actions,
-    read_kernel,
-)
-from koloss.cli.play import load
+from koloss.cli.options import UsageError, folder, naming_options, option, print_json, spec_argument
 from koloss.errors import NetTooLarge
 
 MOST_ACTIONS = 200_000
@@ -53,9 +43,9 @@ def inspect(
     """
     from koloss import report
 
-    chosen = read_kernel(kernel, locals())
+    chosen = options.read_kernel(context.params)
     with naming_options(context):
-        cube = read_actions(actions, dimension)
+        cube = options.read_actions(actions, dimension)
         try:
             net = cube.net(spacing, max_bytes=MOST_ACTIONS * dimension * 8)
         except NetTooLarge as error:
@@ -71,11 +61,8 @@ def inspect(
 
 def bound(
     context: typer.Context,
-    spec: str | None = typer.Argument(
-        None,
-        help="A TOML file or the name of an experiment, in place of the options below.",
-        metavar="[SPEC]",
-        autocompletion=completing("spec"),
+    spec: str | None = spec_argument(
+        None, "A TOML file or an experiment's name, in place of the options below.", "[SPEC]"
     ),
     horizon: int | None = option(None, "Game", "Number of rounds; 10,000 if not given."),
     learner: str = option("bandit", "Game", "A name, or a part of just one.", names="learner"),
@@ -104,44 +91,42 @@ def bound(
     With what the paper prints for the same game beside it, and whether that is valid.
     """
     from koloss import report
-    from koloss.experiments import SpecError, bounds
+    from koloss.experiments import bounds, load
 
     with naming_options(context, name="SPEC", net="--spacing"):
         rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
         if spec is not None:
             guarantees = bounds(load(spec), rounds=rounds)
         else:
-            where = read_actions(actions, dimension).to_dict()
-            where |= {} if spacing is None else {"net": spacing}
-            losses = {"loss_norm": loss_norm, "loss_range": loss_range}
-            game = _game(read_kernel(kernel, locals()).to_dict(), where, learner, losses)
-            try:
-                guarantees = bounds(game, rounds=rounds or 10_000)
-            except SpecError as error:  # of the options: there is no file to point at
-                key = error.key.rpartition(".")[2]
-                named = f"`learner` {learner}:" if key == "learner[1]" else f"`{key}`"
-                raise ValueError(f"{named} {error.problem}") from error
+            guarantees = _bounds_of_options(context.params, rounds or 10_000)
     if as_json:
         print_json(guarantees)
     else:
         report.show_bounds(guarantees)
 
 
-def _game(
-    kernel: dict[str, Any], actions: dict[str, Any], learner: str, losses: dict[str, Any]
-) -> Any:
-    """An experiment made from options."""
-    from koloss.experiments import Experiment, LearnerSpec, Source
+def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:
+    """The guarantee of a game that options describe."""
+    from koloss.experiments import Experiment, LearnerSpec, Source, SpecError, bounds
 
-    kind = options.read_learner(learner)
-    given = {key: value for key, value in losses.items() if value is not None}
+    name, kind = given["learner"], options.read_learner(given["learner"])
     interval = signature(kind.__init__).parameters.get("loss_range")
-    if interval is None and "loss_range" in given:
-        raise UsageError(f"--loss-range does not fit the learner {learner}")
-    if interval and interval.default is interval.empty and "loss_range" not in given:
-        raise UsageError(f"--loss-range must be given for the learner {learner}")
-    player = LearnerSpec(learner, kind.__name__, given)
-    return Experiment("game", "game", kernel, actions, Source("options", ""), learners=(player,))
+    if interval is None and given["loss_range"]:
+        raise UsageError(f"--loss-range does not fit the learner {name}")
+    if interval and interval.default is interval.empty and not given["loss_range"]:
+        raise UsageError(f"--loss-range must be given for the learner {name}")
+    losses = {key: given[key] for key in ("loss_norm", "loss_range") if given[key] is not None}
+    actions = options.read_actions(given["actions"], given["dimension"]).to_dict()
+    if given["spacing"] is not None:
+        actions["net"] = given["spacing"]
+    kernel, learner = options.read_kernel(given).to_dict(), LearnerSpec(name, kind.__name__, losses)
+    game = Experiment("game", "game", kernel, actions, Source("options", ""), learners=(learner,))
+    try:
+        return bounds(game, rounds=rounds)
+    except SpecError as error:  # of the options: there is no file to point at
+        key = error.key.rpartition(".")[2]
+        where = f"`learner` {name}:" if key == "learner[1]" else f"`{key}`"
+        raise ValueError(f"{where} {error.problem}") from error
 
 
 def list_(

@@ -27,30 +27,25 @@ DEFAULTS: dict[str, dict[str, float]] = {
 
 
 def names_of(parameter: str | None) -> Iterable[str]:
-    """Names that a parameter takes: help and completion list them. Looked up when they are needed, since that takes time."""
+    """Names that a parameter takes, for help and completion; looked up when they are needed, since that takes time."""
     if parameter == "actions":
         return "grid", "ball"
     if parameter == "kernel":
         return [name.lower() for name in Kernel.kinds()]
-    if parameter == "learner":
-        return learner_kinds()
-    if parameter in ("only", "spec"):
-        from koloss.experiments import shipped
+    if parameter not in ("family", "games", "learner", "method", "only", "players", "spec"):
+        return ()
+    from koloss.experiments import arena, shipped
+    from koloss.experiments.arena.base import Family
+    from koloss.experiments.inspection import METHODS
 
-        return shipped()
-    if parameter == "method":
-        from koloss.experiments.inspection import METHODS
-
-        return METHODS
-    if parameter == "family":
-        from koloss.experiments.arena.base import Family
-
-        return get_args(Family)
-    if parameter in ("games", "players"):
-        from koloss.experiments import arena
-
-        return arena.games() if parameter == "games" else arena.players()
-    return ()
+    names: dict[str, Callable[[], Iterable[str]]] = {
+        "games": arena.games,
+        "players": arena.players,
+        "learner": learner_kinds,
+        "family": lambda: get_args(Family),
+        "method": lambda: METHODS,
+    }
+    return names.get(parameter, shipped)()
 
 
 def completing(*parameters: str) -> Callable[[str], list[str]]:
@@ -76,13 +71,22 @@ class Verb(TyperCommand):
 def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **more: Any) -> Any:
     """An option in a panel of the help; `names` is the parameter whose names it takes."""
     if names:
-        more = {"metavar": "NAME", "autocompletion": completing(names)} | more
+        more |= {
+            "metavar": "NAME" if default != [] else "NAME...",
+            "autocompletion": completing(names),
+        }
     return typer.Option(default, *flags, help=text, rich_help_panel=panel, **more)
 
 
 def folder(default: Any, text: str) -> Any:
     """The option `--out`."""
     return option(default, "Output", text, file_okay=False)
+
+
+def spec_argument(default: Any, text: str, metavar: str) -> Any:
+    """The argument that names an experiment or a file."""
+    complete = completing("spec")
+    return typer.Argument(default, help=text, metavar=metavar, autocompletion=complete)
 
 
 # Options of more than one verb.
@@ -104,9 +108,9 @@ JOBS = option(None, "Size", "Processes; as many as processors if not given.")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
 
-def read_kernel(text: str, options: Mapping[str, Any]) -> Kernel:
+def read_kernel(options: Mapping[str, Any]) -> Kernel:
     """The kernel of `--kernel`, whose parameters stand behind its name or in options of their own."""
-    name, _, rest = text.partition(":")
+    name, _, rest = options["kernel"].partition(":")
     written = dict(_parameter(part) for part in re.split(r",(?=\s*\w+\s*=)", rest) if part)
     parameters = {key for defaults in DEFAULTS.values() for key in defaults}
     given = {key: options[key] for key in parameters if options[key] is not None}
@@ -172,6 +176,8 @@ def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {error.filename}") from error
     except (TypeError, ValueError) as error:
         from koloss.experiments import SpecError
 

@@ -8,16 +8,9 @@ from typing import Any
 
 import typer
 
+from koloss._html import counted
 from koloss.cli import options
-from koloss.cli.options import (
-    UsageError,
-    completing,
-    folder,
-    naming_options,
-    not_among,
-    option,
-    print_json,
-)
+from koloss.cli.options import completing, folder, naming_options, option, spec_argument
 
 GAMES = "Who plays what"
 BOTH = completing("games", "players")
@@ -29,9 +22,7 @@ def reproduce(
     full: bool = option(False, "Size", "60 runs and more rounds: an hour.", "--full/--quick"),
     runs: int | None = options.RUNS,
     rounds: int | None = options.ROUNDS,
-    only: list[str] = option(
-        [], "Size", "Experiments: one or more. All if not given.", names="only", metavar="NAME..."
-    ),
+    only: list[str] = option([], "Size", "Experiments. All if not given.", names="only"),
     more: list[str] = typer.Argument([], hidden=True, autocompletion=completing("only")),
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
@@ -43,17 +34,12 @@ def reproduce(
     computed again: after Ctrl-C, the same command goes on.
     """
     # An option takes one value; what follows it comes as arguments.
-    size = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "full": full}
-    _play(context, "--only", [*only, *more], out, size, as_json)
+    _play(context, "--only", [*only, *more], out)
 
 
 def run(
     context: typer.Context,
-    spec: str = typer.Argument(
-        help="A TOML file, or the name of an experiment.",
-        metavar="SPEC",
-        autocompletion=completing("spec"),
-    ),
+    spec: str = spec_argument(..., "A TOML file, or the name of an experiment.", "SPEC"),
     out: Path | None = folder(None, "Directory; SPEC-results if not given."),
     full: bool = option(False, "Size", "At the size of the spec's [full] table.", "--full/--quick"),
     runs: int | None = options.RUNS,
@@ -66,56 +52,36 @@ def run(
 
     A spec is a small TOML file; `koloss list --spec NAME` prints one to begin with.
     """
-    size = {"rounds": rounds, "runs": runs, "seed": seed, "jobs": jobs, "full": full}
-    _play(context, "SPEC", [spec], out or Path(f"{Path(spec).stem}-results"), size, as_json)
+    _play(context, "SPEC", [spec], out or Path(f"{Path(spec).stem}-results"))
 
 
-def _play(
-    context: typer.Context,
-    flag: str,
-    specs: list[str],
-    out: Path,
-    size: dict[str, Any],
-    as_json: bool,
-) -> None:
+def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> None:
     """Play the experiments that `flag` names, write the report, and show the table."""
     from koloss import experiments, report
 
+    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
+    as_json = context.params["as_json"]
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
-            chosen = [load(spec) for spec in specs or experiments.shipped()]
-            results = experiments.run(chosen, out=out, progress=progress, **size)
+            results = experiments.run(specs or None, out=out, progress=progress, **size)
         files = report.write_page(results, out)
     if as_json:
-        print_json(results.to_dict(), indent=1)
+        options.print_json(results.to_dict(), indent=1)
     else:
         report.show_results(results, [files[0], out / "results.json", out / "figures"])
-    parts: list[Any] = [*results.curves, *results.results]
-    failed = [failure for part in parts for failure in part.failures]
+    failed = sum(len(c.failures) for c in results.curves)
+    failed += sum(len(r.failures) for r in results.results)
     if failed:
-        _say(f"error: {len(failed)} run{'s'[: len(failed) - 1]} failed; the report says why")
+        _say(f"error: {counted(failed, 'run')} failed; the report says why")
         raise typer.Exit(1)
-
-
-def load(spec: str) -> Any:
-    """The experiment of a file or a name."""
-    from koloss import experiments
-
-    if spec.endswith(".toml") and not Path(spec).is_file():
-        raise UsageError(f"there is no file {spec}")
-    return experiments.load(spec)
 
 
 def arena(
     context: typer.Context,
     out: Path = folder(Path("arena-results"), "Directory for the page and its numbers."),
-    games: list[str] = option(
-        [], GAMES, "One or more. All if not given.", names="games", metavar="NAME..."
-    ),
+    games: list[str] = option([], GAMES, "All if not given.", names="games"),
     family: str | None = option(None, GAMES, "Games of one family.", names="family"),
-    players: list[str] = option(
-        [], GAMES, "One or more. All if not given.", names="players", metavar="NAME..."
-    ),
+    players: list[str] = option([], GAMES, "All if not given.", names="players"),
     more: list[str] = typer.Argument([], hidden=True, autocompletion=BOTH),
     no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
     quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
@@ -125,7 +91,7 @@ def arena(
     jobs: int | None = options.JOBS,
     limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
     all_games: bool = option(
-        False, "Output", "Count the games tuned on in the picture.", "--all-games", "--whole-summary"
+        False, "Output", "Sum up tuned games, too.", "--all-games", "--whole-summary"
     ),
     as_json: bool = options.JSON,
 ) -> None:
@@ -150,7 +116,7 @@ def arena(
             )
         files = library.write_page(results, out, all_games=all_games)
     if as_json:
-        print_json(results.to_dict(), indent=1)
+        options.print_json(results.to_dict(), indent=1)
     else:
         library.show_arena(results, [*files[:3], out / "arena.json", out / "figures"])
 
@@ -169,14 +135,14 @@ def _choose(
     ):
         for name in names:
             if name not in known:
-                raise not_among(flag, name, known)
+                raise options.not_among(flag, name, known)
     chosen = [name for name in known_games if name in {*games, *more}]
     if chosen and family is not None:
-        raise UsageError("give --games or --family, not both")
+        raise options.UsageError("give --games or --family, not both")
     slugs = [slug for slug in known_players if slug in {*players, *more}] or [*known_players]
     slugs = [slug for slug in slugs if not (no_peers and known_players[slug].package)]
     if not slugs:
-        raise UsageError("--no-peers leaves no player: all those named need other packages")
+        raise options.UsageError("--no-peers leaves no player: all those named need other packages")
     return chosen or list(library.games(family)), slugs
 
 
