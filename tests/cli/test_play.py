@@ -124,6 +124,7 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
     "options, message",
     [
         (["run", "missing.toml"], "there is no file missing.toml"),
+        (["run", "latin.toml"], "latin.toml must be text in UTF-8"),
         (["run", "quadratic-bandits"], "SPEC must be an experiment, got 'quadratic-bandits'; did you mean quadratic-bandit?"),
         (["run"], "SPEC"),
         (["run", "own.toml", "--runs", "0"], "--runs must be at least 1, got 0"),
@@ -148,12 +149,13 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
     ],
 )  # fmt: skip
 def test_bad_options(spec, refused, options, message):
+    (latin := spec.parent / "latin.toml").write_bytes(b'title = "Mat\xe9rn"')
     error = refused(*options)
     assert message in error
     if "must be among" in message:
         assert options[-1] in error
         assert error.count(", ") > 15  # all that are allowed
-    assert list(spec.parent.iterdir()) == [spec]
+    assert {*spec.parent.iterdir()} == {spec, latin}
 
 
 def test_recorded_losses_may_have_a_head(spec, good):

@@ -91,12 +91,12 @@ def bound(
     With what the paper prints for the same game beside it, and whether that is valid.
     """
     from koloss import report
-    from koloss.experiments import bounds, load
+    from koloss.experiments import bounds
 
     with naming_options(context, name="SPEC", net="--spacing"):
         rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
         if spec is not None:
-            guarantees = bounds(load(spec), rounds=rounds)
+            guarantees = bounds(options.read_spec(spec), rounds=rounds)
         else:
             guarantees = _bounds_of_options(context.params, rounds or 10_000)
     if as_json:

@@ -108,6 +108,18 @@ JOBS = option(None, "Size", "Processes; as many as processors if not given.")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
 
+def read_spec(text: str) -> Any:
+    """The experiment of that name, or of a file."""
+    from koloss.experiments import load
+
+    try:
+        return load(text)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {text}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{text} must be text in UTF-8: {error.reason}") from error
+
+
 def read_kernel(options: Mapping[str, Any]) -> Kernel:
     """The kernel of `--kernel`, whose parameters stand behind its name or in options of their own."""
     name, _, rest = options["kernel"].partition(":")
@@ -176,8 +188,6 @@ def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
     """
     try:
         yield
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {error.filename}") from error
     except (TypeError, ValueError) as error:
         from koloss.experiments import SpecError
 

@@ -63,7 +63,8 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     as_json = context.params["as_json"]
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
-            results = experiments.run(specs or None, out=out, progress=progress, **size)
+            chosen = [options.read_spec(spec) for spec in specs] or None
+            results = experiments.run(chosen, out=out, progress=progress, **size)
         files = report.write_page(results, out)
     if as_json:
         options.print_json(results.to_dict(), indent=1)
@@ -159,7 +160,7 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
     lines = quiet or not console.is_terminal or console.is_dumb_terminal
     columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
     bar, tenths = Progress(*columns, console=console, disable=lines), 0
-    task = bar.add_task("runs", total=None)
+    task = bar.add_task(f"{'runs':<28}", total=None)
 
     def tell(progress: Any) -> None:
         nonlocal tenths
@@ -173,7 +174,7 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         if lines and not quiet and job is not None and tenths > before:
             console.print(f"{of_all} done")
         what = "report" if progress.done == progress.total else job.game if job else "runs"
-        bar.update(task, total=progress.total, completed=progress.done, description=what)
+        bar.update(task, total=progress.total, completed=progress.done, description=f"{what:<28}")
 
     try:
         with bar:
