@@ -76,9 +76,9 @@ def test_table_escapes_all_but_what_is_safe():
 
 def test_cards_escape():
     words, pictures = check(
-        _html.learner_card(
+        _html.card(
             HOSTILE,
-            {HOSTILE: HOSTILE},
+            _html.facts_table({HOSTILE: HOSTILE}),
             HOSTILE,
             _html.line_picture([1, 2], [_html.Line(HOSTILE, [1, 2])], title=HOSTILE, below=HOSTILE),
             _html.bar_picture([1, 2], title=HOSTILE, below=HOSTILE),
@@ -135,9 +135,13 @@ def test_bars_are_as_high_as_their_values():
 NET = kl.Box([0, 0], [1, 1]).net(0.25)
 
 
+def make_learner():
+    return kl.BanditExpWeights(NET, kl.Gaussian(0.5), horizon=50, loss_range=(0, 1), rng=0)
+
+
 @pytest.fixture(scope="module")
 def trace():
-    learner = kl.BanditExpWeights(NET, kl.Gaussian(0.5), horizon=50, loss_range=(0, 1), rng=0)
+    learner = make_learner()
     table = np.random.default_rng(0).random((50, len(NET)))
     return kl.play(learner, kl.games.Replay(table), 50)
 
@@ -161,6 +165,22 @@ def test_trace(trace):
         assert "Game of 50 rounds" in words
         assert f"regret{_html.short_number(trace.regret[-1])}" in words
         assert len(corners(picture, "polyline")) == 2
+
+
+def test_learner():
+    learner = make_learner()
+    learner.tell(learner.ask(), 0.5)
+    learner.ask()
+    words, _ = check(learner._repr_html_())
+    for part in (
+        "BanditExpWeights",
+        "50 rounds",
+        "2 made, 1 losses heard",
+        f"features{learner.rank},",
+    ):
+        assert part in words
+    assert learner.guarantee().statement in words
+    assert learner.ledger.made == 2  # looking changes nothing
 
 
 def test_guarantee():

@@ -64,7 +64,8 @@ _FROM_GAMES = ("Trace", "play", "replicate")
 
 if TYPE_CHECKING:
     from koloss import errors, experiments, games, oracles, report, samplers
-    from koloss.games.play import play, replicate
+    from koloss.games.play import play
+    from koloss.games.replicate import replicate
     from koloss.games.trace import Trace
     from koloss.report import arena
 else:

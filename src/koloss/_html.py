@@ -283,8 +283,3 @@ def card(title: str, *parts: Any) -> str:
         escape(part) if hasattr(part, "__html__") else f"<p>{escape(part)}</p>" for part in parts
     )
     return f'<div class="koloss"><style>{STYLE}</style><p><b>{escape(title)}</b></p>{body}</div>'
-
-
-def learner_card(name: str, facts: Mapping[str, str], *parts: Any) -> str:
-    """A learner: its name, what it was told and where it stands, and whatever else is to be shown."""
-    return card(name, facts_table(facts), *parts)

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from koloss.experiments import load
-from koloss.experiments.runs import plan, work
-from koloss.experiments.summary import summarise
+from koloss.experiments import bounds, catalogue, load, run
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.figures import (
     dimension_figure,
@@ -27,13 +25,9 @@ NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs")
-    chosen = [load(name) for name in NAMES]
-    jobs = plan(chosen, out, rounds=30, runs=2)
-    for job in jobs:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        assert work(job)[1] == ""
-    return summarise(chosen, jobs, seed=0)
+    results = run(NAMES, out=tmp_path_factory.mktemp("runs"), rounds=30, runs=2, jobs=1)
+    assert not any(result.failures for result in results.results)
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -231,8 +225,6 @@ def test_tables(played, capsys):
         assert all(word in text for word in curve.learner.split()) or curve.name in text
         assert f"{curve.bound[-1]:,.0f}" in text
     assert "wrote report.html" in text
-    from koloss.experiments import bounds, catalogue
-
     show_bounds(bounds(load("gaussian-bandit"), rounds=500))
     text = capsys.readouterr().out
     for word in ("exploration", "variance", "prior", "bias", "sum", "the paper prints (not valid)"):

@@ -17,8 +17,8 @@ import numpy as np
 from koloss._arrays import as_float, to_numpy
 from koloss.actions import ActionSet, Ball, Box
 from koloss.experiments.picture import Drawing
-from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture, Source
-from koloss.games._shim import rank_of
+from koloss.experiments.source import Source
+from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
 from koloss.games.adversaries import Adversary
 from koloss.games.play import Match
 from koloss.games.store import Job
@@ -93,7 +93,7 @@ def make(job: Job, mine: np.random.Generator, theirs: np.random.Generator) -> Ma
     experiment = Experiment(job.game, "", source=source, learners=(spec,), **parts)
     player = learner_of(experiment, spec, job.rounds, mine)
     foe = adversary_of(experiment, spec, job.rounds, theirs)
-    batch = rank_of(player)[0] if spec.play.batch == "rank" else spec.play.batch
+    batch = player.rank if spec.play.batch == "rank" else spec.play.batch
     settings = {"batch": batch, "delay": spec.play.delay, "checkpoints": CHECKPOINTS}
     return Match(player, foe, job.rounds, settings)
 
@@ -181,7 +181,7 @@ def check(experiment: Experiment, rounds: int) -> None:
         made = learner_of(experiment, learner, rounds)
         foe = adversary_of(experiment, learner, rounds, np.random.default_rng(0))
         where = (*_place(experiment, learner), "play")
-        if learner.play.batch == "rank" and rank_of(made)[0] is None:
+        if learner.play.batch == "rank" and made.rank is None:
             raise experiment.source.error(
                 (*where, "batch"), f'must be a number for {learner.kind}, got "rank"'
             )

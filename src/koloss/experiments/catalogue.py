@@ -9,7 +9,6 @@ from koloss.actions import ActionSet
 from koloss.experiments.build import kernel_of, learner_of
 from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, load, shipped
 from koloss.experiments.summary import printed_bound
-from koloss.games._shim import proved, rank_of
 from koloss.games.play import describe
 from koloss.kernels import Kernel
 
@@ -65,16 +64,15 @@ def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, 
     n, lines = experiment.rounds if rounds is None else rounds, []
     for spec in experiment.learners:
         learner = learner_of(experiment, spec, n)
-        rank, epsilon = rank_of(learner)
         lines.append(
             {
                 "learner": spec.name,
                 "kernel": repr(kernel_of(experiment, spec)),
                 "rounds": n,
-                "guarantee": describe(proved(learner, n)),
+                "guarantee": describe(learner.guarantee(rounds=n, printed=False)),
                 "paper": printed_bound(experiment, spec, n),
-                "rank": rank,
-                "epsilon": epsilon,
+                "rank": learner.rank,
+                "epsilon": learner.epsilon,
             }
         )
     return lines

@@ -5,25 +5,16 @@ The results of `koloss.experiments.results` have attributes of these names. A nu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 SCHEMA = 1
 
 Status = Literal["done", "failed", "stopped", "missing", "died"]
-
-
-class Machine(Struct):
-    """What the numbers were computed with."""
-
-    system: str
-    processors: int | None
-    python: str
-    numpy: str
-    scipy: str
-    koloss: str
 
 
 class Written(Struct, kw_only=True):
@@ -33,7 +24,7 @@ class Written(Struct, kw_only=True):
     version: str
     seed: int
     seconds: float
-    machine: Machine
+    machine: dict[str, Any]
 
 
 # results.json.
@@ -86,20 +77,23 @@ class CurveEntry(Struct):
     curve: CurveLines
 
 
-class DimensionEntry(Struct):
-    """An entry of `dimensions`."""
+@dataclass(frozen=True)
+class Dimension:
+    """What the Corollary speaks of, for one kernel: its eigendecay, and rank and guarantee against the horizon."""
 
     experiment: str
     learner: str
-    profile: str
-    rate: float
-    corollary: float | None
-    repaired: float | None
-    eigenvalues: list[float]
+    profile: str  # "polynomial" or "exponential": the envelope that fits the eigenvalues better
+    rate: float  # β of it
+    corollary: (
+        float | None
+    )  # growth exponent of the paper's Corollary; none where β is too small for it
+    repaired: float | None  # growth exponent of the bound that is proved (theory B2)
+    eigenvalues: list[float]  # the first ones
     horizons: list[int]
-    ranks: list[int]
+    ranks: list[int]  # chosen for each horizon
     bounds: list[float]
-    rank_growth: float
+    rank_growth: float  # slopes of their logarithms against that of the horizon
     bound_growth: float
 
 
@@ -108,7 +102,7 @@ class ResultsFile(Written, kw_only=True):
 
     experiments: list[CurveEntry]
     pictures: list[dict[str, Any]]
-    dimensions: list[DimensionEntry]
+    dimensions: list[Dimension]
     failures: dict[str, dict[str, str]]
 
 
@@ -204,8 +198,6 @@ class ArenaFile(Written, kw_only=True):
 
 def read(path: str | Path) -> ResultsFile | ArenaFile:
     """What a results.json or an arena.json says; a file that is not as documented is a `msgspec.ValidationError`."""
-    import msgspec
-
     path = Path(path)
     kind: type[Any] = ArenaFile if path.name == "arena.json" else ResultsFile
     contents: ResultsFile | ArenaFile = msgspec.json.decode(path.read_bytes(), type=kind)

@@ -21,7 +21,7 @@ import numpy as np
 
 from koloss._version import __version__
 from koloss.experiments import files
-from koloss.experiments.files import Status
+from koloss.experiments.files import Dimension, Status
 from koloss.experiments.picture import PictureRun
 from koloss.experiments.spec import Experiment
 from koloss.games.store import version_of
@@ -80,7 +80,7 @@ class Reported(abc.ABC):
             "version": __version__,
             "seed": self.seed,
             "seconds": self.seconds,
-            "machine": files.Machine(**self.machine),
+            "machine": self.machine,
         }
 
 
@@ -143,26 +143,6 @@ class Curve:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Dimension:
-    """What the Corollary speaks of, for one kernel: its eigendecay, and rank and guarantee against the horizon."""
-
-    experiment: str
-    learner: str
-    profile: str  # "polynomial" or "exponential": the envelope that fits the eigenvalues better
-    rate: float  # β of it
-    corollary: (
-        float | None
-    )  # growth exponent of the paper's Corollary; none where β is too small for it
-    repaired: float | None  # growth exponent of the bound that is proved (theory B2)
-    eigenvalues: list[float]  # the first ones
-    horizons: list[int]
-    ranks: list[int]  # chosen for each horizon
-    bounds: list[float]
-    rank_growth: float  # slopes of their logarithms against that of the horizon
-    bound_growth: float
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
     """One experiment: its curves, or its picture, and the runs of learners that have no curve because all failed."""
@@ -199,11 +179,7 @@ class Results(Reported):
                 for result in self.results
                 if result.picture is not None
             ],
-            dimensions=[
-                _entry(files.DimensionEntry, dimension)
-                for result in self.results
-                for dimension in result.dimensions
-            ],
+            dimensions=[d for result in self.results for d in result.dimensions],
             failures={result.experiment.name: result.failures for result in self.results if result.failures},
         )  # fmt: skip
 

@@ -28,7 +28,6 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,14 +35,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from koloss import games, learners
-from koloss.errors import KolossError
+from koloss.experiments.source import Source, SpecError
 from koloss.games import adversaries, watching
+from koloss.learners import Learner
 
 LEARNERS: dict[str, Any] = {
     name: kind
     for name in learners.__all__
     for kind in [getattr(learners, name)]
-    if hasattr(kind, "ask") and not inspect.isabstract(kind)
+    if isinstance(kind, type) and issubclass(kind, Learner) and kind is not Learner
 }
 ADVERSARIES: dict[str, Any] = {
     re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): kind
@@ -56,42 +56,10 @@ ADVERSARIES: dict[str, Any] = {
 RUNS = 20
 """Runs of a game where a spec does not say."""
 
-_GIVEN = (
-    "self",
-    "actions",
-    "kernel",
-    "horizon",
-    "rng",
-    "former",
-)  # what the game gives, not the spec
+_GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights", "former")
+"""Arguments that are not for a spec to say."""
 
 Count = Annotated[int, Meta(ge=1)]
-
-
-class SpecError(KolossError, ValueError):
-    """A mistake in a spec."""
-
-    def __init__(self, path: str, line: int, key: str, problem: str) -> None:
-        super().__init__(f"{path}, line {line}: {key + ': ' if key else ''}{problem}")
-        self.path = path  # of the file
-        self.line = line  # from 1
-        self.key = key  # with the tables it is in
-        self.problem = problem  # what is wrong with it
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a spec comes from: its name and its text."""
-
-    path: str
-    text: str
-
-    def error(self, keys: tuple[Any, ...], message: str) -> SpecError:
-        """The error at a key, or at the nearest table around it that is in the text."""
-        lines = _lines(self.text)
-        near = next((keys[:k] for k in range(len(keys), 0, -1) if keys[:k] in lines), ())
-        words = [f"{k}[{i + 1}]" if isinstance(i, int) else str(k) for k, i in _pairs(keys)]
-        return SpecError(self.path, lines.get(near, 1), ".".join(words), message)
 
 
 # What a spec says.
@@ -392,13 +360,9 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
 
 def _arguments(kind: Any) -> list[str]:
     """What may be set of a class, beside what the game gives; names that it had before are understood."""
-    names = [*inspect.signature(kind.__init__).parameters, *_former(kind)]
+    former = kind.settings_type.former if issubclass(kind, Learner) else ()
+    names = [*inspect.signature(kind.__init__).parameters, *former]
     return [name for name in names if name not in _GIVEN]
-
-
-def _former(kind: Any) -> Iterable[str]:
-    settings = getattr(kind, "settings_type", None)
-    return () if settings is None else settings.former
 
 
 def _one_of(kind: str, names: Iterable[str], keys: tuple[Any, ...], source: Source) -> None:
@@ -439,45 +403,3 @@ def _decode(kind: type[Any], data: dict[str, Any], source: Source) -> Any:
     expected = re.search("Expected `([a-z]+)", problem)
     words = _WORDS.get(expected[1], expected[1]) if expected else problem
     raise source.error(keys, f"must be {words}, got {value!r}")
-
-
-# Lines.
-
-_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"^\s*([A-Za-z0-9_.\-]+)\s*=(.*)$")
-_INNER = re.compile(r"[{,]\s*([A-Za-z0-9_\-]+)\s*=")
-
-
-def _lines(text: str) -> dict[tuple[Any, ...], int]:
-    """Line of every key of a TOML text: tables, keys, and keys of inline tables."""
-    numbers: dict[tuple[Any, ...], int] = {}
-    table: tuple[Any, ...] = ()
-    counts: dict[str, int] = {}
-    quotes = None  # that a string of several lines ends with
-    for number, line in enumerate(text.splitlines(), 1):
-        if quotes is not None:
-            quotes = None if quotes in line else quotes
-            continue
-        header, key = _HEADER.match(line), _KEY.match(line)
-        if header:
-            names = tuple(part.strip() for part in header[2].split("."))
-            if header[1] == "[[":
-                counts[header[2]] = counts.get(header[2], -1) + 1
-                numbers.setdefault(names, number)
-                names = (*names, counts[header[2]])
-            table = names
-            numbers.setdefault(table, number)
-        elif key:
-            keys = (*table, *key[1].split("."))
-            numbers.setdefault(keys, number)
-            for inner in _INNER.findall(key[2]):
-                numbers.setdefault((*keys, inner), number)
-            for mark in ('"""', "'''"):
-                if key[2].count(mark) % 2:
-                    quotes = mark
-    return numbers
-
-
-def _pairs(keys: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """Each name with the number that follows it, if one does."""
-    return [(k, i) for k, i in pairwise([*keys, None]) if not isinstance(k, int)]

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from koloss.experiments.build import actions_of, kernel_of, learner_of
+from koloss.experiments.files import Dimension
 from koloss.experiments.picture import PictureRun
-from koloss.experiments.results import LEVEL, Curve, Dimension, Result, Results, machine, rounded
+from koloss.experiments.results import LEVEL, Curve, Result, Results, machine, rounded
 from koloss.experiments.spec import Experiment, LearnerSpec
-from koloss.games._shim import proved, rank_of
 from koloss.games.play import describe
 from koloss.games.store import Job
 from koloss.games.trace import Packed, Trace, band, exponent
-from koloss.learners import BanditExpWeights, InsuredBandit
 
 EIGENVALUES = 100
 """Of a kernel, that are kept for the figure."""
@@ -113,19 +112,13 @@ def printed_bound(
     """
     if learner.anytime or learner.play.delay or learner.options.get("delay"):
         return None
-    if learner.kind == InsuredBandit.__name__:
-        return None  # not in the paper
-    played = learner.options.get("tuning") == "paper"
-    bandit = learner.kind == BanditExpWeights.__name__
-    if bandit and not hasattr(actions_of(experiment), "X"):
-        return None  # the paper's Theorem 10 is for finitely many actions
+    kept = {k: v for k, v in learner.options.items() if k in ("loss_norm", "tuning", "first")}
+    paper = LearnerSpec(learner.name, learner.kind, kept, learner.kernel)
     try:
-        kept = {k: v for k, v in learner.options.items() if k in ("loss_norm", "tuning", "first")}
-        plain = LearnerSpec(learner.name, learner.kind, kept, learner.kernel)
-        promise = learner_of(experiment, plain, rounds, tuning="paper").guarantee()
-    except (TypeError, ValueError):
+        promise = learner_of(experiment, paper, rounds, tuning="paper").guarantee(printed=True)
+    except ValueError:  # such a learner has no such tuning, or no such bound
         return None
-    return {**describe(promise), "of_this_tuning": played}
+    return {**describe(promise), "of_this_tuning": learner.options.get("tuning") == "paper"}
 
 
 def _dimensions(experiment: Experiment) -> list[Dimension]:
@@ -139,8 +132,8 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
         ranks, bounds = [], []
         for n in experiment.horizons:
             made = learner_of(experiment, learner, n)
-            ranks.append(rank_of(made)[0])
-            bounds.append(float(proved(made, None).total))
+            ranks.append(made.rank)
+            bounds.append(float(made.guarantee(printed=False).total))
         logs = np.log(experiment.horizons)
         dimensions.append(
             Dimension(

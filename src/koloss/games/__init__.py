@@ -11,7 +11,8 @@ from koloss.games.adversaries import (
     Replay,
     Switching,
 )
-from koloss.games.play import play, replicate
+from koloss.games.play import play
+from koloss.games.replicate import replicate
 from koloss.games.trace import Replicates, Trace
 from koloss.games.watching import Lure, Predictive
 

@@ -6,7 +6,6 @@ import math
 import operator
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -15,11 +14,9 @@ import numpy as np
 
 from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.games._shim import feedback_of, proved, rank_of
 from koloss.games.adversaries import Adversary
-from koloss.games.trace import Ended, Replicates, Trace
+from koloss.games.trace import Ended, Trace
 from koloss.games.watching import Shown
-from koloss.games.workers import do_all, processes
 from koloss.kernels import Loss
 
 CHUNK = 256
@@ -129,7 +126,7 @@ class _Game:
     ) -> None:
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delay = rounds, batch, delay
-        self.full = feedback_of(learner) == "full"
+        self.full = learner.feedback == "full"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
@@ -152,14 +149,14 @@ class _Game:
     def mark(self) -> None:
         """A checkpoint: remember the smallest total loss of a point, and what the learner promises by now."""
         self.lowest.append(math.nan if self.total is None else float(np.min(self.total)))
-        promise = proved(self.learner, len(self.told))
+        promise = self.learner.guarantee(rounds=len(self.told), printed=False)
         self.promised.append(math.nan if promise is None else promise.total)
 
     def end(self) -> None:
         """Tell the losses that still wait, and ask for the guarantee."""
         while self.waiting:
             self._tell()
-        self.promise = proved(self.learner, self.rounds)
+        self.promise = self.learner.guarantee(rounds=self.rounds, printed=False)
         self.promised.append(math.nan if self.promise is None else self.promise.total)
 
     def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
@@ -238,7 +235,6 @@ class _Game:
         losses = np.concatenate(self.losses)
         paid = np.cumsum(losses)[at - 1]
         promised = np.append(self.promised, [math.nan] * len(at))[: len(at)]
-        rank, epsilon = rank_of(self.learner)
         return Trace(
             actions=np.concatenate(self.actions),
             losses=losses,
@@ -262,8 +258,8 @@ class _Game:
                 **names,
                 "guarantee": "" if promise is None else str(promise),
                 "promise": None if promise is None else describe(promise),
-                "rank": rank,
-                "epsilon": epsilon,
+                "rank": self.learner.rank,
+                "epsilon": self.learner.epsilon,
                 **facts,
             },
         )
@@ -372,93 +368,3 @@ class Match:
         if trace.ended == "done":
             trace = replace(trace, facts=trace.facts | self.facts())
         return trace.thin()
-
-
-# Many runs.
-
-
-def replicate(
-    make_learner: Callable[[Any], Any],
-    make_adversary: Callable[[Any], Adversary],
-    rounds: int,
-    runs: int,
-    *,
-    seed: int = 0,
-    executor: Executor | None = None,
-    jobs: int | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-    **settings: Any,
-) -> Replicates:
-    """Independent runs of one game; the same seed gives the same result, whatever the number of processes.
-
-    Parameters
-    ----------
-    make_learner, make_adversary : callables
-        Called with a seed; of a module's top level, so that another process can find them.
-    rounds, runs : int
-    seed : int
-        Run k has the k-th child of this seed.
-    executor : concurrent.futures.Executor, optional
-        In the place of processes of our own.
-    jobs : int, optional
-        Processes; as many as there are processors by default. With 1 the games are played in this one.
-    progress : callable, optional
-        Called with the runs done and the number of runs.
-    **settings
-        For `play`.
-
-    Returns
-    -------
-    Replicates
-        In the order of the runs. A run that failed, or whose process died, is reported there, with its number; the others
-        are kept.
-
-    Examples
-    --------
-    >>> import koloss as kl
-    >>> actions, kernel = kl.Points([[0.0], [1.0]]), kl.Gaussian(1.0)
-    >>> replicates = kl.replicate(
-    ...     lambda seed: kl.ExpWeights(actions, kernel=kernel, horizon=50, rng=seed),
-    ...     lambda seed: kl.games.Random(kernel, actions, rng=seed),
-    ...     rounds=50,
-    ...     runs=4,
-    ...     jobs=1,
-    ... )
-    >>> replicates.regret.shape, replicates.failures
-    ((4, 50), {})
-    """
-    runs = as_int("runs", runs, minimum=1)
-    children = np.random.SeedSequence(as_int("seed", seed, minimum=0)).spawn(runs)
-    tasks = [(make_learner, make_adversary, rounds, child, settings) for child in children]
-    outcomes: dict[int, Trace | Exception] = {}
-
-    def report(k: int, outcome: Trace | Exception) -> None:
-        outcomes[k] = outcome
-        if progress is not None:
-            progress(len(outcomes), runs)
-
-    count = processes(jobs)
-    if executor is None and count == 1:
-        for k, task in enumerate(tasks):
-            try:
-                report(k, _replicate_one(task))
-            except Exception as error:  # a failed run is a result
-                report(k, error)
-    else:
-        do_all(_replicate_one, tasks, report, jobs=count, executor=executor)
-    done = {k: trace for k, trace in sorted(outcomes.items()) if isinstance(trace, Trace)}
-    failures = {
-        k: f"{type(error).__name__}: {error}"
-        for k, error in sorted(outcomes.items())
-        if isinstance(error, Exception)
-    }
-    return Replicates(list(done.values()), list(done), failures)
-
-
-def _replicate_one(task: tuple[Any, ...]) -> Trace:
-    """One run: the learner and the adversary have seeds of their own."""
-    make_learner, make_adversary, rounds, seed, settings = task
-    mine, theirs = np.random.SeedSequence(
-        seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size
-    ).spawn(2)
-    return play(make_learner(mine), make_adversary(theirs), rounds, **settings)

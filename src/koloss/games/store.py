@@ -8,7 +8,6 @@ depend on what else is played, on the number of processes, or on the order in wh
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.metadata
@@ -16,6 +15,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 import sys
 import time
 import warnings
@@ -35,6 +35,12 @@ from koloss.games.workers import do_all
 
 ROOT = Path(__file__).parents[1]
 """The library's source."""
+
+
+IMPORT = re.compile(
+    r"^[ \t]*(?:from (koloss[\w.]*) import (\([^)]*\)|[^\n#]+)|import (koloss[\w.]*))", re.MULTILINE
+)
+"""An import of a part of the library, wherever it stands: package and names, or a module."""
 
 
 class FolderInUse(KolossError, RuntimeError):
@@ -286,13 +292,14 @@ def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
         files[name] = path
         if not name.startswith("koloss"):
             continue
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names if alias.name.startswith("koloss")]
-            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("koloss"):
-                for alias in node.names:  # a module of a package, or something in it
-                    inner = f"{node.module}.{alias.name}"
-                    waiting.append(inner if _module_file(inner, root) else str(node.module))
+        for package, names, module in IMPORT.findall(path.read_text(encoding="utf-8")):
+            if module:
+                waiting.append(module)
+            for name in re.findall(
+                r"(\w+)(?: as \w+)?", names
+            ):  # of a module of the package, or of something in it
+                inner = f"{package}.{name}"
+                waiting.append(inner if _module_file(inner, root) else package)
     return files
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.games._shim import peek_at
 from koloss.games.adversaries import InSpace
 from koloss.kernels import Kernel
 
@@ -31,7 +30,7 @@ class Shown:
 
     def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
         """Next actions and their weights: all actions of a finite set, otherwise so many draws; changes nothing."""
-        X, weights = peek_at(self._player, rng, count)
+        X, weights = self._player.peek(rng, count)
         return X, _checked(weights, len(X))
 
 
@@ -75,7 +74,7 @@ class Watching(InSpace):
         """Next actions of the player, and their weights."""
         if player is None:
             raise ValueError("`player` must be a learner: this adversary looks at its distribution")
-        X, p = peek_at(player, self.rng)
+        X, p = player.peek(self.rng)
         if self.heights is not None and p.shape != self.heights.shape[:1]:
             raise ValueError(
                 f"`player` must have a distribution over {len(self.heights)} points, got shape {p.shape}"

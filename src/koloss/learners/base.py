@@ -34,12 +34,13 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss import _html
 from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._plain import Plain
 from koloss._random import as_generator, generator_from_dict, generator_to_dict
 from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds, NoDistribution, UnknownDecision
 from koloss.guarantees import Guarantee
-from koloss.kernels import Kernel
 from koloss.learners.snapshots import seal, unseal
 
 # What is handed out.
@@ -371,9 +372,8 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (Kernel, ActionSet)):
-        side = "kernel" if isinstance(value, Kernel) else "actions"
-        return {side: value.to_dict(arrays=True)}
+    if isinstance(value, Plain):
+        return {"plain": value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
     if isinstance(value, np.ndarray):
@@ -391,8 +391,7 @@ def _from_plain(value: Any) -> Any:
         return tuple(_from_plain(v) for v in data)
     if form == "array":
         return np.array(data)
-    make = {"kernel": Kernel.from_dict, "actions": ActionSet.from_dict, "described": Described}
-    return make[form](data)
+    return Plain.from_dict(data) if form == "plain" else Described(data)
 
 
 S = TypeVar("S", bound=Settings)
@@ -625,6 +624,18 @@ class Learner(abc.ABC, Generic[S, L]):
 
     def __repr__(self) -> str:
         return self.settings.describe(type(self).__name__)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kernel": repr(self.settings.kernel),
+            "actions": repr(self.settings.actions),
+            "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
+            "decisions": f"{self.ledger.made:,} made, {self.ledger.heard:,} losses heard",
+        }
+        if self.rank is not None:
+            facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
+        promise = _html.Safe(self.guarantee()._repr_html_())
+        return _html.card(type(self).__name__, _html.facts_table(facts), promise)
 
     # Snapshots.
 

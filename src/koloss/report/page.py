@@ -290,7 +290,7 @@ def _settings(result: Result) -> str:
 
 def _named(data: dict[str, Any]) -> str:
     options = ", ".join(f"{k} = {v}" for k, v in data.items() if k != "kind")
-    return f"{data['kind']}({options})"
+    return f"{data['kind']}({options})" if options else str(data["kind"])
 
 
 def _command(results: Results, *, paper: bool) -> str:

@@ -29,7 +29,7 @@ def r_hat(draws: Any) -> Any:
     Parameters
     ----------
     draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws a chain.
+        At least four draws per chain.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def effective_size(draws: Any) -> Any:
     Parameters
     ----------
     draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws a chain.
+        At least four draws per chain.
 
     Returns
     -------

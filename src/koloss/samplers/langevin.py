@@ -147,19 +147,9 @@ def langevin(
 
 
 class Move:
-    """A population and its Langevin and uniform moves; both leave the density invariant.
+    """A population X, at points of positive density, and its Langevin and uniform moves; both leave the density invariant.
 
-    Parameters
-    ----------
-    target : Target
-        With its gradient.
-    actions : Ball, Box or PositiveBall
-    X : array of shape (n, d)
-        The population, at points of positive density.
-
-    Attributes
-    ----------
-    X : array of shape (n, d)
+    Langevin moves need the gradient of the target.
     """
 
     def __init__(self, target: Target, actions: Ball | Box | PositiveBall, X: Any) -> None:
@@ -172,7 +162,7 @@ class Move:
     def reset(self) -> None:
         """Forget the counts of what was accepted."""
         self._accepted, self._proposed = 0.0, 0
-        self._jumps_accepted, self._jumps_proposed = 0, 0
+        self.jumps_accepted, self.jumps_proposed = 0, 0
 
     @property
     def acceptance(self) -> float:
@@ -182,7 +172,7 @@ class Move:
     @property
     def jump_acceptance(self) -> float | None:
         """Share of jumps that left their point; none without jumps."""
-        return self._jumps_accepted / self._jumps_proposed if self._jumps_proposed else None
+        return self.jumps_accepted / self.jumps_proposed if self.jumps_proposed else None
 
     def _slopes(self, X: Any) -> Any:
         return self.target.slopes(X) * self.free  # a side of length zero stays where it is
@@ -223,8 +213,8 @@ class Move:
             Y = Y.reshape(len(chosen), CANDIDATES, -1)[yes, pick[yes] - 1]
             slopes = None if self.slopes is None else self._slopes(Y)
             self._replace(chosen[yes], Y, pool[yes, pick[yes]], slopes)
-        self._jumps_accepted += len(yes)
-        self._jumps_proposed += len(chosen)
+        self.jumps_accepted += len(yes)
+        self.jumps_proposed += len(chosen)
 
     def _replace(self, rows: Any, Y: Any, values: Any, slopes: Any) -> None:
         self.X, self.values = self.X.copy(), self.values.copy()

@@ -7,7 +7,6 @@ import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import ArenaResults, Game, PlayerSpec, play_run
+from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
@@ -57,44 +56,51 @@ GAMES = (
 )
 
 
-class Stubborn:
+class Stubborn(Player):
     """Always the first action; tells what is wrong in a way that a page must be careful with."""
 
-    def __init__(self, game, seed):
-        self.actions, self.count = game.points, 0
-
     distribution = np.eye(25)[0]
+
+    def __init__(self, game, seed):
+        super().__init__(game)
+        self.count = 0
 
     def ask(self):
         self.count += 1
         if self.count > 30:
             raise RuntimeError("<b>no luck</b>")
-        return SimpleNamespace(index=0)
+        return arena.Choice(0, 1.0)
 
     def tell(self, decision, loss):
         pass
+
+
+class Told(Player):
+    """Told all losses: plays the best of all so far."""
+
+    feedback = "full"
+    distribution = np.full(25, 1 / 25)
+
+    def __init__(self, game, seed):
+        super().__init__(game)
+        self.total = np.zeros(25)
+
+    def ask(self):
+        return arena.Choice(int(np.argmin(self.total)), 1.0)
+
+    def tell(self, decision, loss):
+        self.total += loss
 
 
 def absent(game, seed):
     raise ImportError("this player needs it: pip install 'koloss[arena]'")
 
 
-def told(game, seed):
-    """Told all losses: plays the best of all so far."""
-    total = np.zeros(25)
-    return SimpleNamespace(
-        actions=game.points,
-        distribution=np.full(25, 1 / 25),
-        ask=lambda: SimpleNamespace(index=int(np.argmin(total))),
-        tell=lambda decision, loss: np.add(total, loss, out=total),
-    )
-
-
 SPECS = (
     *(OWN[s] for s in ("insured", "exp-weights", "exp3", "uniform", "gp-ucb")),
     PlayerSpec("Stubborn", "stubborn", Stubborn, summary="the first action"),
     PlayerSpec("Absent", "absent", absent, package="nothing-like-it", summary="not here"),
-    PlayerSpec("Told all", "told-all", told, full=True, summary="the leader"),
+    PlayerSpec("Told all", "told-all", Told, full=True, summary="the leader"),
 )
 
 

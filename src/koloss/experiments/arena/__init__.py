@@ -3,9 +3,9 @@
 Packages of peers are imported when their players are made. Page, figures and tables are in `koloss.report.arena`.
 """
 
-from koloss.experiments.arena.base import Game, Player, PlayerSpec
+from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
 from koloss.experiments.arena.games import games
-from koloss.experiments.arena.players import Choice, players
+from koloss.experiments.arena.players import players
 from koloss.experiments.arena.ranking import Standing, standings
 from koloss.experiments.arena.runner import play_run, run
 from koloss.experiments.results import ArenaResults, Entry, Run

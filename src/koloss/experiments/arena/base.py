@@ -35,6 +35,14 @@ class Game:
     source: str = ""  # where real data come from, and their licence
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An action, and the probability with which it was drawn where that is known."""
+
+    index: int
+    probability: float | None = None
+
+
 class Player(abc.ABC):
     """What a player is that is no learner of the library: it has as much of their contract as a game needs."""
 

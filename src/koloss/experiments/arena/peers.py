@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss.experiments.arena.base import Game, Player, PlayerSpec
-from koloss.experiments.arena.players import Choice, Deterministic, Randomised, exp3_exploration
+from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
+from koloss.experiments.arena.baselines import Deterministic, Randomised, exp3_exploration
 
 WINDOW = 200
 """Observations that the Gaussian process of BoTorch keeps."""
@@ -270,57 +270,32 @@ class _Legacy:
 
 PEERS = (
     PlayerSpec(
-        "river EXP3",
-        "river-exp3",
-        RiverExp3,
-        package="river",
+        "river EXP3", "river-exp3", RiverExp3, package="river",
         summary="bandit.Exp3, γ = √(N log N / ((e - 1)n))",
     ),
     PlayerSpec(
-        "PyXAB HCT",
-        "pyxab-hct",
-        PyXABHCT,
-        package="PyXAB",
+        "PyXAB HCT", "pyxab-hct", PyXABHCT, package="PyXAB",
         summary="HCT on the bounding box with its default settings, moved to the nearest action",
     ),
     PlayerSpec(
-        "Vowpal Wabbit SquareCB",
-        "vowpal-wabbit-squarecb",
-        VowpalWabbit,
-        package="vowpalwabbit",
+        "Vowpal Wabbit SquareCB", "vowpal-wabbit-squarecb", VowpalWabbit, package="vowpalwabbit",
         summary="--cb_explore_adf --squarecb --gamma_scale 100 -q aa, coordinates as features",
     ),
     PlayerSpec(
-        "BoTorch UCB",
-        "botorch-ucb",
-        BoTorchUCB,
-        package="botorch",
+        "BoTorch UCB", "botorch-ucb", BoTorchUCB, package="botorch", most_runs=SLOW,
         summary=f"SingleTaskGP with its default kernel, fitted at most every {REFIT} rounds, UCB with β = 1; "
         f"keeps the latest {WINDOW} observations only",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "coba LinUCB",
-        "coba-linucb",
-        CobaLinUCB,
-        package="coba",
+        "coba LinUCB", "coba-linucb", CobaLinUCB, package="coba", most_runs=SLOW,
         summary="LinUCBLearner with features 1, a, aa, aaa and α = 1",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "coba Corral",
-        "coba-corral",
-        CobaCorral,
-        package="coba",
+        "coba Corral", "coba-corral", CobaCorral, package="coba", most_runs=SLOW,
         summary="CorralLearner (off-policy) over LinUCB as above and ε-greedy with ε = 0.05",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "noregret multiplicative weights",
-        "noregret-mwu",
-        NoRegretMWU,
-        package="noregret",
-        full=True,
+        "noregret multiplicative weights", "noregret-mwu", NoRegretMWU, package="noregret", full=True,
         summary="MultiplicativeWeightsUpdate, rate √(8 log N / n), told all losses: a reference, not a rival",
     ),
-)
+)  # fmt: skip
