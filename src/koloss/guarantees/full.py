@@ -188,38 +188,17 @@ def exp_weights(
     excess: Excess,
     n: int,
     *,
-    eta: float | None,
-    norm: float,
+    eta: float | None,  # None for the rates η_t, without a horizon
+    norm: float,  # largest RKHS norm of a loss
     horizon: int | None,
     played: Played,
-    delay_cost: float,
+    delay_cost: float,  # what late losses have cost
     compression: Compression,
-    finite: bool,
-    promised: bool,
-    exact: bool,
+    finite: bool,  # points: then nothing is needed of the norm
+    promised: bool,  # the range of losses on a compact set was promised beside their norm
+    exact: bool,  # draws follow the density without a Markov chain in between
 ) -> Guarantee:
-    """The bound for Algorithm 2 after n rounds; it holds for adversaries that react to past actions, too.
-
-    Parameters
-    ----------
-    problem, excess : FullProblem, callable
-    n : int
-    eta : float or None
-        None for the rates η_t, without a horizon.
-    norm : float
-        Largest RKHS norm of a loss.
-    horizon : int or None
-    played : Played
-    delay_cost : float
-        What late losses have cost.
-    compression : Compression
-    finite : bool
-        Whether the actions are points: then nothing is needed of the norm.
-    promised : bool
-        Whether the range of losses on a compact set was promised beside their norm.
-    exact : bool
-        Whether draws follow the density without a Markov chain in between.
-    """
+    """The bound for Algorithm 2 after n rounds; it holds for adversaries that react to past actions, too."""
     width = problem.width
     if problem.is_trivial:
         return equally_good(n)

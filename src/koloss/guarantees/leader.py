@@ -85,29 +85,13 @@ def conditional_gradient(
     eta: float,
     n: int,
     *,
-    width: float,
+    width: float,  # largest range of a loss
     played: Played,
-    tracking: float,
-    delay_cost: float,
-    proved: bool,
+    tracking: float,  # Σ √h_t, by the gaps that were measured, then by the recursion
+    delay_cost: float,  # what late losses have cost
+    proved: bool,  # every vertex so far has come with a certificate
 ) -> Guarantee:
-    """The bound for Algorithm 3 after n rounds.
-
-    Parameters
-    ----------
-    problem : LeaderProblem
-    eta : float
-    n : int
-    width : float
-        Largest range of a loss.
-    played : Played
-    tracking : float
-        Σ √h_t: of the gaps that were measured, and of those that the recursion allows.
-    delay_cost : float
-        What late losses have cost.
-    proved : bool
-        Whether every vertex so far has come with a certificate.
-    """
+    """The bound for Algorithm 3 after n rounds."""
     terms = problem.terms(eta, n)
     terms["tracking"] = problem.norm * tracking
     terms["delay"] = delay_cost
@@ -124,29 +108,13 @@ def regularised_leader(
     eta: float,
     n: int,
     *,
-    width: float,
+    width: float,  # largest range of a loss
     played: Played,
-    tracking: float,
-    delay: int,
-    delay_cost: float,
+    tracking: float,  # Σ √h_t over projections: those made, and the largest of those to come
+    delay: int,  # losses come after at most so many others
+    delay_cost: float,  # what late losses have cost
 ) -> Guarantee:
-    """The bound for Algorithm 4 after n rounds.
-
-    Parameters
-    ----------
-    problem : LeaderProblem
-    eta : float
-    n : int
-    width : float
-        Largest range of a loss.
-    played : Played
-    tracking : float
-        Σ √h_t over gaps of projections: those of decisions made, and the largest of those to come.
-    delay : int
-        Losses come after at most so many others.
-    delay_cost : float
-        What late losses have cost.
-    """
+    """The bound for Algorithm 4 after n rounds."""
     terms = problem.terms(eta, n)
     terms["projection"] = problem.norm * tracking
     terms["delay"] = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)

@@ -23,16 +23,8 @@ TOLERANCE = 1e-11
 class LogSumExp:
     """Minimise F(y) = log Σ_k exp(E_k'y + b_k) over a box, or over lower ≤ y with Σ_i exp(2 y_i) ≤ exp(budget).
 
-    Parameters
-    ----------
-    exponents : array of shape (m, n)
-        E.
-    constants : array of shape (m,)
-        b.
-    lower, upper : arrays of shape (n,)
-        Ends of the coordinates, finite and apart; with a budget, the upper ends that it implies.
-    budget : float or None
-        None for a box.
+    E is an array of shape (m, n), b of shape (m,). Lower and upper ends are finite and apart; with a budget, the upper
+    ends are those that it implies; it is None for a box.
 
     Examples
     --------

@@ -69,29 +69,14 @@ def langevin(
 
     Parameters
     ----------
-    target : Loss, pair of arrays (matrix, vector), or callable
-        A loss stands for the density ∝ exp(-learning_rate · loss): small losses are likely. A pair (B, b)
-        stands for exp(x'Bx + b'x); a callable is a log density, (n, d) -> (n,), up to a constant.
-    actions : Ball, Box or PositiveBall
-    size : int
-        Number of draws.
+    target, actions, size, learning_rate, steps, chains, warmup, start, rng
+        As for `hit_and_run`.
     gradient : callable, optional
         Gradient of the log density, (n, d) -> (n, d); only with a callable target.
-    learning_rate : float, optional
-        Only with a loss; 1 where it is missing.
-    steps : int
-        Steps of every chain from one draw to the next.
-    chains : int
-        Chains that run side by side.
-    warmup : int
-        Steps of every chain before the first draw.
     step_size : float, optional
         h; kept as it is where it is given, else adapted during the warm-up.
     jump : float
         Probability, from 0 to 1, that a step of a chain ends with a choice among uniform points.
-    start : array of shape (chains, d), optional
-        Where the chains begin; uniform points chosen by their density where it is missing.
-    rng : seed or Generator, optional
 
     Returns
     -------
@@ -117,11 +102,7 @@ def langevin(
     adapt = step_size is None
     if adapt and warmup == 0:
         raise ValueError("`warmup` must be positive where `step_size` is missing, got 0")
-    h = (
-        first_step_size(actions)
-        if step_size is None
-        else as_float("step_size", step_size, positive=True)
-    )
+    h = first_step_size(actions) if adapt else as_float("step_size", step_size, positive=True)
     X = start_points(goal, actions, chains, start, rng)
     move = Move(goal, actions, X)
     for i in range(warmup):

@@ -33,7 +33,7 @@ from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
 from koloss.learners.base import Drawn, Recommendation
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
-from koloss.learners.full.mixture import InFamily, MeanAction, OnPoints
+from koloss.learners.full.mixture import InFamily, OnPoints
 from koloss.learners.full.settings import GradientSettings
 
 
@@ -134,7 +134,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         self._eta = settings.learning_rate or eta
         self._gamma = settings.mixing_rate or gamma  # zero for the paper's, which fall
         kind = OnPoints if game.is_finite else InFamily
-        self._mean: MeanAction = kind(game, settings.first, centred=not self._sharp)
+        self._mean: OnPoints | InFamily = kind(game, settings.first, centred=not self._sharp)
 
     # Algorithm 3.
 
@@ -200,14 +200,10 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     @property
     def diagnostics(self) -> GradientDiagnostics:
         """What an operator may want to see."""
-        book = self.ledger
         return GradientDiagnostics(
-            rounds=book.made,
-            heard=book.heard,
-            outstanding=len(book),
-            late=book.late,
+            **self._counts(),
             learning_rate=self._eta,
-            mixing=self._step(book.heard + 1),
+            mixing=self._step(self.ledger.heard + 1),
             atoms=self._mean.mixture.size,
             gap=self._progress.gap,
             height=self._progress.height,

@@ -268,7 +268,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     @property
     def diagnostics(self) -> ExpWeightsDiagnostics:
         """What an operator may want to see."""
-        book, entropy = self.ledger, None
+        entropy = None
         if self.game.is_finite:
             p = self.distribution
             entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
@@ -277,10 +277,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             sampling["centers"] = len(self._expansion)
             sampling["compression_error"] = self._expansion.spent
         return ExpWeightsDiagnostics(
-            rounds=book.made,
-            heard=book.heard,
-            outstanding=len(book),
-            late=book.late,
+            **self._counts(),
             learning_rate=self.learning_rate,
             sampler=self._sampler.method,
             entropy=entropy,

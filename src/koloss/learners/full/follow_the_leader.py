@@ -198,14 +198,10 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     @property
     def diagnostics(self) -> LeaderDiagnostics:
         """What an operator may want to see."""
-        book = self.ledger
         with self._lock:
             X = self._project()
         return LeaderDiagnostics(
-            rounds=book.made,
-            heard=book.heard,
-            outstanding=len(book),
-            late=book.late,
+            **self._counts(),
             learning_rate=self._eta,
             atoms=len(X.weights),
             gap=X.gap,

@@ -156,6 +156,16 @@ class FullInformation(Learner[F, Law]):
         book = self.ledger
         return Played(book.made, book.heard, book.late, book.longest_delay, book.unheard)
 
+    def _counts(self) -> dict[str, int]:
+        """What diagnostics begin with."""
+        book = self.ledger
+        return {
+            "rounds": book.made,
+            "heard": book.heard,
+            "outstanding": len(book),
+            "late": book.late,
+        }
+
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Every step mixes in one atom, v, with weight γ: D ← (1 - γ)D + γδ_v and X 
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,58 +114,13 @@ class Mixture:
         return mixture
 
 
-class MeanAction(abc.ABC):
+class MeanAction:
     """X, a mixture with that mean, the centre c of the regulariser, and the cumulative loss Σ w_s."""
 
-    game: Game
     mixture: Mixture
     mean: Any
     centre: Any
     total: Any
-
-    @abc.abstractmethod
-    def gradient(self, eta: float) -> Any:
-        """∇F(X) = η Σ w_s + 2(X - c)."""
-
-    @abc.abstractmethod
-    def vertex(self, gradient: Any, rng: Any) -> Minimum:
-        """v = argmin_a ⟨∇F(X), Φ(a)⟩."""
-
-    @abc.abstractmethod
-    def gap(self, gradient: Any, vertex: Minimum) -> float:
-        """⟨∇F(X), X - Φ(v)⟩, an upper bound on F(X) - min F; infinite where nothing is proved."""
-
-    @abc.abstractmethod
-    def move(self, gamma: float, vertex: Minimum) -> None:
-        """X ← (1 - γ)X + γΦ(v), and the mixture likewise."""
-
-    @abc.abstractmethod
-    def warm_start(self, height: float, rng: Any) -> tuple[float, str]:
-        """Steps on ‖Y‖² with exact line search, until the gap is at most h̄; the gap, and what proves it."""
-
-    @abc.abstractmethod
-    def read(self, loss: Loss) -> Any:
-        """An element of the RKHS in the form that is kept here."""
-
-    @abc.abstractmethod
-    def add(self, loss: Any) -> None:
-        """Add such a loss to the others."""
-
-    @abc.abstractmethod
-    def draw(self, uniform: Any) -> tuple[Any, Any, Any]:
-        """Actions, and on points their rows and probabilities, for uniform numbers in [0, 1)."""
-
-    @abc.abstractmethod
-    def atoms(self) -> Any:
-        """The actions in the mixture."""
-
-    @abc.abstractmethod
-    def element(self) -> Loss:
-        """X as an element of the RKHS."""
-
-    @abc.abstractmethod
-    def best(self, heard: int) -> Recommendation:
-        """The best action by the losses heard."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
@@ -200,16 +154,20 @@ class OnPoints(MeanAction):
         return to_numpy(self.game.kernel(self.X, self.X[i : i + 1]))[:, 0]
 
     def gradient(self, eta: float) -> Any:
+        """∇F(X) = η Σ w_s + 2(X - c)."""
         return eta * self.total + 2 * (self.mean - self.centre)
 
     def vertex(self, gradient: Any, rng: Any = None) -> Minimum:
+        """v = argmin_a ⟨∇F(X), Φ(a)⟩."""
         i = int(np.argmin(gradient))
         return Minimum(self.X[i], float(gradient[i]), 0.0, "exhaustive", index=i)
 
     def gap(self, gradient: Any, vertex: Minimum) -> float:
+        """⟨∇F(X), X - Φ(v)⟩, an upper bound on F(X) - min F; infinite where nothing is proved."""
         return max(float(self.p @ gradient) - vertex.value, 0.0)
 
     def move(self, gamma: float, vertex: Minimum) -> None:
+        """X ← (1 - γ)X + γΦ(v), and the mixture likewise."""
         i: Any = vertex.index
         self.mean = (1 - gamma) * self.mean + gamma * self._column(i)
         self.p = (1 - gamma) * self.p
@@ -217,6 +175,7 @@ class OnPoints(MeanAction):
         self.mixture.mix(gamma, i)
 
     def warm_start(self, height: float, rng: Any = None) -> tuple[float, str]:
+        """Steps on ‖Y‖² with exact line search, until the gap is at most h̄; the gap, and what proves it."""
         diagonal = to_numpy(self.game.kernel.diag(self.X))
         for _ in range(WARM_LIMIT):
             vertex = self.vertex(self.mean)
@@ -229,12 +188,14 @@ class OnPoints(MeanAction):
         return max(gap, 0.0), "exhaustive"
 
     def read(self, loss: Loss) -> Any:
+        """An element of the RKHS in the form that is kept here."""
         return to_numpy(loss(self.X))
 
     def add(self, loss: Any) -> None:
         self.total = self.total + loss
 
     def draw(self, uniform: Any) -> tuple[Any, Any, Any]:
+        """Actions, and on points their rows and probabilities, for uniform numbers in [0, 1)."""
         index = self.mixture.atoms[self.mixture.draw(uniform)]
         return self.X[index], index, self.p[index]
 
@@ -242,6 +203,7 @@ class OnPoints(MeanAction):
         return self.X[self.mixture.atoms]
 
     def element(self) -> Loss:
+        """X as an element of the RKHS."""
         mean: Loss = self.game.kernel.embed(self.X[self.p > 0], self.p[self.p > 0])
         return mean
 
