@@ -165,13 +165,19 @@ def test_recorded_losses_may_have_a_head(spec, good):
     assert "own" in good("run", "own.toml", "--jobs", "1")
 
 
-@pytest.mark.parametrize("text", ["left,right\n0.5,1\n0.5,one\n", "0.5,1\n0.5,1\n0.5\n"])
-def test_a_bad_line_of_recorded_losses_is_named(spec, refused, text):
-    (spec.parent / "losses.csv").write_text(text, encoding="utf-8")
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        ("left,right\n0.5,1\n0.5,one\n", "must hold numbers between commas, got '0.5,one' in losses.csv, line 3"),
+        ("0.5,1\n# noon\n0.5\n", "must have 2 numbers in every line, got 1 in losses.csv, line 3"),
+        ("0.5,one\n0.5,1\n", "must hold numbers between commas, got '0.5,one' in losses.csv, line 1"),
+        ("left;right\n", "must have rows of numbers, got none in losses.csv"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_of_recorded_losses_is_named(spec, refused, table, message):
+    (spec.parent / "losses.csv").write_text(table, encoding="utf-8")
     spec.write_text(REPLAY, encoding="utf-8")
-    error = refused("run", "own.toml")
-    assert "own.toml, line 9: adversary.table: " in error
-    assert "losses.csv, line 3" in error
+    assert f"own.toml, line 9: adversary.table: {message}" in refused("run", "own.toml")
 
 
 @pytest.mark.slow

@@ -338,22 +338,35 @@ def _read(path: Path) -> Any:
 
 
 def _read_csv(path: Path) -> Any:
-    """A table of numbers, whose first line may name the columns; lines that are empty or begin with # do not count."""
-    rows: list[list[float]] = []
+    """A table of numbers, whose first line may name the columns; what follows a # does not count."""
+    rows: list[list[float | None]] = []
+    head = False
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file)
+        lines = csv.reader(line.partition("#")[0] for line in file)
         for cells in lines:
-            if not "".join(cells).strip() or cells[0].startswith("#"):
-                continue
+            row = [_number(cell) for cell in cells]
             where = f"{path.name}, line {lines.line_num}"
-            try:
-                row = [float(cell) for cell in cells]
-            except ValueError as error:
-                if lines.line_num == 1:
-                    continue
-                raise ValueError(f"`table` must hold numbers alone: {error} in {where}") from error
-            if rows and len(row) != len(rows[0]):
+            if not "".join(cells).strip():
+                continue
+            if not (rows or head or any(value is not None for value in row)):
+                head = True
+            elif None in row:
+                text = ",".join(cells)
+                raise ValueError(
+                    f"`table` must hold numbers between commas, got {text!r} in {where}"
+                )
+            elif rows and len(row) != len(rows[0]):
                 expected = f"{len(rows[0])} numbers in every line"
                 raise ValueError(f"`table` must have {expected}, got {len(row)} in {where}")
-            rows.append(row)
+            else:
+                rows.append(row)
+    if not rows:
+        raise ValueError(f"`table` must have rows of numbers, got none in {path.name}")
     return np.array(rows)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
