@@ -7,14 +7,14 @@ import time
 from statistics import median
 
 import numpy as np
+from koloss.learners.insured.setup import FORECASTS
 from scipy.linalg.blas import dgemv, dsymv, dsyr
 
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import slope
 from koloss.experiments.arena.base import Game
-from koloss.experiments.arena.players import GPUCB
-from koloss.learners.insured.setup import FORECASTS
+from koloss.experiments.arena.baselines import GPUCB
 
 KERNEL = kl.Gaussian(0.5)
 ROUNDS, RANK = 2000, 29
