@@ -7,6 +7,7 @@ player; the others (`koloss.games.watching`) may look at its distribution, never
 from __future__ import annotations
 
 import abc
+import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -327,10 +328,45 @@ def _read(path: Path) -> Any:
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
     if path.suffix == ".csv":
-        return np.loadtxt(path, delimiter=",", ndmin=2)
+        return _read_csv(path)
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
         table = parquet.read_table(path)
         return np.column_stack([column.to_numpy() for column in table.itercolumns()])
     raise ValueError(f"`table` must be a .npy, .csv or .parquet file, got {path.name}")
+
+
+def _read_csv(path: Path) -> Any:
+    """A table of numbers, whose first line may name the columns; what follows a # does not count."""
+    rows: list[list[float | None]] = []
+    head = False
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(line.partition("#")[0] for line in file)
+        for cells in lines:
+            row = [_number(cell) for cell in cells]
+            where = f"{path.name}, line {lines.line_num}"
+            if not "".join(cells).strip():
+                continue
+            if not (rows or head or any(value is not None for value in row)):
+                head = True
+            elif None in row:
+                text = ",".join(cells)
+                raise ValueError(
+                    f"`table` must hold numbers between commas, got {text!r} in {where}"
+                )
+            elif rows and len(row) != len(rows[0]):
+                expected = f"{len(rows[0])} numbers in every line"
+                raise ValueError(f"`table` must have {expected}, got {len(row)} in {where}")
+            else:
+                rows.append(row)
+    if not rows:
+        raise ValueError(f"`table` must have rows of numbers, got none in {path.name}")
+    return np.array(rows)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
