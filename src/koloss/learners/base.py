@@ -630,7 +630,7 @@ class Learner(abc.ABC, Generic[S, L]):
             "kernel": repr(self.settings.kernel),
             "actions": repr(self.settings.actions),
             "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
-            "decisions": f"{self.ledger.made:,} made, {self.ledger.heard:,} losses heard",
+            "decisions": f"{self.ledger.made:,} made, the losses of {self.ledger.heard:,} heard",
         }
         if self.rank is not None:
             facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
