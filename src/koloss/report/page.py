@@ -37,7 +37,8 @@ def write_page(results: Results, out: str | Path) -> list[Path]:
 
     folder = Path(out) / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    stems = anchors(result.experiment.name for result in results.results)
+    names = [result.experiment.name for result in results.results]
+    stems = anchors(["overview", "overview-narrow", *names])
     files: list[Path] = []
 
     def drawn(figure: Any, stem: str) -> str:
