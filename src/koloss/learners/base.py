@@ -342,6 +342,10 @@ class Settings:
     def _default(cls, name: str) -> Any:
         return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
+    def is_default(self, name: str) -> bool:
+        """Whether a setting has its default value."""
+        return _same(getattr(self, name), self._default(name))
+
     def describe(self, name: str) -> str:
         """Arguments as they would be written, those with defaults left out."""
         positional = [repr(self.actions), repr(self.kernel)]
@@ -349,7 +353,7 @@ class Settings:
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)
             if field.name not in ("actions", "kernel")
-            and not _same(getattr(self, field.name), field.default)
+            and not self.is_default(field.name)
         ]
         return f"{name}({', '.join(positional + rest)})"
 
