@@ -517,16 +517,16 @@ def test_foreign_proxy_and_design_are_refused():
         bandit(proxy=kl.pivoted_cholesky(kl.Gaussian(0.4), other, rank=3))()
     design = kl.uniform_design(np.eye(3))
     with pytest.raises(ValueError, match="`exploration` must weigh 30 actions"):
-        bandit(exploration=design)()
+        bandit(design=design)()
 
 
 def test_ready_proxy_and_design_are_used():
     proxy = kl.kernel_pca(kl.Gaussian(0.4), POINTS, rank=6)
     design = kl.uniform_design(proxy)
-    learner = bandit(proxy=proxy, rank=6, exploration=design, loss_range=None)()
-    np.testing.assert_allclose(learner.setup.design, 1 / 30)
-    assert learner.setup.problem.rank == 6
-    assert learner.setup.names["proxy"] == "kernel PCA"
+    learner = bandit(proxy=proxy, rank=6, design=design, loss_range=None)()
+    np.testing.assert_allclose(learner.engine.weights, 1 / 30)
+    assert learner.rank == 6
+    assert learner.engine.proxy == "kernel PCA"
 
 
 @pytest.mark.slow
