@@ -328,6 +328,9 @@ class Settings:
             )
         if self.horizon is not None:
             self._set("horizon", as_int("horizon", self.horizon, minimum=1))
+        for field in dataclasses.fields(self):
+            if isinstance(getattr(self, field.name), list):  # which could be changed later
+                self._set(field.name, tuple(getattr(self, field.name)))
 
     def _set(self, name: str, value: Any) -> None:
         """Replace what was given by what it means, while the settings are checked."""
