@@ -378,21 +378,3 @@ def test_epoch_is_plain_data():
     again = algorithm(learner).epoch_from_dict(epoch.to_dict())
     assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
     assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
-
-
-@pytest.mark.parametrize(
-    "old, new, value",
-    [("adversary", "loss_class", "general"), ("exploration", "design", "uniform")],
-)
-def test_former_names_are_understood(old, new, value):
-    former, now = make(**{old: value}), make(**{new: value})
-    assert getattr(former.settings, new) == value
-    assert former.guarantee() == now.guarantee()
-    with pytest.raises(TypeError, match=f"give `{new}` or `{old}`, its former name, not both"):
-        make(**{old: value, new: value})
-    with pytest.raises(ValueError, match=f"`{new}` must be one of"):
-        make(**{old: "evil"})
-    with pytest.raises(
-        TypeError, match="BanditExpWeights has no argument `adversaries`; there are"
-    ):
-        make(adversaries="general")
