@@ -118,7 +118,7 @@ def bad_functions(family, *, values):
         "too large": (HUGE[family], LossOutOfBounds, "`loss` must have"),
         "wrong dimension": (kl.LinearLoss([1.0]), ValueError, "must have dimension 2, got 1"),
     } | {
-        str(value): (value, TypeError, "`loss` must be a Loss")
+        str(value): (value, TypeError, "`loss` must be an? (Loss|array)")
         for value in ("much", b"1", True, None, 0.5)
     }
     if values:
