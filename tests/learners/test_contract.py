@@ -126,16 +126,21 @@ def test_distribution_is_of_a_finite_set_alone(case):
         learner.probability([[0.5, 0.5]])
 
 
-def test_peeking_changes_nothing(case):
+def test_looking_changes_nothing(case):
     learner = case.make()
     for start in (0, 12):  # before and within an epoch
         before = learner.state()
         actions, weights = learner.peek(np.random.default_rng(start), 16)
-        assert same(learner.state(), before)
         assert actions.shape == (len(weights), 2)
         assert np.all(case.actions.contains(actions))
         assert np.all(weights >= 0)
         assert weights.sum() == pytest.approx(1)
+        _ = learner.diagnostics, learner.recommend(), learner.guarantee(), repr(learner)
+        if case.finite:
+            _ = learner.distribution, learner.probability([0])
+        elif isinstance(learner, kl.BanditExpWeights):
+            _ = learner.log_density([[0.1, 0.2]]), learner.estimated_loss([[0.1, 0.2]])
+        assert same(learner.state(), before)
         play(case, learner, 12, start)
 
 

@@ -73,6 +73,7 @@ def test_snapshot_is_plain_data_and_a_copy(case):
         (lambda s: {k: v for k, v in s.items() if k != "digest"}, "damaged"),
         (lambda s: {**s, "ledger": {**s["ledger"], "made": 10**6}}, "damaged"),
         (lambda s: {**s, "ledger": {**s["ledger"], "mark": "x"}}, "damaged"),
+        (lambda s: {**s, "learner": {**s["learner"], "more": 0}}, "damaged"),
         (lambda s: "text", "must be a snapshot of .*, got str"),
         (lambda s: {}, "must be a snapshot of .*, got dict"),
     ],

@@ -254,18 +254,6 @@ def test_distribution_and_probability():
         learner.probability([[7.0, 7.0]])
 
 
-def test_looking_changes_nothing(rng):
-    losses = rng.random((80, 40))
-    plain, watched = make(rng=4), make(rng=4)
-    play(plain, losses)
-    for t in range(80):
-        _ = watched.distribution, watched.diagnostics, watched.recommend(), watched.guarantee()
-        decision = watched.ask()
-        _ = watched.distribution, watched.state()
-        watched.tell(decision, float(losses[t, decision.index]))
-    assert np.array_equal(algorithm(plain).theta, algorithm(watched).theta)
-
-
 def test_duplicates_count_together():
     actions = kl.Points([[0.0], [1.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.5), horizon=100, rng=0)

@@ -16,49 +16,31 @@ POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
 N_ROUNDS = 600
 
 
-def table(kernel, points, adversary, rounds, seed=1):
-    """Losses of every action in every round; None for an adversary that looks at the distribution."""
-    rng = np.random.default_rng(seed)
-    X = np.asarray(points.X)
-    gram = kernel(X)
-    if adversary == "random":
-        return gram[rng.integers(len(X), size=rounds)]
-    if adversary == "fixed":
-        return gram[np.full(rounds, 7)]
-    if adversary == "switching":
-        return gram[np.where(np.arange(rounds) // 100 % 2 == 0, 3, 11)]
-    if adversary == "alternating":
-        return gram[np.where(np.arange(rounds) % 2 == 0, 3, 11)]
-    raise ValueError(adversary)
+def table(kernel, adversary, seed=1):
+    """Losses of all actions, one row per round; for "predictive" one row per action at which the loss may be put."""
+    gram, t = kernel(POINTS.X), np.arange(N_ROUNDS)
+    centers = {
+        "random": np.random.default_rng(seed).integers(len(POINTS), size=N_ROUNDS),
+        "fixed": np.full(N_ROUNDS, 7),
+        "switching": np.where(t // 100 % 2 == 0, 3, 11),
+        "alternating": np.where(t % 2 == 0, 3, 11),
+        "predictive": np.arange(len(POINTS)),
+    }
+    return gram[centers[adversary]]
 
 
-def regret(learner, losses, count=None):
-    """Regret of one game; the loss at the most likely action where `losses` is a Gram matrix."""
-    paid, total, t = 0.0, np.zeros(losses.shape[1]), 0
-    while t < N_ROUNDS:
-        size = 1 if count is None else min(count, N_ROUNDS - t)
-        decision = learner.ask() if count is None else learner.ask(size)
-        rows = losses[t : t + size]
-        values = rows[np.arange(size), np.atleast_1d(decision.index)]
+def regret(learner, losses, count=None, predictive=False):
+    """Regret of one game; a predictive adversary puts the loss where the player is most likely to be."""
+    paid, total = 0.0, np.zeros(losses.shape[1])
+    for t in range(0, N_ROUNDS, count or 1):
+        rows = losses[t : t + (count or 1)]
+        if predictive:
+            rows = losses[[int(np.argmax(learner.distribution))]]
+        decision = learner.ask() if count is None else learner.ask(len(rows))
+        values = rows[np.arange(len(rows)), np.atleast_1d(decision.index)]
         learner.tell(decision, values)
         paid += values.sum()
         total += rows.sum(axis=0)
-        t += size
-    return paid - total.min()
-
-
-def predictive_regret(learner, gram, count=None):
-    """The adversary sees the distribution and puts the loss where the player is most likely."""
-    paid, total, t = 0.0, np.zeros(len(gram)), 0
-    while t < N_ROUNDS:
-        size = 1 if count is None else min(count, N_ROUNDS - t)
-        row = gram[int(np.argmax(learner.distribution))]
-        decision = learner.ask() if count is None else learner.ask(size)
-        values = row[np.atleast_1d(decision.index)]
-        learner.tell(decision, values)
-        paid += values.sum()
-        total += size * row
-        t += size
     return paid - total.min()
 
 
@@ -87,10 +69,8 @@ def test_bound_holds_over_settings(name, adversary):
     regrets = []
     for seed in range(2):
         learner = kl.BanditExpWeights(POINTS, kernel, rng=seed, **settings)
-        if adversary == "predictive":
-            regrets.append(predictive_regret(learner, kernel(POINTS.X)))
-        else:
-            regrets.append(regret(learner, table(kernel, POINTS, adversary, N_ROUNDS)))
+        predictive = adversary == "predictive"
+        regrets.append(regret(learner, table(kernel, adversary), predictive=predictive))
     promise = learner.guarantee(rounds=N_ROUNDS, **({"printed": False} if name == "paper" else {}))
     assert np.mean(regrets) <= sum(promise.terms.values())
 
@@ -103,7 +83,7 @@ def test_bound_holds_over_kernels_and_epochs(kernel, count):
     regrets = []
     for seed in range(3):
         learner = kl.BanditExpWeights(POINTS, kernel, horizon=N_ROUNDS, rng=seed)
-        regrets.append(regret(learner, table(kernel, POINTS, "switching", N_ROUNDS), count))
+        regrets.append(regret(learner, table(kernel, "switching"), count))
     promise = learner.guarantee()
     assert np.mean(regrets) <= sum(promise.terms.values())
     assert promise.statement.startswith("Theorem B3w" if count else "Theorem")
@@ -148,7 +128,7 @@ def test_exact_kernel_gives_the_classical_bound():
 
 def test_anytime_bound_holds_at_every_round():
     kernel = kl.Gaussian(0.5)
-    losses = table(kernel, POINTS, "switching", N_ROUNDS)
+    losses = table(kernel, "switching")
     curves = []
     for seed in range(4):
         learner = kl.BanditExpWeights(POINTS, kernel, horizon=None, batch=1, rng=seed)
@@ -166,7 +146,7 @@ def test_anytime_bound_holds_at_every_round():
 
 def test_delay_bound_holds_and_is_claimed_only_when_it_is_met():
     kernel = kl.Gaussian(0.5)
-    losses = table(kernel, POINTS, "switching", N_ROUNDS)
+    losses = table(kernel, "switching")
     regrets = []
     for seed in range(4):
         learner = kl.BanditExpWeights(POINTS, kernel, horizon=N_ROUNDS, delay=2, rng=seed)
@@ -194,7 +174,7 @@ def test_delay_bound_holds_and_is_claimed_only_when_it_is_met():
 def test_batches_cost_little_regret():
     # Whole epochs of about the rank against epochs of one round: same game, mean of 12 seeds each.
     kernel = kl.Gaussian(0.5)
-    losses = table(kernel, POINTS, "fixed", N_ROUNDS)
+    losses = table(kernel, "fixed")
     means = {}
     for count in (1, 12):
         runs = [
