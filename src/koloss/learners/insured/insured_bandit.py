@@ -24,6 +24,7 @@ generator whoever plays.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -171,9 +172,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._late = 0  # losses heard by a stage after others had been since their action was drawn
         self._crowd = 0  # most decisions that were outstanding when a loss had been heard
         self._dropped = 0  # losses that came after their stage
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._robust_delay = 0  # most losses that the robust learner heard between a decision and its own
+        self._strays: list[int] = []  # `ledger.heard` at each loss dropped since it plays
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -260,12 +260,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(law, Epoch):
             assert isinstance(stage, Exp2)
             if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
+                made_at = entries[0].heard
+                strays = len(self._strays) - bisect_right(self._strays, made_at)
+                delay = ledger.heard - 1 - made_at - strays
                 self._robust_delay = max(self._robust_delay, delay)
             stage.learn(law, [entry.key for entry in entries], losses)
             return
         if isinstance(stage, Exp2):
             self._dropped += 1
+            self._strays.append(ledger.heard)
             return
         key = entries[0].key
         y = (float(losses[0]) - self.engine.center) / self._width
@@ -391,6 +394,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
+            "strays": list(self._strays),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [p.to_dict() for n, p in places.items() if n > 1],
@@ -430,6 +434,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)
+        self._strays = list(data["strays"])
         self._places = {1: self._first}
         self._places |= {int(p["number"]): Exploration.from_dict(p) for p in data["explorations"]}
         self._stage = self._last = self._watched(data["number"])
