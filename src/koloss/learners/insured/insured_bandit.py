@@ -170,7 +170,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses heard by a stage after others had been since their action was drawn
-        self._crowd = 0  # most decisions that were outstanding when a loss had been heard
+        self._crowd = 0  # most decisions that were unheard after a loss, or when a policy was stopped
         self._dropped = 0  # losses that came after their stage
         self._robust_delay = 0  # most losses that the robust learner heard between a decision and its own
         self._strays: list[int] = []  # `ledger.heard` at each loss dropped since it plays
@@ -225,7 +225,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
         if reason != "short":
-            self._crowd = max(self._crowd, len(self.ledger) + (reason == "late loss"))
+            self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
         self._stage = successor = self._robust() if last else self._after(stage)
         regret = stage.estimated_regret * self._width
         name = "robust" if isinstance(successor, Exp2) else names[successor.number]
@@ -281,7 +281,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             if reason is not None:
                 self._dropped += reason == "late loss"
                 self._end_stage(reason)
-        self._crowd = max(self._crowd, len(ledger))
+        self._crowd = max(self._crowd, ledger.unheard)
 
     # What it knows.
 
