@@ -47,7 +47,7 @@ from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
-from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.settings import InsuredSettings, check_policy
 from koloss.learners.insured.watched import Allowance, Round, Watched
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
@@ -170,9 +170,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses heard by a stage after others had been since their action was drawn
-        self._crowd = 0  # most decisions that were unheard after a loss, or when a policy was stopped
+        self._crowd = (
+            0  # most decisions that were unheard after a loss, or when a policy was stopped
+        )
         self._dropped = 0  # losses that came after their stage
-        self._robust_delay = 0  # most losses that the robust learner heard between a decision and its own
+        self._robust_delay = (
+            0  # most losses that the robust learner heard between a decision and its own
+        )
         self._strays: list[int] = []  # `ledger.heard` at each loss dropped since it plays
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
@@ -484,6 +488,8 @@ def _restored_policies(
     policies: list[BuiltIn | UserPolicy] = []
     for name, own, kept in zip(names, given, saved, strict=True):
         if name == "own":
+            if own is not None:
+                check_policy(own)
             policies.append(UserPolicy.restored(own, count, kept))
             continue
         if own is not None and own != name:

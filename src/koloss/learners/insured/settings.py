@@ -11,7 +11,7 @@ import numpy as np
 from koloss._arrays import as_flag, as_float
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.base import Described, Settings
+from koloss.learners.base import Settings
 from koloss.learners.insured.policies import BUILT_IN
 from koloss.proxy import Proxy
 
@@ -48,7 +48,11 @@ class InsuredSettings(Settings):
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
-            _check_policy(policy)
+            if not isinstance(policy, str):
+                check_policy(policy)
+            elif policy not in BUILT_IN:
+                names = ", ".join(map(repr, BUILT_IN))
+                raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
         _one_each("trigger", self.trigger, len(self.policies))
         _one_each("premium", self.premium, len(self.policies))
         self._set("loss_range", self.robust.loss_range)
@@ -102,14 +106,11 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     return tuple(as_float(name, v, positive=True) for v in values)
 
 
-def _check_policy(policy: Any) -> None:
-    if isinstance(policy, str) and policy not in BUILT_IN:
-        names = ", ".join(map(repr, BUILT_IN))
-        raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
+def check_policy(policy: Any) -> None:
+    """A policy of the user's has two methods."""
     for method in ("propose", "hear"):
-        if isinstance(policy, (str, Described)) or callable(getattr(policy, method, None)):
-            continue
-        raise TypeError(
-            f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
-            f"hear(index, loss), got {type(policy).__name__} without {method}"
-        )
+        if not callable(getattr(policy, method, None)):
+            raise TypeError(
+                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
+                f"hear(index, loss), got {type(policy).__name__} without {method}"
+            )
