@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -36,6 +36,14 @@ class InsuredSettings(Settings):
     spacing: float | None = None
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        if "shield" in arguments["former"]:
+            raise TypeError(
+                "InsuredBandit has no argument `shield` any more: the shielded learner is the only one"
+            )
+        return super().of(arguments)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,0 +1,312 @@
+"""Policies of the user's: what they may propose, how they may fail, and their snapshots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import PolicyError, UnknownDecision
+from tests.learners.insured.games import (
+    Always,
+    Calls,
+    Remembers,
+    digest,
+    kind,
+    law_of,
+    make,
+    play,
+    resumed,
+)
+
+# What they do.
+
+
+def broken(method):
+    class Broken(Always):
+        pass
+
+    def fail(self, *arguments):
+        raise KeyError("nobody is at home")
+
+    setattr(Broken, method, fail)
+    return Broken(3)
+
+
+PROPOSALS = {
+    "nan": float("nan"),
+    "infinite": float("inf"),
+    "below": -1,
+    "above": 30,
+    "between": 1.5,
+    "nothing": None,
+    "text": "3",
+    "bytes": b"3",
+    "truth": True,
+    "complex": 1 + 2j,
+    "huge": 10**30,
+    "beyond floats": 10**400,
+    "mapping": {"row": 3},
+    "object": object(),
+    "short law": [0.5, 0.5],
+    "long law": np.full(31, 1 / 31),
+    "column": np.full((30, 1), 1 / 30),
+    "ragged": [[1, 2], [3]],
+    "law of nan": np.full(30, np.nan),
+    "law of nothing": [None] * 30,
+    "law of text": ["a"] * 30,
+    "law of huge integers": [10**400] * 30,
+    "negative law": np.append(np.full(29, 1.1 / 29), -0.1),
+    "law above one": np.full(30, 1 / 29),
+    "law below one": np.full(30, 1 / 31),
+    "law of ones": np.ones(30, dtype=int),
+    "law of zeros": np.zeros(30),
+}
+
+
+@pytest.mark.parametrize("name", PROPOSALS)
+def test_bad_proposals_change_nothing(name):
+    policy = Calls(lambda count: 4 if count <= 20 else PROPOSALS[name])
+    learner = make(policy=policy, early=False)
+    play(learner, kind, 20)
+    before = digest(learner)
+    for look in (learner.ask, lambda: learner.ask(3), lambda: learner.distribution):
+        with pytest.raises(PolicyError, match="polic"):
+            look()
+        assert digest(learner) == before
+    learner.hand_over()
+    assert len(play(learner, kind, 30)) == 30
+    assert learner.diagnostics.playing == "robust"
+    assert learner.guarantee().valid
+
+
+GOOD = {
+    "integer": 4,
+    "numpy integer": np.int64(4),
+    "small integer": np.uint8(4),
+    "no dimensions": np.array(4),
+    "whole float": 4.0,
+    "law": np.eye(30)[4],
+    "list": np.eye(30)[4].tolist(),
+    "tuple": tuple(np.eye(30)[4].tolist()),
+    "law of integers": np.eye(30, dtype=int)[4],
+    "single precision": np.eye(30, dtype=np.float32)[4],
+    "read-only": np.broadcast_to(1 / 30, (30,)),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_proposals(name):
+    policy = Always(GOOD[name])
+    learner = make(policy=policy, early=False)
+    p = learner.distribution
+    assert p.sum() == pytest.approx(1)
+    assert p[4] > (0.5 if name != "read-only" else 0.01)
+    played = play(learner, kind, 40)
+    assert [index for index, _ in policy.heard] == played
+    assert policy.heard[0][1] == kind(0)[played[0]]
+    assert all(type(index) is int and type(loss) is float for index, loss in policy.heard)
+
+
+@pytest.mark.parametrize("method", ["propose", "hear"])
+def test_a_policy_that_fails_can_be_done_without(method):
+    learner = make(policy=broken(method))
+    message, waiting = rf"the policy's {method}\(\) failed: Broken raised KeyError", []
+    before = digest(learner)
+    if method == "propose":
+        for call in (learner.ask, lambda: learner.distribution):
+            with pytest.raises(PolicyError, match=message) as failure:
+                call()
+            assert isinstance(failure.value.__cause__, KeyError)
+    else:
+        waiting = [learner.ask(), learner.ask()]
+        before = digest(learner)
+        with pytest.raises(PolicyError, match=message):
+            learner.tell(waiting[0], 0.5)
+        with pytest.raises(PolicyError, match=message):
+            learner.tell(waiting, [0.5, 0.5])
+    assert digest(learner) == before
+    learner.hand_over()
+    for decision in waiting:
+        learner.tell(decision, 0.5)
+    play(learner, kind, 20)
+    assert learner.diagnostics.outstanding == 0
+
+
+def test_losses_before_the_one_that_failed_have_been_told():
+    class Fussy(Always):
+        def hear(self, index, loss):
+            if loss > 0.8:
+                raise ValueError("too much")
+            super().hear(index, loss)
+
+    learner = make(policy=Fussy(3))
+    batch = learner.ask(4)
+    with pytest.raises(PolicyError, match="too much"):
+        learner.tell(batch, [0.1, 0.9, 0.2, 0.3])
+    assert learner.diagnostics.heard == 1
+    assert learner.diagnostics.outstanding == 3
+    learner.tell(batch[2], 0.2)
+    with pytest.raises(UnknownDecision, match="told already"):
+        learner.tell(batch[0], 0.1)
+
+
+@pytest.mark.parametrize(
+    "policy, got",
+    [
+        (3, "int without propose"),
+        (None, "NoneType without propose"),
+        (object(), "object without propose"),
+        (type("Half", (), {"propose": lambda self: 0})(), "Half without hear"),
+        (["ucb", 7], "int without propose"),
+    ],
+)
+def test_what_is_no_policy_is_refused(policy, got):
+    with pytest.raises(TypeError, match=f"`policy` must be .*{got}"):
+        make(policy=policy)
+
+
+def test_a_law_cannot_be_changed_afterwards():
+    law = np.eye(30)[4].copy()
+    learner = make(policy=Always(law), early=False)
+    decision = learner.ask()
+    law[:] = np.nan
+    assert np.isfinite(law_of(learner, decision).distribution()).all()
+    learner.tell(decision, 0.5)
+    assert np.isfinite(learner.diagnostics.estimated_regret)
+
+
+def test_looking_at_the_distribution_asks_a_policy_once():
+    policy = Calls(lambda count: count % 30)
+    learner = make(policy=policy)
+    first, again = learner.distribution, learner.distribution
+    np.testing.assert_array_equal(first, again)
+    learner.ask()
+    assert policy.count == 1
+    learner.ask()
+    assert policy.count == 2
+
+
+def test_a_policy_hears_late_losses_and_those_explored():
+    policy = Always(3)
+    learner = make(policy=policy, early=False)
+    decisions = [learner.ask() for _ in range(40)]
+    for decision in reversed(decisions):
+        learner.tell(decision, 0.25)
+    assert policy.heard == [(decision.index, 0.25) for decision in reversed(decisions)]
+    assert len({index for index, _ in policy.heard}) > 1
+
+
+# Their snapshots.
+
+
+def test_a_policy_with_a_state_goes_on_exactly(tmp_path):
+    through, halves = (make(policy=Remembers(), rng=4) for _ in range(2))
+    expected, played = play(through, kind, 80), play(halves, kind, 30)
+    _ = halves.distribution  # a proposal that was looked at goes into the snapshot, too
+    kl.save_state(tmp_path / "half.npz", halves.state())
+    again = resumed(kl.load_state(tmp_path / "half.npz"), policy=(policy := Remembers()))
+    assert digest(again) == digest(halves)
+    assert policy.at == halves.settings.policy.at
+    assert played + play(again, kind, 50) == expected
+
+
+def test_a_policy_without_restore_is_taken_as_it_is():
+    class Plain(Remembers):
+        restore = None
+
+    learner = make(policy=Remembers())
+    play(learner, kind, 10)
+    other = Plain()
+    again = resumed(learner.state(), policy=other)
+    assert other.at == 0
+    play(again, kind, 5)
+
+
+def test_a_law_that_was_looked_at_is_kept(tmp_path):
+    laws = [np.eye(30)[4], np.ones(30) / 30]
+    learner = make(policy=Calls(lambda count: laws[count % 2]))
+    p = learner.distribution
+    kl.save_state(tmp_path / "state.npz", learner.state())
+    state = kl.load_state(tmp_path / "state.npz")
+    again = resumed(state, policy=Always(9))
+    np.testing.assert_array_equal(again.distribution, p)
+    again.ask()
+    assert again.distribution[9] > 0.5
+
+
+def test_a_missing_policy_is_missed_when_it_is_needed():
+    learner = make(policy=Always(3))
+    waiting = [learner.ask(), learner.ask()]
+    learner.tell(waiting[0], 0.5)
+    again = resumed(learner.state())
+    before = digest(again)
+    assert before == digest(learner)
+    message = r"from_state\(state, policy=...\) was not given the policy"
+    with pytest.raises(PolicyError, match=message):
+        again.ask()
+    with pytest.raises(PolicyError, match=message):
+        again.tell(waiting[1], 0.5)
+    _ = again.diagnostics, again.guarantee(), again.recommend()
+    assert digest(again) == before
+    again.hand_over()
+    again.tell(waiting[1], 0.5)
+    play(again, kind, 10)
+
+
+def test_a_snapshot_without_its_policy_keeps_the_policys_state():
+    # Read and written again, say by a tool that moves snapshots: nothing of the policy's may get lost.
+    learner = make(policy=Remembers())
+    play(learner, kind, 10)
+    assert digest(resumed(learner.state())) == digest(learner)
+
+
+def test_a_snapshot_is_a_copy_of_the_policys_state():
+    class Keeps(Always):
+        def state(self):
+            return self.heard  # its own list, to which it goes on adding
+
+    learner = make(policy=Keeps(3))
+    play(learner, kind, 3)
+    state = learner.state()
+    play(learner, kind, 3)
+    assert len(state["learner"]["policies"][0]["own"]) == 3
+    resumed(state, policy=Always(3))  # not damaged
+
+
+def test_no_policy_is_needed_where_the_robust_learner_plays():
+    learner = make(policy=Always(3))
+    play(learner, kind, 5)
+    learner.hand_over()
+    play(learner, kind, 5)
+    again = resumed(learner.state())
+    assert play(again, kind, 20) == play(learner, kind, 20)
+
+
+def test_several_policies_come_back_in_their_places():
+    one, two = Remembers(), Always(5)
+    learner = make(policy=[one, "ucb", two], trigger=0.5, premium=0.5)
+    play(learner, kind, 5)
+    learner.hand_over()
+    play(learner, kind, 5)
+    state = learner.state()
+    other = Remembers()
+    again = resumed(state, policy=[other, None, Always(5)])
+    assert other.at == one.at
+    learner.hand_over()
+    again.hand_over()
+    assert play(again, kind, 10) == play(learner, kind, 10)
+    for bad in ([Remembers()], 3, "ucb", [other, None, 7]):
+        with pytest.raises(TypeError, match="`policy` must be"):
+            resumed(state, policy=bad)
+    with pytest.raises(ValueError, match="`policy` must be left out for the library's 'ucb'"):
+        resumed(state, policy=[other, other, other])
+
+
+def test_a_policy_whose_state_fails():
+    learner = make(policy=broken("state"))
+    with pytest.raises(PolicyError, match=r"the policy's state\(\) failed"):
+        learner.state()
+    state = make(policy=Remembers()).state()
+    with pytest.raises(PolicyError, match=r"the policy's restore\(\) failed"):
+        resumed(state, policy=broken("restore"))
