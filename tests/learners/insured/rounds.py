@@ -46,7 +46,7 @@ class Fixed(Watched):
 
     share = 0.1
 
-    def rate_needed(self, choice, budget, place=None):
+    def rate_needed(self, choice, budget, exploration=None):
         return self.share
 
 

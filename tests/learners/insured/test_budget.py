@@ -272,6 +272,6 @@ def test_the_worst_case_is_not_far_from_the_bound():
 
 
 def test_negative_control_a_policy_without_insurance_exceeds_the_bound(monkeypatch):
-    monkeypatch.setattr(Watched, "rate_needed", lambda self, choice, budget, place=None: 0.01)
+    monkeypatch.setattr(Watched, "rate_needed", lambda self, choice, budget, exploration=None: 0.01)
     learner = make(kl.Points(np.eye(2)), kl.Linear(), horizon=ROUNDS, policy=Always(1), early=False)
     assert regrets_of_game(learner, WORST["fixed"]).max() > learner.guarantee().total
