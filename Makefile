@@ -4,6 +4,7 @@
 #   make run PYTHON=python3.12        choose the interpreter (Python 3.11 or newer)
 #   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
 #   make arena ARGS=--quick           a small arena without peers, a minute; see `koloss arena --help`
+#   make check                        lint, types and the quick tests, while working
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-torch TORCH=torch       choose the torch requirement
 
@@ -27,7 +28,7 @@ needs_torch := '$(TORCH)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena test test-torch bench docs lint review format clean
+.PHONY: help run arena check test test-torch bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,9 @@ run: $(STAMPS)/run ## play the paper's experiments, about three minutes on two c
 
 arena: $(STAMPS)/arena ## every learner and every peer on the same games; page in build/arena/arena.html (ARGS=--quick: a minute)
 	$(BIN)/koloss arena --out build/arena $(ARGS)
+
+check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow' tests
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

@@ -129,8 +129,8 @@ def _dimensions(full) -> Table:
             B, b = _quadratic(d, **options)
             contestants = {
                 "koloss": lambda B=B, b=b: minimize_quadratic_ball(B, b),
-                "direct": lambda B=B, b=b: trust_region._by_eigenvalues(
-                    trust_region._from_array(B, b, 1.0)
+                "direct": lambda B=B, b=b: trust_region.by_eigenvalues(
+                    trust_region.from_array(B, b, 1.0)
                 ),
             }
             if name != "hard":

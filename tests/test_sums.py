@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import koloss as kl
 
@@ -18,6 +19,6 @@ def test_sum_of_losses():
 def test_sum_of_kernels():
     total = sum([kl.Linear(), kl.Gaussian(1.0), kl.Quadratic()])
     X = np.array([[1.0], [2.0]])
-    np.testing.assert_allclose(total(X), kl.Linear()(X) + kl.Gaussian(1.0)(X) + kl.Quadratic()(X))
+    assert_allclose(total(X), kl.Linear()(X) + kl.Gaussian(1.0)(X) + kl.Quadratic()(X))
     with pytest.raises(TypeError):
         1 + kl.Linear()

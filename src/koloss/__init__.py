@@ -1,11 +1,11 @@
-"""Koloss: repeated decisions against an adversary whose losses live in a reproducing kernel Hilbert space.
+"""Koloss: choose again and again, hear what each choice cost, and lose little more than the best fixed choice would have.
 
 Losses, never rewards: smaller is better everywhere in this package.
 """
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
+from koloss._version import __version__
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
@@ -33,7 +33,9 @@ from koloss.learners import (
     ExpWeights,
     FollowTheRegularizedLeader,
     InsuredBandit,
+    Learner,
     Policy,
+    Recommendation,
     load_state,
     save_state,
 )
@@ -47,26 +49,38 @@ from koloss.proxy import (
     pivoted_cholesky,
 )
 
-__version__ = "0.1.0"
-
-_LAZY = ("arena", "experiments", "games", "oracles", "samplers")
+_LAZY = {
+    "arena": "koloss.experiments.arena",
+    "errors": "koloss.errors",
+    "experiments": "koloss.experiments",
+    "games": "koloss.games",
+    "oracles": "koloss.oracles",
+    "report": "koloss.report",
+    "samplers": "koloss.samplers",
+}
 """Parts that are imported when they are first used."""
 
 _FROM_GAMES = ("Trace", "play", "replicate")
 
+if TYPE_CHECKING:
+    from koloss import errors, experiments, games, oracles, report, samplers
+    from koloss.experiments import arena
+    from koloss.games.play import play, replicate
+    from koloss.games.trace import Trace
+else:
 
-def __getattr__(name: str) -> Any:
-    if name == "arena":
-        return importlib.import_module("koloss.experiments.arena")
-    if name in _LAZY:
-        return importlib.import_module(f"koloss.{name}")
-    if name in _FROM_GAMES:
-        return getattr(importlib.import_module("koloss.games"), name)
-    raise AttributeError(f"module 'koloss' has no attribute {name!r}")
+    def __getattr__(name):
+        import importlib
+
+        if name in _LAZY:
+            return importlib.import_module(_LAZY[name])
+        if name in _FROM_GAMES:
+            return getattr(importlib.import_module("koloss.games"), name)
+        raise AttributeError(f"module 'koloss' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_FROM_GAMES})
+    return [*__all__, "__doc__", "__file__", "__name__", "__path__"]
 
 
 __all__ = [
@@ -88,6 +102,7 @@ __all__ = [
     "Kernel",
     "KernelLike",
     "KernelLoss",
+    "Learner",
     "Linear",
     "LinearLoss",
     "Loss",
@@ -102,14 +117,26 @@ __all__ = [
     "Proxy",
     "Quadratic",
     "QuadraticLoss",
+    "Recommendation",
+    "Trace",
+    "__version__",
+    "arena",
     "barycentric_spanner",
     "eigendecay",
+    "errors",
     "exact_features",
+    "experiments",
+    "games",
     "john_design",
     "kernel_pca",
     "load_state",
     "mercer_features",
+    "oracles",
     "pivoted_cholesky",
+    "play",
+    "replicate",
+    "report",
+    "samplers",
     "save_state",
     "uniform_design",
     "whiten",

@@ -11,7 +11,7 @@ import math
 import operator
 import reprlib
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat as compat
 import numpy as np
@@ -20,6 +20,8 @@ Array: TypeAlias = Any
 """An array of NumPy, torch, CuPy, JAX or any other library that follows the array API standard."""
 
 Namespace: TypeAlias = Any
+
+Word = TypeVar("Word", bound=str)
 
 
 def namespace(*arrays: Any) -> Namespace:
@@ -139,9 +141,9 @@ def as_interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
+def one_of(name: str, value: Word, allowed: Sequence[str]) -> Word:
     """One of a few words."""
-    if not isinstance(value, str) or value not in allowed:
+    if not isinstance(value, str) or value not in allowed:  # type: ignore[redundant-expr]
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array_api_compat
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss._arrays import to_numpy
@@ -38,9 +39,9 @@ def test_same_kind_and_same_numbers(xp, choose, data):
     assert belongs(design.weights, xp, xp.float64)
     assert isinstance(design.max_leverage, float)
     assert design.rank == reference.rank
-    np.testing.assert_allclose(to_numpy(design.weights), reference.weights, rtol=0, atol=1e-6)
+    assert_allclose(to_numpy(design.weights), reference.weights, rtol=0, atol=1e-6)
     assert design.max_leverage == pytest.approx(reference.max_leverage, rel=1e-6)
-    np.testing.assert_array_equal(design.support, reference.support)
+    assert_array_equal(design.support, reference.support)
 
 
 @pytest.mark.parametrize("choose", DESIGNS.values(), ids=DESIGNS)
@@ -74,11 +75,9 @@ def test_whiten(xp, precision, data):
     assert belongs(white.transform, xp, dtype)
     accuracy = 1e-12 if precision == "float64" else 1e-5
     phi = to_numpy(white.features).astype(float)
-    np.testing.assert_allclose(
-        phi.T @ phi / 60, np.eye(white.features.shape[1]), rtol=0, atol=accuracy
-    )
+    assert_allclose(phi.T @ phi / 60, np.eye(white.features.shape[1]), rtol=0, atol=accuracy)
     by_weights = kl.whiten(features, np.full(60, 1 / 60))
-    np.testing.assert_allclose(to_numpy(by_weights.features), phi, rtol=0, atol=100 * accuracy)
+    assert_allclose(to_numpy(by_weights.features), phi, rtol=0, atol=100 * accuracy)
 
 
 def test_proxies_lead_to_designs_of_their_kind(xp):
@@ -104,4 +103,4 @@ def test_features_are_left_alone():
     for choose in DESIGNS.values():
         choose(features)
     kl.whiten(features, kl.uniform_design(features))
-    np.testing.assert_array_equal(features, X)
+    assert_array_equal(features, X)

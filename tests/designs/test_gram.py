@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import koloss as kl
 from koloss.designs import leverage_from_gram
@@ -16,10 +17,10 @@ def test_factor_that_the_paper_misses(rng):
     sigma = sample.T @ sample / 30
     direct = proxy.features @ np.linalg.solve(sigma, proxy.features.T)
     A = proxy.features @ sample.T
-    np.testing.assert_allclose(leverage_from_gram(sample @ sample.T, A, A), direct, rtol=1e-6)
+    assert_allclose(leverage_from_gram(sample @ sample.T, A, A), direct, rtol=1e-6)
     pinv = np.linalg.pinv(sample @ sample.T)
     without = A @ pinv @ pinv @ A.T  # as printed: off by exactly the number of samples
-    np.testing.assert_allclose(direct / without, 30, rtol=1e-5)
+    assert_allclose(direct / without, 30, rtol=1e-5)
 
 
 def test_bad_gram():

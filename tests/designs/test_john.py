@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import DesignNotConverged
@@ -38,7 +39,7 @@ def check(features, tolerance=1e-3, rank=None, accuracy=1e-7):
     assert design.gap <= tolerance
     # Σ_a w(a) g(a) = m: points with weight have leverage near m, the largest there is.
     assert w @ g == pytest.approx(m, rel=accuracy)
-    np.testing.assert_array_equal(design.support, np.flatnonzero(w))
+    assert_array_equal(design.support, np.flatnonzero(w))
     assert m <= len(design.support) <= m * (m + 1) // 2 + 1
     return design
 
@@ -82,7 +83,7 @@ class TestOptimality:
         slack = design.weights * (design.rank - g)
         assert slack.max() <= 1e-6 * design.rank
         heavy = design.weights > 1e-2
-        np.testing.assert_allclose(g[heavy], design.rank, rtol=1e-3)
+        assert_allclose(g[heavy], design.rank, rtol=1e-3)
 
     @pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
     def test_determinant_against_a_convex_solver(self, features, tolerance):
@@ -119,18 +120,16 @@ class TestKnownDesigns:
         features = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0.7, 0.7]])
         design = check(features, 1e-6)
         assert 4 not in design.support
-        np.testing.assert_allclose(
-            [design.weights[:2].sum(), design.weights[2:4].sum()], 0.5, atol=1e-6
-        )
+        assert_allclose([design.weights[:2].sum(), design.weights[2:4].sum()], 0.5, atol=1e-6)
         assert leverages(features, design.weights)[4] == pytest.approx(1.96, rel=1e-5)
 
     def test_orthonormal_basis(self):
         design = check(np.eye(7), 1e-6)
-        np.testing.assert_allclose(design.weights, 1 / 7, rtol=1e-6)
+        assert_allclose(design.weights, 1 / 7, rtol=1e-6)
 
     def test_as_many_actions_as_dimensions(self, rng):
         design = check(rng.normal(size=(6, 6)) @ np.diag(10.0 ** np.arange(6)), 1e-6)
-        np.testing.assert_allclose(design.weights, 1 / 6, rtol=1e-5)
+        assert_allclose(design.weights, 1 / 6, rtol=1e-5)
 
     def test_one_action(self):
         design = check(np.array([[3.0, -4.0]]), rank=1)
@@ -162,7 +161,7 @@ class TestKnownDesigns:
         features[[7, 30, 81]] = 1e6 * np.eye(3)
         design = check(features, 1e-6)
         assert design.support.tolist() == [7, 30, 81]
-        np.testing.assert_allclose(design.weights[design.support], 1 / 3, rtol=1e-6)
+        assert_allclose(design.weights[design.support], 1 / 3, rtol=1e-6)
 
     def test_one_outlier_has_the_weight_of_one_dimension(self, rng):
         features = rng.normal(size=(100, 4))
@@ -199,9 +198,7 @@ class TestSphere:
         both, weights = np.vstack([X, inside]), np.zeros(len(X) + 300)
         weights[: len(X)] = 1 / len(X)
         r2 = np.sum(both**2, axis=1)
-        np.testing.assert_allclose(
-            leverages(phi(both), weights), d * (d + 1) / 2 * r2**2 + d * r2, rtol=1e-9
-        )
+        assert_allclose(leverages(phi(both), weights), d * (d + 1) / 2 * r2**2 + d * r2, rtol=1e-9)
         # So the solver cannot do better, and has nothing to put inside.
         design = check(phi(both), 1e-6)
         assert design.support.max() < len(X)
@@ -231,7 +228,7 @@ def test_caratheodory_keeps_the_covariance(rng):
     assert len(keep) <= 7
     assert np.all(fewer > 0)
     assert fewer.sum() == pytest.approx(1)
-    np.testing.assert_allclose(
+    assert_allclose(
         rows[keep].T @ (fewer[:, None] * rows[keep]), rows.T @ (w[:, None] * rows), atol=1e-12
     )
 
@@ -246,38 +243,36 @@ class TestCoordinates:
         A = Q @ np.diag(np.geomspace(1, conditioning, 4)) @ rng.normal(size=(4, 4))
         one = check(X, 1e-6)
         other = check(X @ A, 1e-6, accuracy=1e-4)
-        np.testing.assert_allclose(other.weights, one.weights, atol=1e-3)
+        assert_allclose(other.weights, one.weights, atol=1e-3)
         assert other.max_leverage == pytest.approx(one.max_leverage, rel=1e-5)
 
     def test_badly_scaled_columns(self, rng):
         X = rng.normal(size=(60, 4))
         one = check(X, 1e-6)
         other = check(X * np.array([1e-9, 1e9, 1.0, 1e5]), 1e-6)
-        np.testing.assert_allclose(other.weights, one.weights, atol=1e-6)
+        assert_allclose(other.weights, one.weights, atol=1e-6)
 
     @pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
     def test_scales_whose_squares_are_no_numbers(self, rng, scale):
         X = rng.normal(size=(30, 3))
         one = kl.john_design(X, tolerance=1e-6)
         other = kl.john_design(X * scale * np.array([1.0, 1e20, 1e-20]), tolerance=1e-6)
-        np.testing.assert_allclose(other.weights, one.weights, atol=1e-6)
+        assert_allclose(other.weights, one.weights, atol=1e-6)
 
     def test_sign_and_order_do_not_matter(self, rng):
         X = rng.normal(size=(50, 3))
         order = rng.permutation(50)
         one = kl.john_design(X, tolerance=1e-6)
         other = kl.john_design(X[order] * rng.choice([-1.0, 1.0], size=(50, 1)), tolerance=1e-6)
-        np.testing.assert_allclose(other.weights, one.weights[order], atol=1e-5)
+        assert_allclose(other.weights, one.weights[order], atol=1e-5)
 
     def test_same_features_same_design(self, rng):
         X = rng.normal(size=(50, 3))
-        np.testing.assert_array_equal(kl.john_design(X).weights, kl.john_design(X).weights)
+        assert_array_equal(kl.john_design(X).weights, kl.john_design(X).weights)
 
     def test_a_proxy_stands_for_its_features(self, rng):
         proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(rng.uniform(size=(40, 2))), rank=5)
-        np.testing.assert_array_equal(
-            kl.john_design(proxy).weights, kl.john_design(proxy.features).weights
-        )
+        assert_array_equal(kl.john_design(proxy).weights, kl.john_design(proxy.features).weights)
 
 
 class TestDegenerate:
@@ -289,20 +284,16 @@ class TestDegenerate:
         design = check(X, 1e-6, rank=rank)
         # The same design as in coordinates of the span.
         U = np.linalg.svd(X, full_matrices=False)[0][:, :rank]
-        np.testing.assert_allclose(
-            design.weights, kl.john_design(U, tolerance=1e-6).weights, atol=1e-4
-        )
+        assert_allclose(design.weights, kl.john_design(U, tolerance=1e-6).weights, atol=1e-4)
 
     def test_zero_and_constant_columns(self, rng):
         X = rng.normal(size=(30, 2))
         design = check(np.column_stack([X, np.zeros(30), 2 * X[:, 0]]), 1e-6, rank=2)
-        np.testing.assert_allclose(
-            design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4
-        )
+        assert_allclose(design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4)
 
     def test_fewer_actions_than_features(self, rng):
         design = check(rng.normal(size=(3, 8)), rank=3)
-        np.testing.assert_allclose(design.weights, 1 / 3, rtol=1e-3)
+        assert_allclose(design.weights, 1 / 3, rtol=1e-3)
 
     def test_zero_actions_get_nothing(self, rng):
         X = np.vstack([np.zeros((3, 2)), rng.normal(size=(20, 2))])
@@ -312,7 +303,7 @@ class TestDegenerate:
         X = rng.normal(size=(12, 3))
         many = check(np.repeat(X, 20, axis=0), 1e-6)
         one = kl.john_design(X, tolerance=1e-6)
-        np.testing.assert_allclose(many.weights.reshape(12, 20).sum(axis=1), one.weights, atol=1e-4)
+        assert_allclose(many.weights.reshape(12, 20).sum(axis=1), one.weights, atol=1e-4)
 
     @pytest.mark.parametrize("distance", [1e-3, 1e-6, 1e-9])
     def test_nearly_dependent_features(self, rng, distance):
@@ -320,9 +311,7 @@ class TestDegenerate:
         X = rng.normal(size=(40, 3))
         near = np.column_stack([X[:, :2], X[:, 0] + distance * X[:, 2]])
         design = check(near, 1e-6, accuracy=1e-15 / distance**2 + 1e-6)
-        np.testing.assert_allclose(
-            design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4
-        )
+        assert_allclose(design.weights, kl.john_design(X, tolerance=1e-6).weights, atol=1e-4)
 
     def test_below_rounding_is_no_dimension(self, rng):
         X = rng.normal(size=(40, 2))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 
@@ -22,9 +23,9 @@ def check(features, C, rank=None):
     m = design.rank
     assert m == (features.shape[1] if rank is None else rank)
     assert len(design.support) == m
-    np.testing.assert_allclose(design.weights[design.support], 1 / m)
+    assert_allclose(design.weights[design.support], 1 / m)
     needed = coefficients(features, design.support)
-    np.testing.assert_allclose(needed @ features[design.support], features, atol=1e-9)
+    assert_allclose(needed @ features[design.support], features, atol=1e-9)
     assert np.abs(needed).max() <= C * (1 + 1e-6)
     assert design.approximation == pytest.approx(np.abs(needed).max(), rel=1e-6)
     # |Σ c_i φ_i|² in Σ⁻¹ is m Σ c_i², at most C²m².
@@ -100,6 +101,6 @@ def test_never_better_than_the_optimal_design(rng):
 
 def test_a_proxy_stands_for_its_features(rng):
     proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(rng.uniform(size=(40, 2))), rank=5)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         kl.barycentric_spanner(proxy).weights, kl.barycentric_spanner(proxy.features).weights
     )

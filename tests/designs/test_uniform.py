@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import koloss as kl
 
@@ -17,7 +18,7 @@ def leverages(features, weights):
 def test_leverage_of_the_uniform_distribution(rng, shape):
     X = rng.normal(size=shape)
     design = kl.uniform_design(X)
-    np.testing.assert_allclose(design.weights, 1 / shape[0])
+    assert_allclose(design.weights, 1 / shape[0])
     assert design.rank == min(shape)
     assert design.max_leverage == pytest.approx(leverages(X, design.weights).max(), rel=1e-9)
     assert design.gap == pytest.approx(design.max_leverage / design.rank - 1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import RankUnreachable
@@ -48,7 +49,7 @@ def test_covariance_is_the_identity(make, choose, rng):
     white = kl.whiten(X, design)
     assert white.features.shape == (len(X), design.rank)
     assert white.transform.shape == (X.shape[1], design.rank)
-    np.testing.assert_allclose(
+    assert_allclose(
         covariance(white.features, design.weights), np.eye(design.rank), rtol=0, atol=1e-12
     )
     # Squared norms are the leverages, and so at most what the design promises.
@@ -57,7 +58,7 @@ def test_covariance_is_the_identity(make, choose, rng):
     # The transform does the same to the original, up to the rounding of an ill-conditioned product.
     scaled = X / np.linalg.norm(X, axis=0)
     singular = np.linalg.svd(scaled, compute_uv=False)[: design.rank]
-    np.testing.assert_allclose(
+    assert_allclose(
         X @ white.transform,
         white.features,
         rtol=0,
@@ -68,9 +69,9 @@ def test_covariance_is_the_identity(make, choose, rng):
 def test_norms_are_leverages(rng):
     X, weights = rng.normal(size=(40, 3)), rng.dirichlet(np.ones(40))
     white, transform = kl.whiten(X, weights)
-    np.testing.assert_allclose(np.sum(white**2, axis=1), leverages(X, weights), rtol=1e-9)
-    np.testing.assert_allclose(X @ transform, white, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(  # TT' = Σ⁻¹
+    assert_allclose(np.sum(white**2, axis=1), leverages(X, weights), rtol=1e-9)
+    assert_allclose(X @ transform, white, rtol=0, atol=1e-12)
+    assert_allclose(  # TT' = Σ⁻¹
         transform @ transform.T, np.linalg.inv(covariance(X, weights)), rtol=1e-9
     )
 
@@ -78,15 +79,13 @@ def test_norms_are_leverages(rng):
 def test_weights_and_design_are_the_same_thing(rng):
     X = rng.normal(size=(30, 3))
     design = kl.john_design(X)
-    np.testing.assert_array_equal(
-        kl.whiten(X, design).features, kl.whiten(X, design.weights).features
-    )
+    assert_array_equal(kl.whiten(X, design).features, kl.whiten(X, design.weights).features)
 
 
 def test_a_proxy_stands_for_its_features(rng):
     proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(rng.uniform(size=(40, 2))), rank=5)
     design = kl.john_design(proxy)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         kl.whiten(proxy, design).features, kl.whiten(proxy.features, design).features
     )
 
@@ -95,7 +94,7 @@ def test_zero_columns_of_the_original_stay_out(rng):
     X = np.column_stack([rng.normal(size=(20, 2)), np.zeros(20)])
     white = kl.whiten(X, np.full(20, 0.05))
     assert white.features.shape == (20, 2)
-    np.testing.assert_array_equal(white.transform[2], 0)
+    assert_array_equal(white.transform[2], 0)
 
 
 @given(seed=st.integers(0, 2**32 - 1), m=st.integers(1, 5), n=st.integers(6, 40))
@@ -104,7 +103,7 @@ def test_any_distribution_that_spans(seed, m, n):
     X = rng.normal(size=(n, m)) * 10 ** rng.uniform(-8, 8, size=m)
     weights = rng.dirichlet(np.ones(n))
     white = kl.whiten(X, weights).features
-    np.testing.assert_allclose(covariance(white, weights), np.eye(m), rtol=0, atol=1e-10)
+    assert_allclose(covariance(white, weights), np.eye(m), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -113,7 +112,7 @@ def test_weights_of_very_different_size(seed):
     X, weights = np.random.default_rng(seed).normal(size=(12, 4)), 10.0 ** -np.arange(12)
     weights /= weights.sum()
     white = kl.whiten(X, weights).features
-    np.testing.assert_allclose(covariance(white, weights), np.eye(4), rtol=0, atol=5e-15)
+    assert_allclose(covariance(white, weights), np.eye(4), rtol=0, atol=5e-15)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -131,4 +130,4 @@ def test_many_rows_are_handled_in_blocks(rng):
     X = rng.normal(size=(65536 + 10, 2))
     design = kl.uniform_design(X)
     white = kl.whiten(X, design).features
-    np.testing.assert_allclose(covariance(white, design.weights), np.eye(2), rtol=0, atol=1e-12)
+    assert_allclose(covariance(white, design.weights), np.eye(2), rtol=0, atol=1e-12)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.guarantees.full import FullProblem, best_shrink, printed_theorem, tune
+from koloss.guarantees.full import FullProblem, best_shrink, tune
+from koloss.guarantees.paper import exp_weights_theorem
 
 
 def nothing(delta):
@@ -86,7 +87,7 @@ def test_anytime_is_root_two_times_the_horizon():
 
 def test_the_papers_theorem_is_false_where_the_volume_is_small():
     """Theory A2: on [0, 1] with ℓ = ±a the theorem sets η = 0 and claims that there is no regret."""
-    said = printed_theorem(1000, 0.0, 1.0)
+    said = exp_weights_theorem(1000, 0.0, 1.0)
     assert said["learning_rate"] == said["bound"] == 0
     learner = kl.ExpWeights(
         kl.Box([0.0], [1.0]), kernel=kl.Linear(), horizon=1000, tuning="paper", rng=0

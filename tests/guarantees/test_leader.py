@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from koloss.guarantees.leader import LeaderProblem, paper_steps
+from koloss.guarantees.leader import LeaderProblem
+from koloss.guarantees.paper import gradient_steps
 
 GAMES = [
     LeaderProblem(10_000, norm=1.0, reach=1.0, diameter=2.0),
@@ -124,7 +125,7 @@ def test_decreasing_steps_are_theorem_a4(n, reach, diameter, norm):
     """γ_t = min(1, 2/√t) with η = 3/2 D/G n^(-3/4), from anywhere: h_t ≤ 2D²γ_t, and theory's closed form."""
     game = LeaderProblem(n, norm, reach, diameter)
     eta = 1.5 * diameter / norm * n**-0.75
-    gammas, h = paper_steps(1, n), diameter**2
+    gammas, h = gradient_steps(1, n), diameter**2
     for t, gamma in enumerate(gammas, 1):
         if t >= 2:
             assert h <= 2 * diameter**2 * gamma * (1 + 1e-12)
@@ -142,7 +143,7 @@ def test_the_papers_rate_does_not_give_the_papers_bound():
     assert terms["regulariser"] == pytest.approx(8 * n**0.75)
     # With theory's rate 7.5 would do.
     repaired = sum(game.terms(3 * n**-0.75, n).values())
-    repaired += game.tracking(4.0, paper_steps(1, n), 3 * n**-0.75)
+    repaired += game.tracking(4.0, gradient_steps(1, n), 3 * n**-0.75)
     assert repaired <= 7.5 * n**0.75
 
 
@@ -162,9 +163,11 @@ def test_errors_of_the_oracle_add_up():
 
 
 def test_steps():
-    np.testing.assert_allclose(paper_steps(1, 6), [1, 1, 1, 1, 2 / math.sqrt(5), 2 / math.sqrt(6)])
-    np.testing.assert_allclose(paper_steps(9, 1), [2 / 3])
-    assert len(paper_steps(9, 0)) == 0
+    np.testing.assert_allclose(
+        gradient_steps(1, 6), [1, 1, 1, 1, 2 / math.sqrt(5), 2 / math.sqrt(6)]
+    )
+    np.testing.assert_allclose(gradient_steps(9, 1), [2 / 3])
+    assert len(gradient_steps(9, 0)) == 0
     game = LeaderProblem(2, 1.0, 3.0, 1.0)  # √3 ϱ/D/√n is above 1
     assert game.gradient_steps()[0] == 1.0
     assert game.tracking(4.0, [], 0.1) == 0.0

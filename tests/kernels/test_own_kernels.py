@@ -37,6 +37,45 @@ class Bare:
         return X[:, 0] - X[:, 0] ** 2
 
 
+class EvenLoss(kl.Loss):
+    """ℓ(a) = c a² on the line: a family of the user's own."""
+
+    _coordinates = ("coefficient",)
+
+    def __init__(self, coefficient):
+        self.coefficient = np.asarray(coefficient, dtype=float)
+
+    @property
+    def kernel(self):
+        return Even()
+
+    @property
+    def dimension(self):
+        return 1
+
+    def _evaluate(self, X):
+        return self.coefficient * X[:, 0] ** 2
+
+    def gradient(self, X):
+        return 2 * self.coefficient * np.asarray(X)
+
+
+@dataclass(frozen=True)
+class Even(kl.Kernel):
+    """K(x, y) = x²y² on the line."""
+
+    loss_family = EvenLoss
+
+    def _gram(self, X, Y, xp):
+        return X**2 @ (Y**2).T
+
+    def _diagonal(self, X, xp):
+        return X[:, 0] ** 4
+
+    def _embed(self, X, weights):
+        return EvenLoss(weights @ X[:, 0] ** 2)
+
+
 X = np.array([[0.3], [1.0], [2.5]])
 
 
@@ -61,6 +100,21 @@ def test_losses():
     assert_allclose(kernel.embed([1.5])([[1.0]]), [2.0])
     assert kl.Loss.from_dict(json.loads(json.dumps(loss.to_dict()))) == loss
     assert (loss - loss).norm() == 0.0
+
+
+def test_a_family_of_losses():
+    kernel, Y = Even(), X[:2]
+    a, b = kernel.embed(Y, [1.0, -2.0]), kernel.bump([2.0], -3.0)
+    assert type(a) is kernel.loss_family
+    assert kernel.own_loss(kl.KernelLoss(kernel, Y, [1.0, -2.0])) == a
+    assert_allclose(a(X), kernel(X, Y) @ [1.0, -2.0])
+    assert_allclose(b(X), -3 * X[:, 0] ** 2)
+    assert a.inner(b) == pytest.approx(a.coefficient * b.coefficient)
+    for loss in (a + b, kl.Loss.total([a, b]), kl.Loss.combination([1.0, 1.0], [a, b])):
+        assert_allclose(loss(X), a(X) + b(X))
+    assert_allclose(kl.Loss.table([a, b], X), [a(X), b(X)])
+    assert kl.Loss.from_dict(json.loads(json.dumps((2 * a).to_dict()))) == 2 * a
+    assert kl.Loss.kinds()["EvenLoss"] is EvenLoss
 
 
 def test_bound_is_known_on_points_alone():

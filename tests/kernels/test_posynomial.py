@@ -158,19 +158,11 @@ def test_points_outside_the_domain(table, point, message):
     [
         ([[-1]], kl.Ball(1), "`actions` must have positive numbers in coordinate 0"),
         ([[1.5]], kl.Ball(1), "`actions` must have non-negative numbers in coordinate 0"),
-        (
-            [[-1]],
-            kl.Box([0.0], [1.0]),
-            "`actions` must have positive numbers in coordinate 0, got 0",
-        ),
-        (
-            [[0, 0.5]],
-            kl.Box([0.0, -2.0], [1.0, 1.0]),
-            "`actions` must have non-negative numbers in coordinate 1, got -2",
-        ),
+        ([[-1]], kl.Box([0.0], [1.0]), "`actions` must have positive numbers in coordinate 0, got 0"),
+        ([[0, 0.5]], kl.Box([0.0, -2.0], [1.0, 1.0]), "`actions` must have non-negative numbers in coordinate 1, got -2"),
         ([[1, 1]], kl.Ball(3), "`actions` must have 2 coordinates, got 3"),
     ],
-)
+)  # fmt: skip
 def test_sets_outside_the_domain_have_no_bound(table, actions, message):
     for ask in (kl.Posynomial(table).bound, kl.Posynomial(table).lipschitz):
         with pytest.raises(ValueError, match=re.escape(message)):

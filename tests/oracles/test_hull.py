@@ -220,8 +220,8 @@ def test_gap_of_the_ball_is_not_below_the_true_one():
     for d in (1, 3):
         M0, u0 = random_target(rng, d, 3.0)
         hull = BallHull(d, 1.0)
-        exact = hull._nearest(M0, u0)
-        hull._nearest = lambda *_, exact=exact: (0.9 * exact[0], math.sqrt(0.9) * exact[1])
+        exact = hull.nearest(M0, u0)
+        hull.nearest = lambda *_, exact=exact: (0.9 * exact[0], math.sqrt(0.9) * exact[1])
         found = hull.project(kl.QuadraticLoss(M0, u0))
 
         def distance(M, u, M0=M0, u0=u0):

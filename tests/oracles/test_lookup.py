@@ -84,6 +84,8 @@ def test_the_same_as_the_engines_themselves():
     assert minimize(posynomial, positive).value == program.value
     started = minimize(posynomial, positive, starts=program.point[None])
     assert started.value == pytest.approx(program.value, rel=1e-12)
+    guessed = minimize(posynomial, positive, near=program.point)
+    assert (guessed.value, guessed.gap) == (started.value, started.gap)
 
 
 def test_posynomials_of_negative_numbers_are_searched():

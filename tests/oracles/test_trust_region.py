@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from koloss.oracles import trust_region
+from koloss.oracles import krylov, trust_region
 from koloss.oracles.trust_region import minimize_quadratic_ball
 
 FAMILIES = (
@@ -197,7 +197,7 @@ def test_gap_covers_any_point_and_any_multiplier():
     for family, _ in itertools.product(FAMILIES[:-1], range(40)):
         B, b, radius = instance(family, 4, rng)
         best = minimize_quadratic_ball(B, b, radius=radius).value
-        problem = trust_region._from_array(B, b, radius)
+        problem = trust_region.from_array(B, b, radius)
         lowest = np.linalg.eigvalsh(problem.matrix)[0]
         x = rng.normal(size=4)
         x *= problem.rho * rng.random() / np.linalg.norm(x)
@@ -463,9 +463,9 @@ def test_krylov_spaces(family, kind, monkeypatch):
     d, radius = 510, 1.3
     B, b = large(family, d, np.random.default_rng(5))
     B = (B + B.T) / 2
-    direct = trust_region._by_eigenvalues(trust_region._from_array(B, b, radius))
+    direct = trust_region.by_eigenvalues(trust_region.from_array(B, b, radius))
     if family not in ("weak", "b = 0"):  # where the lowest eigenvalues are close together
-        monkeypatch.setattr(trust_region, "_by_eigenvalues", no_decomposition)
+        monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
     matrix = B if kind == "array" else aslinearoperator(B)
     found = minimize_quadratic_ball(matrix, b, radius=radius)
     scale = size(B, b, radius)
@@ -488,7 +488,7 @@ def test_two_thousand_dimensions(kind, monkeypatch):
         matrix = sp.diags_array([values], offsets=[0], format="csc")
     else:
         matrix = LinearOperator((d, d), matvec=lambda x: values * x.ravel(), dtype=float)
-    monkeypatch.setattr(trust_region, "_by_eigenvalues", no_decomposition)
+    monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
     found = minimize_quadratic_ball(matrix, b)
     assert found.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
     assert found.gap < 1e-10
@@ -549,14 +549,14 @@ def test_what_is_not_reached_is_not_claimed(monkeypatch):
 def test_lower_bound_on_eigenvalues():
     # False alarms have probability 10⁻¹²; with the probability set to one half, the bound must fail now and then.
     def failures(probability, monkeypatch):
-        monkeypatch.setattr(trust_region, "FAILURE", probability)
+        monkeypatch.setattr(krylov, "FAILURE", probability)
         count, slack = 0, []
         for seed in range(60):
             rng = np.random.default_rng(seed)
             values = np.sort(rng.normal(size=80))
-            krylov = trust_region._Krylov(np.diag(values), rng.normal(size=80), 40)
-            krylov.extend(5 + seed % 30)
-            bound = krylov.lower_bound(krylov.ritz()[0])
+            space = krylov.Krylov(np.diag(values), rng.normal(size=80), 40)
+            space.extend(5 + seed % 30)
+            bound = space.lower_bound(space.ritz()[0])
             count += bound > values[0]
             slack.append(values[0] - bound)
         return count, slack

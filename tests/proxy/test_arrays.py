@@ -5,6 +5,7 @@ from __future__ import annotations
 import array_api_compat
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import koloss as kl
 from koloss._arrays import to_numpy
@@ -45,12 +46,10 @@ def test_same_kind_and_same_numbers(xp, build, precision):
         assert belongs(array, xp, dtype)
     close = {"rtol": 0, "atol": 1e-9 if precision == "float64" else 1e-3}
     features, out = to_numpy(proxy.features).astype(float), to_numpy(new).astype(float)
-    np.testing.assert_allclose(
-        features @ features.T, reference.features @ reference.features.T, **close
-    )
-    np.testing.assert_allclose(out @ features.T, reference(Y) @ reference.features.T, **close)
-    np.testing.assert_allclose(to_numpy(proxy.eigenvalues), reference.eigenvalues, **close)
-    np.testing.assert_allclose(proxy.residual_curve, reference.residual_curve, **close)
+    assert_allclose(features @ features.T, reference.features @ reference.features.T, **close)
+    assert_allclose(out @ features.T, reference(Y) @ reference.features.T, **close)
+    assert_allclose(to_numpy(proxy.eigenvalues), reference.eigenvalues, **close)
+    assert_allclose(proxy.residual_curve, reference.residual_curve, **close)
 
 
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
@@ -72,14 +71,12 @@ def test_methods(xp, build):
     proxy, reference = build(kl.Points(xp.asarray(X))), build(kl.Points(X))
     new = xp.asarray(Y)
     assert belongs(proxy.residual_at(new), xp, xp.float64)
-    np.testing.assert_allclose(
-        to_numpy(proxy.residual_at(new)), reference.residual_at(Y), rtol=0, atol=1e-9
-    )
+    assert_allclose(to_numpy(proxy.residual_at(new)), reference.residual_at(Y), rtol=0, atol=1e-9)
     assert proxy.epsilon_against(new) == pytest.approx(reference.epsilon_against(Y), abs=1e-9)
     part = proxy.truncate(3)
     assert belongs(part.features, xp, xp.float64)
     assert belongs(part.eigenvalues, xp, xp.float64)
-    np.testing.assert_allclose(
+    assert_allclose(
         to_numpy(part.eigenvalues), reference.truncate(3).eigenvalues, rtol=0, atol=1e-9
     )
 
@@ -94,17 +91,17 @@ def test_dense_kernel_pca(xp, monkeypatch):
     proxy = kl.kernel_pca(kernel, kl.Points(xp.asarray(points)), rank=8)
     assert belongs(proxy.features, xp, xp.float64)
     mu = np.linalg.eigvalsh(kernel(points) / 60)[::-1][:8]
-    np.testing.assert_allclose(to_numpy(proxy.eigenvalues), mu, rtol=1e-9)
+    assert_allclose(to_numpy(proxy.eigenvalues), mu, rtol=1e-9)
     features = to_numpy(proxy.features)
     assert np.abs(kernel(points) - features @ features.T).max() <= proxy.epsilon
-    np.testing.assert_allclose(to_numpy(proxy(xp.asarray(points))), features, rtol=0, atol=1e-12)
+    assert_allclose(to_numpy(proxy(xp.asarray(points))), features, rtol=0, atol=1e-12)
 
 
 def test_eigendecay(xp):
     decay = kl.eigendecay(kl.Gaussian(0.6), kl.Points(xp.asarray(X)), measure=xp.asarray(WEIGHTS))
     reference = kl.eigendecay(kl.Gaussian(0.6), kl.Points(X), measure=WEIGHTS)
     assert isinstance(decay.eigenvalues, np.ndarray)
-    np.testing.assert_allclose(decay.eigenvalues[:10], reference.eigenvalues[:10], rtol=1e-9)
+    assert_allclose(decay.eigenvalues[:10], reference.eigenvalues[:10], rtol=1e-9)
     assert decay.best.rate == pytest.approx(reference.best.rate, rel=1e-2)
 
 
@@ -113,4 +110,4 @@ def test_mercer_center_and_scale_may_be_arrays(xp):
     arrays = {name: xp.asarray(v, dtype=xp.float64) for name, v in options.items()}
     proxy = kl.mercer_features(kl.Gaussian(0.8), kl.Points(xp.asarray(X)), rank=5, **arrays)
     reference = kl.mercer_features(kl.Gaussian(0.8), kl.Points(X), rank=5, **options)
-    np.testing.assert_allclose(to_numpy(proxy.features), reference.features, rtol=0, atol=1e-12)
+    assert_allclose(to_numpy(proxy.features), reference.features, rtol=0, atol=1e-12)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import koloss as kl
 from koloss.errors import NetTooLarge, ToleranceUnreachable
@@ -42,7 +43,7 @@ def test_epsilon_bounds_the_error_between_the_points_of_the_net(
 ):
     proxy = construct(kernel, actions, rank=rank, spacing=spacing)
     net = actions.net(spacing)
-    np.testing.assert_array_equal(proxy.points.X, net.X)
+    assert_array_equal(proxy.points.X, net.X)
     X = actions.sample(400, 5)
     features = proxy(X)
     assert np.abs(kernel(X) - features @ features.T).max() <= proxy.epsilon

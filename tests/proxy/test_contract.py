@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 import koloss.proxy
@@ -149,7 +150,7 @@ def test_called_on_the_actions_gives_the_features(build, name, kernel, points):
     proxy = build(name, kernel, points)
     X = POINTS[points]
     scale = math.sqrt(proxy.kernel.diag(X).max())
-    np.testing.assert_allclose(proxy(X), proxy.features, rtol=0, atol=1e-9 * scale)
+    assert_allclose(proxy(X), proxy.features, rtol=0, atol=1e-9 * scale)
     assert proxy.features.shape == (len(X), proxy.rank)
 
 
@@ -176,8 +177,8 @@ def test_truncate(build, name, kernel, points):
     proxy = build(name, kernel, points)
     X, j = POINTS[points], (proxy.rank + 1) // 2
     part = proxy.truncate(j)
-    np.testing.assert_array_equal(part.features, proxy.features[:, :j])
-    np.testing.assert_array_equal(part(X + 0.1), proxy(X + 0.1)[:, :j])
+    assert_array_equal(part.features, proxy.features[:, :j])
+    assert_array_equal(part(X + 0.1), proxy(X + 0.1)[:, :j])
     assert part.eigenvalues.shape == (j,)
     assert len(part.residual_curve) == j + 1
     with pytest.raises(RankUnreachable, match=rf"`rank` must be at most {j}, got {j + 1}") as info:
@@ -194,8 +195,8 @@ def test_residuals(build, name, kernel, points):
     brute = proxy.kernel(Y).diagonal() - np.sum(features**2, axis=1)
     room = max(100, 10 * proxy.rank) * UNIT * proxy.kernel(Y).diagonal()
     at = proxy.residual_at(Y)
-    np.testing.assert_allclose(at, np.maximum(brute, 0) + room, rtol=1e-9, atol=room.max() / 10)
-    np.testing.assert_allclose(
+    assert_allclose(at, np.maximum(brute, 0) + room, rtol=1e-9, atol=room.max() / 10)
+    assert_allclose(
         proxy.residual_at(X), proxy.residual, rtol=1e-7, atol=1e-9 * proxy.residual_curve[0]
     )
     assert proxy.residual.max() == pytest.approx(proxy.epsilon, rel=1e-9)
@@ -325,8 +326,8 @@ def test_many_points_are_mapped_in_blocks(build):
     proxy = build("pivoted_cholesky", "gaussian", "cloud")
     X = np.random.default_rng(0).uniform(size=(16384 + 5, 2))
     features = proxy(X)
-    np.testing.assert_allclose(features[-7:], proxy(X[-7:]), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(features[:7], proxy(X[:7]), rtol=0, atol=1e-13)
+    assert_allclose(features[-7:], proxy(X[-7:]), rtol=0, atol=1e-13)
+    assert_allclose(features[:7], proxy(X[:7]), rtol=0, atol=1e-13)
 
 
 class Tent:

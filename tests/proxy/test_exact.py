@@ -1,9 +1,10 @@
-"""Exact features: the same Gram matrix in as few coordinates as the actions span."""
+"""Exact features: the same Gram matrix in as few coordinates as the actions span, and all of them on compact sets."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import koloss as kl
 from koloss.errors import NetTooLarge, NoFiniteFeatures
@@ -31,9 +32,7 @@ def test_reduced_to_what_the_actions_span(kernel, X, rank):
     proxy = kl.exact_features(kernel, kl.Points(X))
     gram = kernel(X)
     assert proxy.rank == rank
-    np.testing.assert_allclose(
-        proxy.features @ proxy.features.T, gram, rtol=0, atol=1e-14 * gram.max()
-    )
+    assert_allclose(proxy.features @ proxy.features.T, gram, rtol=0, atol=1e-14 * gram.max())
     assert proxy.epsilon <= 1e-12 * gram.diagonal().max()
 
 
@@ -45,34 +44,26 @@ def test_full_rank_is_exact_everywhere(rng, kernel):
     proxy = kl.exact_features(kernel, kl.Points(X))
     assert proxy.rank == kernel.feature_dimension(3)
     scale = kernel.diag(Y).max()
-    np.testing.assert_allclose(proxy(Y) @ proxy(Y).T, kernel(Y), rtol=0, atol=1e-13 * scale)
-    np.testing.assert_allclose(
-        proxy(Y) @ proxy.features.T, kernel(Y, X), rtol=0, atol=1e-13 * scale
-    )
+    assert_allclose(proxy(Y) @ proxy(Y).T, kernel(Y), rtol=0, atol=1e-13 * scale)
+    assert_allclose(proxy(Y) @ proxy.features.T, kernel(Y, X), rtol=0, atol=1e-13 * scale)
 
 
 def test_out_of_span_is_projected():
     proxy = kl.exact_features(kl.Linear(), kl.Points(LINE))
     direction = LINE[-1] / np.linalg.norm(LINE[-1])
     Y = np.array([[1.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
-    np.testing.assert_allclose(np.abs(proxy(Y)[:, 0]), np.abs(Y @ direction), rtol=1e-12)
-    np.testing.assert_allclose(
-        proxy.residual_at(Y), np.sum(Y**2, axis=1) - (Y @ direction) ** 2, rtol=1e-9
-    )
+    assert_allclose(np.abs(proxy(Y)[:, 0]), np.abs(Y @ direction), rtol=1e-12)
+    assert_allclose(proxy.residual_at(Y), np.sum(Y**2, axis=1) - (Y @ direction) ** 2, rtol=1e-9)
 
 
 def test_coordinates_are_the_principal_axes(rng):
     X = rng.normal(size=(60, 2))
     proxy = kl.exact_features(kl.Quadratic(), kl.Points(X))
     mu = np.linalg.eigvalsh(kl.Quadratic()(X) / 60)[::-1][:5]
-    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-10)
-    np.testing.assert_allclose(
-        proxy.features.T @ proxy.features / 60, np.diag(mu), rtol=0, atol=1e-12
-    )
+    assert_allclose(proxy.eigenvalues, mu, rtol=1e-10)
+    assert_allclose(proxy.features.T @ proxy.features / 60, np.diag(mu), rtol=0, atol=1e-12)
     pca = kl.kernel_pca(kl.Quadratic(), kl.Points(X), rank=3)
-    np.testing.assert_allclose(
-        np.abs(pca.features), np.abs(proxy.truncate(3).features), rtol=0, atol=1e-10
-    )
+    assert_allclose(np.abs(pca.features), np.abs(proxy.truncate(3).features), rtol=0, atol=1e-10)
 
 
 def test_compact_set_of_full_rank_needs_no_fine_net():
@@ -103,3 +94,30 @@ def test_too_many_features_are_refused_before_they_are_formed():
         NetTooLarge, match=r"`kernel` must have fewer features, got 4.* use a proxy"
     ):
         kl.exact_features(kl.Polynomial(20), kl.Points(np.ones((10, 30))))
+
+
+@pytest.mark.parametrize(
+    "actions", [kl.Ball(3), kl.Box([0.0, 1.0, 2.0], [1.0, 1.0, 3.0])], ids=repr
+)
+def test_all_features_are_kept(actions):
+    kernel = kl.Polynomial(5)
+    proxy = kl.exact_features(kernel, actions, spacing=1.0)
+    assert proxy.rank == kernel.feature_dimension(3)
+    assert proxy.epsilon <= 1e-11 * kernel.bound(actions)
+    X = actions.sample(50, rng=0)
+    assert_allclose(proxy(X) @ proxy(X).T, kernel(X), rtol=1e-9, atol=1e-11)
+
+
+def test_epsilon_is_never_above_the_bound():
+    proxy = kl.pivoted_cholesky(kl.Gaussian(0.05), kl.Ball(4), rank=3)
+    assert proxy.epsilon == 1.0
+    assert np.all(proxy.residual_curve <= 1.0)
+
+
+@pytest.mark.parametrize(
+    "construct",
+    [kl.pivoted_cholesky, kl.kernel_pca, kl.mercer_features, kl.eigendecay, kl.exact_features],
+)
+def test_a_kernel_is_needed(construct):
+    with pytest.raises(TypeError, match=r"`kernel` must .*'rbf'"):
+        construct("rbf", kl.Ball(2))

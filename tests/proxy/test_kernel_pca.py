@@ -6,6 +6,7 @@ import importlib
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import RankUnreachable
@@ -64,17 +65,17 @@ def test_agrees_with_dense_eigenvectors(path, X, rng, kernel, measure, rank):
     Y = rng.uniform(-1.3, 1.3, size=(20, 2))
     mu, expected = function_box(kernel, X, weights, rank, np.vstack([X, Y]))
     assert proxy.rank == rank
-    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
     # Eigenvectors have a sign (and the subspace no preferred basis): compare the proxy kernel.
     features = np.vstack([proxy.features, proxy(Y)])
-    np.testing.assert_allclose(features @ features.T, expected @ expected.T, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(np.abs(features), np.abs(expected), rtol=0, atol=1e-6)
+    assert_allclose(features @ features.T, expected @ expected.T, rtol=0, atol=1e-9)
+    assert_allclose(np.abs(features), np.abs(expected), rtol=0, atol=1e-6)
 
 
 def test_features_have_the_eigenvalues_as_second_moments(path, X):
     proxy = kl.kernel_pca(KERNELS["gaussian"], kl.Points(X), rank=10)
     moments = proxy.features.T @ proxy.features / len(X)
-    np.testing.assert_allclose(moments, np.diag(proxy.eigenvalues), rtol=0, atol=1e-13)
+    assert_allclose(moments, np.diag(proxy.eigenvalues), rtol=0, atol=1e-13)
 
 
 def test_eigenvectors_are_orthonormal_in_the_rkhs(path, X):
@@ -82,9 +83,7 @@ def test_eigenvectors_are_orthonormal_in_the_rkhs(path, X):
     kernel = KERNELS["matern-1/2"]
     proxy = kl.kernel_pca(kernel, kl.Points(X), rank=30)
     coefficients = np.linalg.solve(kernel(X), proxy.features)  # v_j = Σ_k c_kj Φ(x_k)
-    np.testing.assert_allclose(
-        coefficients.T @ kernel(X) @ coefficients, np.eye(30), rtol=0, atol=1e-11
-    )
+    assert_allclose(coefficients.T @ kernel(X) @ coefficients, np.eye(30), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("rank", [12, None])
@@ -96,7 +95,7 @@ def test_rough_kernels_take_the_dense_path_by_themselves(rng, monkeypatch, rank)
     proxy = kl.kernel_pca(kernel, kl.Points(X), rank=rank)
     assert taken
     mu, _ = function_box(kernel, X, np.full(440, 1 / 440), proxy.rank, X[:1])
-    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
     error = np.abs(kernel(X) - proxy.features @ proxy.features.T).max()
     assert error <= proxy.epsilon <= error + 1e-11
     taken.clear()
@@ -110,9 +109,9 @@ def test_few_eigenvectors_of_a_large_symmetric_set():
     kernel = kl.Matern(0.5, 0.3)
     proxy = kl.kernel_pca(kernel, kl.Points(X), rank=12)
     mu = np.linalg.eigvalsh(kernel(X) / len(X))[::-1][:12]
-    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+    assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
     odd = np.abs(proxy.features + proxy.features[::-1]).max(axis=0) < 1e-6
-    np.testing.assert_array_equal(odd, np.arange(12) % 2 == 1)
+    assert_array_equal(odd, np.arange(12) % 2 == 1)
 
 
 def test_zero_weights_are_as_good_as_absent(X, rng):
@@ -120,10 +119,8 @@ def test_zero_weights_are_as_good_as_absent(X, rng):
     weights[::4] = rng.dirichlet(np.ones(len(X[::4])))
     whole = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=8, measure=weights)
     part = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X[::4]), rank=8, measure=weights[::4])
-    np.testing.assert_allclose(whole.eigenvalues, part.eigenvalues, rtol=1e-9)
-    np.testing.assert_allclose(
-        whole.features @ whole.features.T, part(X) @ part(X).T, rtol=0, atol=1e-9
-    )
+    assert_allclose(whole.eigenvalues, part.eigenvalues, rtol=1e-9)
+    assert_allclose(whole.features @ whole.features.T, part(X) @ part(X).T, rtol=0, atol=1e-9)
     assert whole.epsilon > part.epsilon  # certified on all actions, weight or not
 
 
@@ -135,7 +132,7 @@ class TestSamples:
             kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=6, samples=40, rng=seed)
             for seed in (1, 1, 2)
         )
-        np.testing.assert_array_equal(first.features, same.features)
+        assert_array_equal(first.features, same.features)
         assert np.abs(first.eigenvalues - other.eigenvalues).max() > 1e-6
 
     def test_a_generator_moves_on(self, X):
@@ -158,10 +155,8 @@ class TestSamples:
         assert [d.shape for d in drawn] == [(33, 2)]
         net = proxy.points.X
         mu, expected = function_box(kernel, drawn[0], np.full(33, 1 / 33), 5, net)
-        np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
-        np.testing.assert_allclose(
-            proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-9
-        )
+        assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
+        assert_allclose(proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-9)
 
     def test_draws_follow_the_measure(self, X):
         # All mass on five actions: their span is exact on them, and cannot have a higher rank.

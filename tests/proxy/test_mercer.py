@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from numpy.polynomial.hermite import hermgauss, hermval
+from numpy.testing import assert_allclose
 
 import koloss as kl
 from koloss.errors import RankUnreachable, ToleranceUnreachable
@@ -55,7 +56,7 @@ EXPANSIONS = [
 def test_eigenfunctions_are_orthonormal(expansion, kernel, quadrature):
     x, weights = quadrature
     phi = np.stack(expansion.eigenfunctions(x, COUNT), axis=1)
-    np.testing.assert_allclose(phi.T @ (weights[:, None] * phi), np.eye(COUNT), rtol=0, atol=1e-9)
+    assert_allclose(phi.T @ (weights[:, None] * phi), np.eye(COUNT), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
@@ -67,7 +68,7 @@ def test_eigenfunctions_solve_the_integral_equation(expansion, kernel, quadratur
     integral = kernel(x[:, None], y[:, None]) @ (weights[:, None] * phi)
     mu = np.array([expansion.eigenvalue(k) for k in range(COUNT)])
     expected = mu * np.stack(expansion.eigenfunctions(x, COUNT), axis=1)
-    np.testing.assert_allclose(integral, expected, rtol=0, atol=1e-9)
+    assert_allclose(integral, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
@@ -88,11 +89,9 @@ def test_features_are_roots_of_eigenvalues_times_eigenfunctions(expansion, kerne
     proxy = kl.mercer_features(kernel, kl.Points(x[:, None]), rank=COUNT, **options)
     mu = np.array([expansion.eigenvalue(k) for k in range(COUNT)])
     expected = np.sqrt(mu) * np.stack(expansion.eigenfunctions(x, COUNT), axis=1)
-    np.testing.assert_allclose(proxy.eigenvalues, mu, rtol=1e-12)
+    assert_allclose(proxy.eigenvalues, mu, rtol=1e-12)
     # Sine and cosine of one frequency have the same eigenvalue, in either order: compare kernels.
-    np.testing.assert_allclose(
-        proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-12
-    )
+    assert_allclose(proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-12)
 
 
 def test_hermite_functions_against_the_textbook():
@@ -103,17 +102,13 @@ def test_hermite_functions_against_the_textbook():
     values = HermiteExpansion(0.9, 0.5, 0.6).eigenfunctions(x + 0.5, 10)
     for k, value in enumerate(values):
         H = hermval(math.sqrt(2 * c) * x, np.eye(k + 1)[k]) / math.sqrt(2.0**k * math.factorial(k))
-        np.testing.assert_allclose(
-            value, (c / a) ** 0.25 * np.exp(-(c - a) * x**2) * H, rtol=1e-9, atol=1e-10
-        )
+        assert_allclose(value, (c / a) ** 0.25 * np.exp(-(c - a) * x**2) * H, rtol=1e-9, atol=1e-10)
 
 
 def test_converges_to_the_kernel(rng):
     X = rng.normal(size=(30, 2))
     proxy = kl.mercer_features(kl.Gaussian(1.5), kl.Points(X), tolerance=1e-9)
-    np.testing.assert_allclose(
-        proxy.features @ proxy.features.T, kl.Gaussian(1.5)(X), rtol=0, atol=1e-9
-    )
+    assert_allclose(proxy.features @ proxy.features.T, kl.Gaussian(1.5)(X), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 7, 40])
@@ -131,10 +126,10 @@ def test_products_in_two_dimensions_by_brute_force(rng, rank):
         ),
         reverse=True,
     )[:rank]
-    np.testing.assert_allclose(proxy.eigenvalues, [p[0] for p in products], rtol=1e-12)
+    assert_allclose(proxy.eigenvalues, [p[0] for p in products], rtol=1e-12)
     u, v = first.eigenfunctions(X[:, 0], 60), second.eigenfunctions(X[:, 1], 60)
     expected = np.stack([math.sqrt(mu) * u[i] * v[j] for mu, i, j in products], axis=1)
-    np.testing.assert_allclose(proxy.features, expected, rtol=0, atol=1e-12)
+    assert_allclose(proxy.features, expected, rtol=0, atol=1e-12)
 
 
 def test_products_in_three_dimensions_by_brute_force(rng):
@@ -142,7 +137,7 @@ def test_products_in_three_dimensions_by_brute_force(rng):
     proxy = kl.mercer_features(kl.Periodic(0.8, 1.0), kl.Points(X), rank=60)
     one = [FourierExpansion(0.8, 1.0).eigenvalue(k) for k in range(12)]
     products = np.sort([math.prod(c) for c in itertools.product(one, repeat=3)])[::-1]
-    np.testing.assert_allclose(proxy.eigenvalues, products[:60], rtol=1e-12)
+    assert_allclose(proxy.eigenvalues, products[:60], rtol=1e-12)
 
 
 class TestLemma1:
@@ -176,7 +171,7 @@ def test_normal_measure_is_by_default_that_of_the_points(rng):
     named = kl.mercer_features(
         kl.Gaussian(1.0), kl.Points(X), rank=10, center=X.mean(axis=0), scale=X.std(axis=0)
     )
-    np.testing.assert_allclose(default.features, named.features, rtol=1e-12, atol=1e-15)
+    assert_allclose(default.features, named.features, rtol=1e-12, atol=1e-15)
     other = kl.mercer_features(kl.Gaussian(1.0), kl.Points(X), rank=10, center=0.0, scale=3.0)
     assert np.abs(other.features - default.features).max() > 1e-3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import RankUnreachable, ToleranceUnreachable
@@ -39,7 +40,7 @@ def test_projects_on_the_span_of_its_pivots(X, rng, kernel, rank):
     features = np.vstack([proxy.features, proxy(Y)])
     expected = projection(kernel, pivots, both, both)
     scale = kernel.diag(both).max()
-    np.testing.assert_allclose(features @ features.T, expected, rtol=0, atol=1e-10 * scale)
+    assert_allclose(features @ features.T, expected, rtol=0, atol=1e-10 * scale)
     # The best approximation in the span, by a generic least-squares solver: ‖Φ(x) - Σ α_i Φ(p_i)‖² = r(x).
     alpha = np.linalg.lstsq(kernel(pivots), kernel(pivots, both), rcond=None)[0]
     r = (
@@ -47,7 +48,7 @@ def test_projects_on_the_span_of_its_pivots(X, rng, kernel, rank):
         - 2 * np.sum(alpha * kernel(pivots, both), axis=0)
         + np.sum(alpha * (kernel(pivots) @ alpha), axis=0)
     )
-    np.testing.assert_allclose(proxy.residual_at(both), r, rtol=0, atol=1e-9 * scale)
+    assert_allclose(proxy.residual_at(both), r, rtol=0, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -67,7 +68,7 @@ def test_every_pivot_has_the_largest_residual(X, kernel):
 def test_lower_triangular_at_the_pivots(X):
     proxy = kl.pivoted_cholesky(KERNELS["matern-1/2"], kl.Points(X), rank=12)
     lower = proxy.features[proxy.pivots]
-    np.testing.assert_allclose(np.triu(lower, 1), 0, rtol=0, atol=1e-14)
+    assert_allclose(np.triu(lower, 1), 0, rtol=0, atol=1e-14)
     assert np.all(lower.diagonal() > 0)
 
 
@@ -75,8 +76,8 @@ def test_more_pivots_than_the_first_allocation_holds(rng):
     X = rng.uniform(size=(200, 2))
     kernel = kl.Matern(0.5, 0.5)
     proxy = kl.pivoted_cholesky(kernel, kl.Points(X), rank=200)
-    np.testing.assert_allclose(proxy.features @ proxy.features.T, kernel(X), rtol=0, atol=1e-13)
-    np.testing.assert_array_equal(np.sort(proxy.pivots), np.arange(200))
+    assert_allclose(proxy.features @ proxy.features.T, kernel(X), rtol=0, atol=1e-13)
+    assert_array_equal(np.sort(proxy.pivots), np.arange(200))
 
 
 @pytest.mark.parametrize("rank", [3, 8])
@@ -84,10 +85,8 @@ def test_eigenvalues_are_those_of_the_features(X, rank):
     proxy = kl.pivoted_cholesky(KERNELS["gaussian"], kl.Points(X), rank=12)
     for each in (proxy.truncate(rank), kl.pivoted_cholesky(proxy.kernel, proxy.points, rank=rank)):
         gram = each.features @ each.features.T / len(X)
-        np.testing.assert_allclose(
-            each.eigenvalues, np.linalg.eigvalsh(gram)[::-1][:rank], rtol=1e-9
-        )
-        np.testing.assert_array_equal(each.pivots, proxy.pivots[:rank])
+        assert_allclose(each.eigenvalues, np.linalg.eigvalsh(gram)[::-1][:rank], rtol=1e-9)
+        assert_array_equal(each.pivots, proxy.pivots[:rank])
 
 
 def test_duplicates_are_taken_once(X):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from scipy.special import zeta
 
@@ -152,7 +153,7 @@ def test_against_dense_eigenvectors(kernel, weighted, rng):
     mu, omega = np.linalg.eigh(np.sqrt(w)[:, None] * kernel(X) * np.sqrt(w))
     mu, omega = mu[::-1], omega[:, ::-1]
     seen = len(decay.eigenvalues)
-    np.testing.assert_allclose(decay.eigenvalues, mu[:seen], rtol=0, atol=1e-14 * mu[0] * 150)
+    assert_allclose(decay.eigenvalues, mu[:seen], rtol=0, atol=1e-14 * mu[0] * 150)
     assert np.all(np.diff(decay.eigenvalues) <= 0)
     assert (decay.size, decay.sampled) == (150, False)
     assert decay.bound == pytest.approx(kernel.diag(X).max())
@@ -296,7 +297,7 @@ class TestSamples:
         first, same, other = (
             kl.eigendecay(kl.Gaussian(0.3), LINE, samples=50, rng=seed) for seed in (1, 1, 2)
         )
-        np.testing.assert_array_equal(first.eigenvalues, same.eigenvalues)
+        assert_array_equal(first.eigenvalues, same.eigenvalues)
         assert abs(first.eigenvalues[0] - other.eigenvalues[0]) > 1e-6
         assert (first.size, first.sampled) == (50, True)
 
@@ -354,29 +355,14 @@ def test_two_decays_compare_by_identity(decay):
         (lambda d: d.sample_size(0, 0.1), "`rank` must be at least 1, got 0"),
         (lambda d: d.sample_size(10_000, 0.1), r"`rank` must be at most \d+, got 10000"),
         (lambda d: d.sample_size(1, 0.1, alpha=0), "`alpha` must be positive, got 0"),
-        (
-            lambda d: d.polynomial.effective_dimension(0.1, eigenfunction_bound=0.0),
-            "`eigenfunction_bound` must be positive, got 0",
-        ),
-        (
-            lambda d: kl.eigendecay(kl.Gaussian(1.0), LINE, samples=1),
-            "`samples` must be at least 2",
-        ),
+        (lambda d: d.polynomial.effective_dimension(0.1, eigenfunction_bound=0.0), "`eigenfunction_bound` must be positive, got 0"),
+        (lambda d: kl.eigendecay(kl.Gaussian(1.0), LINE, samples=1), "`samples` must be at least 2"),
         (lambda d: kl.eigendecay(kl.Gaussian(1.0), LINE, count=1), "`count` must be at least 2"),
-        (
-            lambda d: kl.eigendecay(kl.Gaussian(1.0), kl.Ball(1), measure=[1.0]),
-            "`measure` must be left out for a compact set",
-        ),
-        (
-            lambda d: kl.eigendecay(kl.Gaussian(1.0), LINE, measure=np.ones(150)),
-            "`measure` must sum to 1, got a sum of 150",
-        ),
-        (
-            lambda d: kl.eigendecay(kl.Linear(), kl.Points([[0.0], [0.0]])),
-            "`kernel` must not vanish on the actions",
-        ),
+        (lambda d: kl.eigendecay(kl.Gaussian(1.0), kl.Ball(1), measure=[1.0]), "`measure` must be left out for a compact set"),
+        (lambda d: kl.eigendecay(kl.Gaussian(1.0), LINE, measure=np.ones(150)), "`measure` must sum to 1, got a sum of 150"),
+        (lambda d: kl.eigendecay(kl.Linear(), kl.Points([[0.0], [0.0]])), "`kernel` must not vanish on the actions"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(call, message):
     decay = kl.eigendecay(kl.Gaussian(0.3), LINE)
     with pytest.raises(ValueError, match=message):

@@ -308,7 +308,7 @@ def test_bad_input():
         hit_and_run((np.eye(2), np.zeros(2)), DISC, 1, learning_rate=1.0)
     with pytest.raises(ValueError, match="`learning_rate` must be at least 0"):
         hit_and_run(SADDLE, DISC, 1, learning_rate=-1.0)
-    with pytest.raises(ValueError, match="`start` must have one row a chain, 64, got 1"):
+    with pytest.raises(ValueError, match="`start` must have one row per chain, 64, got 1"):
         hit_and_run(SADDLE, DISC, 1, start=[[0.0, 0.0]])
     with pytest.raises(ValueError, match="`start` must lie in Ball"):
         hit_and_run(SADDLE, DISC, 1, start=[[0.0, 2.0]], chains=1)
@@ -316,7 +316,7 @@ def test_bad_input():
         hit_and_run(SADDLE, DISC, 0)
     with pytest.raises(ValueError, match="`target` must be finite or -inf, got nan at"):
         hit_and_run(lambda X: X[:, 0] * np.nan, DISC, 1)
-    with pytest.raises(ValueError, match="`target` must give one value a row"):
+    with pytest.raises(ValueError, match="`target` must give one value per row"):
         hit_and_run(lambda X: X, DISC, 1)
     with pytest.raises(ValueError, match="`target` is -inf at all"):
         hit_and_run(lambda X: np.full(len(X), -np.inf), DISC, 1)

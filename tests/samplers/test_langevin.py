@@ -86,6 +86,7 @@ def test_negative_control_of_jumps(problem, rng, fits):
     assert fits(move.X, actions, target.log_density) < LEVEL
 
 
+@pytest.mark.slow
 def test_gaussian_bumps_of_the_paper(fits, rng):
     # A ball of radius 10, learning rate 10, bumps of both signs: separated modes of unequal mass.
     disc = kl.Ball(2, 10.0)
@@ -110,6 +111,7 @@ def test_gaussian_bumps_of_the_paper(fits, rng):
     assert fits(local.points, disc, lambda X: -10.0 * loss(X)) < LEVEL
 
 
+@pytest.mark.slow
 def test_separated_modes_have_their_masses_from_any_start():
     disc = kl.Ball(2, 10.0)
     loss = kl.KernelLoss(kl.Gaussian(1.5), [[5.0, 0.0], [-5.0, 0.0]], [-1.0, -0.9])

@@ -31,6 +31,14 @@ def losses(count, seed, family):
             yield kl.QuadraticLoss((A + A.T) / 2, rng.standard_normal(2))
 
 
+def population(game, seed, size=1000, **options):
+    """A population of the disc after a game."""
+    rng, particles = np.random.default_rng(seed), Particles(DISC, size, **options)
+    for loss in game:
+        particles.update(loss, rng=rng)
+    return particles
+
+
 def exact_moments(potential, actions):
     """Mean of (x, x²) by a fine grid of the density."""
     X = actions.net(0.01).X if isinstance(actions, kl.Box) else interior_grid(actions)
@@ -62,9 +70,7 @@ def test_moments_follow_the_density(family):
     exact = exact_moments(sum(game), DISC)
     weighted, plain, resamplings = [], [], 0
     for seed in range(RUNS):
-        particles = Particles(DISC, 1000, rng=seed)
-        for loss in game:
-            particles.update(loss)
+        particles = population(game, seed)
         X = particles.points
         weighted.append(particles.weights @ np.hstack([X, X**2]))
         plain.append(np.hstack([X, X**2]).mean(axis=0))
@@ -82,9 +88,7 @@ def test_negative_control_of_another_learning_rate():
 
     def moments(rate):
         for seed in range(RUNS):
-            particles = Particles(DISC, 1000, learning_rate=rate, rng=seed)
-            for loss in game:
-                particles.update(loss)
+            particles = population(game, seed, learning_rate=rate)
             yield particles.weights @ np.hstack([particles.points, particles.points**2])
 
     assert unbiased(list(moments(1.0)), exact)
@@ -97,8 +101,7 @@ def test_one_huge_loss_is_taken_in_parts():
     loss = kl.QuadraticLoss(400 * np.eye(2), -800 * c)
     means = []
     for seed in range(RUNS):
-        particles = Particles(DISC, 400, rng=seed)
-        particles.update(loss)
+        particles = population([loss], seed, size=400)
         assert particles.resamplings >= 2
         assert particles.effective_size() >= 400 / 3
         assert len(np.unique(particles.points, axis=0)) > 390  # moved, not only copied
@@ -115,11 +118,11 @@ def test_a_mode_that_appears_late_is_found(monkeypatch):
         return kl.KernelLoss(kl.Gaussian(1.5), [[x, 0.0]], [-depth])
 
     def right_share():
-        particles = Particles(disc, 2000, learning_rate=10.0, rng=0)
-        particles.update(bump(-5.0, 1.0))
-        particles.update(bump(-5.0, 1.0))
+        rng, particles = np.random.default_rng(0), Particles(disc, 2000, learning_rate=10.0)
+        particles.update(bump(-5.0, 1.0), rng=rng)
+        particles.update(bump(-5.0, 1.0), rng=rng)
         assert np.mean(particles.draw(2000, rng=1)[:, 0] < 0) > 0.99
-        particles.update(bump(5.0, 2.1))
+        particles.update(bump(5.0, 2.1), rng=rng)
         return particles, particles.weights @ (particles.points[:, 0] > 0)
 
     particles, share = right_share()
@@ -132,7 +135,7 @@ def test_a_mode_that_appears_late_is_found(monkeypatch):
     assert particles.log_normalizer == pytest.approx(np.log(density.mean()), abs=0.5)
     assert 0 < particles.jump_acceptance < 1
     # Negative control: without the scouts the mode is missed, and the weights do not tell.
-    monkeypatch.setattr(Particles, "_scouts_find_more", lambda self, potential: False)
+    monkeypatch.setattr(Particles, "_scouts_find_more", lambda *_: False)
     blind, share = right_share()
     assert share < 0.1
     assert blind.effective_size() > 1000
@@ -142,9 +145,7 @@ def test_the_normalizer_and_no_needless_restart():
     game = list(losses(15, 1, "bumps"))
     logs, restarts = [], 0
     for seed in range(RUNS):
-        particles = Particles(DISC, 1000, rng=seed)
-        for loss in game:
-            particles.update(loss)
+        particles = population(game, seed)
         logs.append([particles.log_normalizer])
         restarts += particles.restarts
     exact = np.log(np.mean(np.exp(-sum(game)(interior_grid(DISC)))))
@@ -155,67 +156,81 @@ def test_the_normalizer_and_no_needless_restart():
 
 
 def test_a_failure_halfway_changes_nothing(monkeypatch):
-    particles = Particles(DISC, 50, rng=0)
-    before = particles.to_dict()
+    rng, particles = np.random.default_rng(0), Particles(DISC, 50)
+    particles.draw(rng=rng)
+    before, bits = particles.to_dict(), rng.bit_generator.state
 
-    def fail(self, potential):
+    def fail(self, potential, rng):
         self.points = self.points + 1.0
-        self._rng.random(7)
+        rng.random(7)
         raise FloatingPointError
 
     monkeypatch.setattr(Particles, "_resample_and_move", fail)
     with pytest.raises(FloatingPointError):
-        particles.update(kl.LinearLoss([100.0, 0.0]))
+        particles.update(kl.LinearLoss([100.0, 0.0]), rng=rng)
     assert particles.to_dict() == before
+    assert rng.bit_generator.state == bits
 
 
 def test_draws_follow_the_weights():
-    particles = Particles(DISC, 3, rng=0)
+    particles = Particles(DISC, 3)
     particles.log_weights = np.array([0.0, -np.inf, -np.inf])
-    assert np.all(particles.draw(10) == particles.points[0])
+    draws = particles.draw(10, rng=0)  # which draws the population, too
+    assert np.all(draws == particles.points[0])
     assert particles.draw().shape == (1, 2)
     assert particles.effective_size() == 1.0
 
 
+def test_the_first_call_draws_the_population():
+    particles = Particles(DISC, 10)
+    assert particles.points is None
+    assert len(particles) == particles.effective_size() == 10
+    particles.draw(rng=5)
+    np.testing.assert_array_equal(particles.points, DISC.sample(10, 5))
+
+
 def test_a_box_and_a_rate_for_each_round():
     box = kl.Box([-1.0, 0.0], [1.0, 2.0])
-    one, two = Particles(box, 200, rng=0), Particles(box, 200, learning_rate=3.0, rng=0)
-    for loss in losses(6, 3, "quadratic"):
-        one.update(loss, learning_rate=3.0)
-        two.update(loss)
+    one, two = Particles(box, 200), Particles(box, 200, learning_rate=3.0)
+    for seed, loss in enumerate(losses(6, 3, "quadratic")):
+        one.update(loss, learning_rate=3.0, rng=seed)
+        two.update(loss, rng=seed)
     assert np.array_equal(one.points, two.points)
     assert one.rounds == 6
     assert np.all(box.contains(one.points))
 
 
+@pytest.mark.parametrize("move", ["hit-and-run", "diffusion"])
 @pytest.mark.parametrize("family", ["bumps", "quadratic"])
-@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937])
 @pytest.mark.parametrize("actions", [DISC, kl.Box([-1.0, -1.0], [1.0, 1.0])], ids=repr)
-def test_a_snapshot_continues_exactly(family, bits, actions):
-    particles = Particles(actions, 100, learning_rate=2.0, rng=np.random.Generator(bits(0)))
+def test_a_snapshot_continues_exactly(family, move, actions):
+    particles = Particles(actions, 100, learning_rate=2.0, move=move)
     game = list(losses(12, 4, family))
-    for loss in game[:6]:
-        particles.update(loss)
+    for seed, loss in enumerate(game[:6]):
+        particles.update(loss, rng=seed)
     copy = Particles.from_dict(json.loads(json.dumps(particles.to_dict())))
-    for loss in game[6:]:
-        particles.update(loss)
-        copy.update(loss)
+    for seed, loss in enumerate(game[6:]):
+        particles.update(loss, rng=seed)
+        copy.update(loss, rng=seed)
     assert particles.resamplings > 0
     assert copy.to_dict() == particles.to_dict()
-    assert np.array_equal(copy.draw(5), particles.draw(5))
+    assert np.array_equal(copy.draw(5, rng=0), particles.draw(5, rng=0))
 
 
 def test_a_fresh_snapshot_and_damaged_ones():
-    plain = Particles(DISC, 10, rng=0).to_dict()
+    particles = Particles(DISC, 10)
+    assert Particles.from_dict(particles.to_dict()).to_dict() == particles.to_dict()
+    particles.draw(rng=0)
+    plain = particles.to_dict()
     assert Particles.from_dict(plain).to_dict() == plain
     for damage in (
         {"kind": "Other"},
-        {"version": 2},
+        {"version": 1},
         {"points": [[5.0, 5.0]] * 10},
         {"points": "?"},
         {"log_weights": [0.0]},
         {"rounds": -1},
-        {"rng": {"bit_generator": "os"}},
+        {"move": "jump"},
         {"actions": {"kind": "Points"}},
         {"potential": {"kind": "Nothing"}},
     ):
@@ -226,8 +241,8 @@ def test_a_fresh_snapshot_and_damaged_ones():
 
 
 def test_bad_input_changes_nothing():
-    particles = Particles(DISC, 10, rng=0)
-    particles.update(kl.LinearLoss([1.0, 0.0]))
+    particles = Particles(DISC, 10)
+    particles.update(kl.LinearLoss([1.0, 0.0]), rng=0)
     before = particles.to_dict()
     with pytest.raises(TypeError, match="`loss` must be a Loss, got float"):
         particles.update(3.0)
@@ -242,6 +257,8 @@ def test_bad_input_changes_nothing():
         Particles(kl.Points([[0.0]]), 10)
     with pytest.raises(ValueError, match="`size` must be at least 2, got 1"):
         Particles(DISC, 1)
+    with pytest.raises(ValueError, match="`move` must be one of 'hit-and-run', 'diffusion', got"):
+        Particles(DISC, 50, move="jump")
 
 
 @pytest.mark.parametrize("move", ["hit-and-run", "diffusion"])
@@ -249,13 +266,13 @@ def test_both_moves_follow_a_density_with_two_valleys(move):
     """After 30 losses, means and spreads of a population of 4,000 against the density on a fine net."""
     kernel = kl.Gaussian(0.6)
     actions = kl.Ball(2, 2.0)
-    particles = Particles(actions, 4000, learning_rate=0.5, move=move, rng=0)
-    rng, total = np.random.default_rng(3), 0.0
+    particles = Particles(actions, 4000, learning_rate=0.5, move=move)
+    rng, coins, total = np.random.default_rng(3), np.random.default_rng(0), 0.0
     net = actions.net(0.04).X
     for _ in range(30):
         side = rng.choice([-1.0, 1.0])
         loss = kl.KernelLoss(kernel, [[side, 0.3 * rng.normal()]], [-1.0])
-        particles.update(loss)
+        particles.update(loss, rng=coins)
         total = total + 0.5 * loss(net)
     p = np.exp(-(total - total.min()))
     p /= p.sum()
@@ -268,15 +285,3 @@ def test_both_moves_follow_a_density_with_two_valleys(move):
     assert not np.allclose(
         np.sqrt(np.mean((actions.sample(4000, 0) - mean) ** 2, axis=0)), spread, rtol=0.1
     )
-
-
-def test_diffusion_goes_on_exactly():
-    particles = Particles(kl.Ball(2), 50, move="diffusion", rng=0)
-    for t in range(10):
-        particles.update(kl.LinearLoss([1.0, 0.1 * t]))
-    again = Particles.from_dict(particles.to_dict())
-    for population in (particles, again):
-        population.update(kl.LinearLoss([5.0, 1.0]))
-    np.testing.assert_array_equal(particles.points, again.points)
-    with pytest.raises(ValueError, match="`move` must be 'hit-and-run' or 'diffusion', got 'jump'"):
-        Particles(kl.Ball(2), 50, move="jump")

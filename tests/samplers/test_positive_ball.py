@@ -92,12 +92,12 @@ def test_a_population_follows_a_density_there():
     """Particles after 20 losses against the density on a fine net, mean by mean; and its plain data."""
     actions = kl.PositiveBall(2, lower=0.2)
     kernel = kl.Posynomial([[1, 0], [-1, 2]])
-    particles = kl.samplers.Particles(actions, 4000, learning_rate=0.3, rng=0)
-    rng, total = np.random.default_rng(1), 0.0
+    particles = kl.samplers.Particles(actions, 4000, learning_rate=0.3)
+    rng, coins, total = np.random.default_rng(1), np.random.default_rng(0), 0.0
     net = actions.net(0.01).X
     for _ in range(20):
         loss = kl.PosynomialLoss(kernel, rng.random(2))
-        particles.update(loss)
+        particles.update(loss, rng=coins)
         total = total + 0.3 * loss(net)
     p = np.exp(-(total - total.min()))
     p /= p.sum()
@@ -106,4 +106,4 @@ def test_a_population_follows_a_density_there():
     uniform = actions.sample(4000, 0).mean(axis=0)
     assert np.any(np.abs(uniform - mean) > 0.5 * spread)  # negative control
     again = kl.samplers.Particles.from_dict(particles.to_dict())
-    np.testing.assert_array_equal(again.draw(5), particles.draw(5))
+    np.testing.assert_array_equal(again.draw(5, rng=2), particles.draw(5, rng=2))

@@ -18,19 +18,18 @@ from scipy import special, stats
 from benchmarks.hostile import FAMILIES, hostile
 from koloss.actions import Ball
 from koloss.samplers.chains import as_target
-from koloss.samplers.hit_and_run import Move
-from koloss.samplers.quadratic_ball import (
+from koloss.samplers.envelopes import (
     Angular,
-    QuadraticBall,
     Sphere,
     Split,
     Tilted,
-    _cluster,
-    _log_mean,
-    _log_mean_slope,
-    _von_mises_fisher,
-    quadratic_ball,
+    cluster,
+    log_mean,
+    log_mean_slope,
+    von_mises_fisher,
 )
+from koloss.samplers.hit_and_run import Move
+from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
 
 LEVEL = 1e-5 / 1000  # fewer than a thousand comparisons below
 SIZE = 20_000
@@ -71,10 +70,10 @@ def envelopes(values, linear):
     sphere, order = sphere_of(values, linear)
     found = {"angular": Angular.fit(sphere)}
     for name, around in (("zero", 0.0), ("top", sphere.values[0])):
-        inside = _cluster(sphere.values, around)
+        inside = cluster(sphere.values, around)
         if 2 <= inside.sum() < sphere.p:
             found[f"tilted, {name}"] = Tilted.fit(sphere, inside)
-    if sphere.values[0] > 0 and _cluster(sphere.values, sphere.values[0]).sum() == 1:
+    if sphere.values[0] > 0 and cluster(sphere.values, sphere.values[0]).sum() == 1:
         found["split"] = Split.fit(sphere)
     return found, order
 
@@ -131,6 +130,7 @@ def directions(d):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("family", families(2))
 def test_every_envelope_against_quadrature(d, family, rng):
@@ -248,7 +248,7 @@ def test_negative_control_a_factor_left_out_fails(rng):
     # Any border and push are valid; without the push's factor in the acceptance the draws are wrong.
     values, linear = np.array([1.5, -1.0]), np.array([0.3, 0.5])
     sphere, order = sphere_of(values, linear)
-    inside = _cluster(sphere.values, sphere.values[0])
+    inside = cluster(sphere.values, sphere.values[0])
     pushed = Sphere(np.where(inside, sphere.values - 8.0, sphere.values), sphere.linear)
     tilted, angular = Tilted.fit(sphere, inside), Angular.fit(pushed)
     low, high = tilted.log_mass - 0.5 * math.log(0.4), angular.log_mass + 8.0 * 0.4
@@ -321,19 +321,19 @@ def test_mean_over_directions(k):
             angle = (t + 1) * math.pi / 2
             weight = w * np.sin(angle) ** (k - 2)
             exact = math.log(weight @ np.exp(r * (np.cos(angle) - 1)) / weight.sum()) + r
-        assert float(_log_mean(k, r)) == pytest.approx(exact, rel=1e-8, abs=1e-13)
+        assert float(log_mean(k, r)) == pytest.approx(exact, rel=1e-8, abs=1e-13)
         h = 1e-5
-        slope = (_log_mean(k, r * math.sqrt(0.5 + h)) - _log_mean(k, r * math.sqrt(0.5 - h))) / (
+        slope = (log_mean(k, r * math.sqrt(0.5 + h)) - log_mean(k, r * math.sqrt(0.5 - h))) / (
             2 * h
         )
-        assert _log_mean_slope(k, r, 0.5) == pytest.approx(float(slope), rel=1e-5, abs=1e-9)
+        assert log_mean_slope(k, r, 0.5) == pytest.approx(float(slope), rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])
-def test_von_mises_fisher(k, rng):
+def testvon_mises_fisher(k, rng):
     mean = np.eye(k)[-1]
     for concentration in (0.0, 2.0, 300.0):
-        x = _von_mises_fisher(mean, np.full(SIZE, concentration), rng)
+        x = von_mises_fisher(mean, np.full(SIZE, concentration), rng)
         np.testing.assert_allclose(np.sum(x**2, axis=1), 1)
         t = np.linspace(-1, 1, 200_001)[1:-1]
         density = np.exp(concentration * (t - 1)) * (1 - t**2) ** ((k - 3) / 2)

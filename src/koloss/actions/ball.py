@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, to_numpy
+from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
 
@@ -64,7 +65,7 @@ class Ball(ActionSet):
         return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
-        rng = np.random.default_rng(rng)
+        rng = as_generator(rng)
         size = as_int("size", size, minimum=1)
         directions = rng.standard_normal((size, self.dimension))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)

@@ -46,17 +46,7 @@ class ActionSet(Plain, abc.ABC):
 
     @abc.abstractmethod
     def sample(self, size: int, rng: Any = None) -> Array:
-        """Independent uniform draws.
-
-        Parameters
-        ----------
-        size : int
-        rng : seed or Generator, optional
-
-        Returns
-        -------
-        array of shape (size, dimension)
-        """
+        """Independent uniform draws, an array of shape (size, dimension); `rng` is a seed or a Generator."""
 
     @abc.abstractmethod
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
 
@@ -94,7 +95,7 @@ class Box(ActionSet):
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_int("size", size, minimum=1)
-        uniform = np.random.default_rng(rng).random((size, self.dimension))
+        uniform = as_generator(rng).random((size, self.dimension))
         return self.project(np.asarray(self.lower) + uniform * self._sides)
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
+from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
 
 class Points(ActionSet):
-    """Finite set of actions, one a row. Duplicates and collinear points are legal.
+    """Finite set of actions, one per row. Duplicates and collinear points are legal.
 
     Parameters
     ----------
@@ -22,11 +23,6 @@ class Points(ActionSet):
     covering_radius : float
         Where the points are a net of a larger set: every element of that set is at most so far from one
         of them.
-
-    Attributes
-    ----------
-    X : array of shape (N, d)
-    covering_radius : float
 
     Examples
     --------
@@ -102,7 +98,7 @@ class Points(ActionSet):
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_int("size", size, minimum=1)
-        index = np.random.default_rng(rng).integers(len(self), size=size)
+        index = as_generator(rng).integers(len(self), size=size)
         return self._take(index)
 
     def _take(self, index: Any) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._random import as_generator
 from koloss.actions.ball import Ball
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
@@ -20,13 +21,6 @@ class PositiveBall(ActionSet):
     """Positive part of a ball, {a : |a| ≤ radius and a ≥ lower ≥ 0}, coordinate by coordinate.
 
     The home of posynomials; one with a negative exponent needs a positive bound in that coordinate.
-
-    Parameters
-    ----------
-    dimension : int
-    radius : float
-    lower : float or array of shape (d,)
-        One bound for all coordinates, or one for each; |lower| ≤ radius.
 
     Examples
     --------
@@ -40,7 +34,9 @@ class PositiveBall(ActionSet):
 
     dimension: int
     radius: float = 1.0
-    lower: Any = 0.0
+    lower: Any = (
+        0.0  # one bound for all coordinates, or one for each; kept as a tuple; |lower| ≤ radius
+    )
 
     def __post_init__(self) -> None:
         d = as_int("dimension", self.dimension, minimum=1)
@@ -127,7 +123,7 @@ class PositiveBall(ActionSet):
         total = float(np.sum(np.exp(logs - top) * slope).real) * 3 / count / math.pi
         return log_units + top + math.log(total)
 
-    def project(self, X: Array) -> Any:
+    def project(self, X: Array) -> NDArray[np.float64]:
         """Nearest point to each row of X: max(lower, s x), with s ≤ 1 as large as the ball allows."""
         X = to_numpy(as_points("X", X, dimension=self.dimension)).astype(float)
         low, _ = self._bounds
@@ -149,14 +145,17 @@ class PositiveBall(ActionSet):
         last = np.maximum(inside.sum(axis=1, keepdims=True) - 1, 0)
         free, held = np.take_along_axis(free, last, axis=1), np.take_along_axis(held, last, axis=1)
         s = np.sqrt(np.maximum(1 - held, 0.0) / np.where(free > 0, free, 1.0))
-        return np.maximum(self.lower, np.minimum(s * (self.radius / size), 1.0) * X)
+        projected: NDArray[np.float64] = np.maximum(
+            self.lower, np.minimum(s * (self.radius / size), 1.0) * X
+        )
+        return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         # Exact, by rejection. With q(u) = |u|² + 2 low'u for u = x - low, in units of the radius, the set is
         # {u ≥ 0, q(u) ≤ room}. Draw u from exp(-t q(u)) on u ≥ 0, where the coordinates are independent, and
         # accept with probability exp(t (q(u) - room)) inside. Any t is valid; at the best one, where the mean of q
         # is `room`, about 1/√(πd) to 1/√(2πd) of the draws are accepted.
-        rng = np.random.default_rng(rng)
+        rng = as_generator(rng)
         size, d = as_int("size", size, minimum=1), self.dimension
         low, room = self._bounds
         if not np.any(low):
@@ -168,16 +167,16 @@ class PositiveBall(ActionSet):
             a = low * math.sqrt(2 * t)
             t = float(np.sum(1 + a * (np.sqrt(a * a + 8) - a) / 4)) / (2 * room)
         scale = math.sqrt(2 * t)
-        found: list[Any] = []
+        accepted: list[NDArray[np.float64]] = []
         missing = size
         while missing > 0:
             count = min(64 + int(2.5 * math.sqrt(d) * missing), max(64, 2**22 // d))
             u = _half_normals(low * scale, count, rng) / scale
             excess = t * (np.sum(u * (u + 2 * low), axis=1) - room)
             u = u[(excess <= 0) & (-rng.standard_exponential(count) < excess)]
-            found.append(u[:missing])
-            missing -= len(found[-1])
-        return np.asarray(self.lower) + self.radius * np.concatenate(found)
+            accepted.append(u[:missing])
+            missing -= len(accepted[-1])
+        return np.asarray(self.lower) + self.radius * np.concatenate(accepted)
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         # The cells around the points lower + step · (0, 1, 2, ...) cover the set; keep the points whose cell meets
@@ -212,8 +211,10 @@ class PositiveBall(ActionSet):
         return Points(X[_distinct(X, grid)], covering_radius=reach)
 
 
-def _half_normals(a: Any, size: int, rng: np.random.Generator) -> Any:
-    """Draws of v ≥ 0 with density ∝ exp(-v²/2 - a v), a column for every entry of a (Robert 1995)."""
+def _half_normals(
+    a: NDArray[np.float64], size: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draws of v ≥ 0 with density ∝ exp(-v²/2 - a v), one column per entry of a (Robert 1995)."""
     alpha = np.tile((a + np.sqrt(a * a + 4)) / 2, size)
     v, pending = np.empty(len(alpha)), np.arange(len(alpha))
     while len(pending):
@@ -225,7 +226,7 @@ def _half_normals(a: Any, size: int, rng: np.random.Generator) -> Any:
     return v.reshape(size, len(a))
 
 
-def _distinct(X: Any, grid: Any) -> Any:
+def _distinct(X: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.intp]:
     """Indices without repeated projections: only grid points outside, or on the sphere, can share one."""
     from scipy.spatial import KDTree
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import (
     Array,
@@ -33,30 +34,21 @@ ROWS = 4096
 class Design:
     """A distribution on the actions from which to explore.
 
-    Attributes
-    ----------
-    weights : array of shape (N,)
-        The distribution.
-    rank : int
-        m, the dimension that the features span.
-    max_leverage : float
-        max_a φ(a)'Σ⁻¹φ(a), from a fresh factorisation of Σ for these very weights; at least `rank`. Its
-        relative error is about 10⁻¹⁶ times the condition number of the features with columns of length one.
-    method : str
-    approximation : float or None
-        Of a barycentric spanner, its C: every feature vector is a combination of the spanner's with
-        coefficients in [-C, C].
+    Its largest leverage is from a fresh factorisation of Σ for these very weights, and has a relative error of
+    about 10⁻¹⁶ times the condition number of the features with columns of length one.
     """
 
-    weights: Array
-    rank: int
-    max_leverage: float
+    weights: Array  # the distribution, of shape (N,)
+    rank: int  # m, the dimension that the features span
+    max_leverage: float  # max_a φ(a)'Σ⁻¹φ(a), at least `rank`
     method: str
-    approximation: float | None = None
+    approximation: float | None = (
+        None  # of a spanner: C, the largest coefficient that an action needs
+    )
 
     @property
-    def support(self) -> Any:
-        """Indices of the actions with positive weight (a NumPy array)."""
+    def support(self) -> NDArray[np.intp]:
+        """Indices of the actions with positive weight."""
         return np.flatnonzero(to_numpy(self.weights))
 
     @property
@@ -72,17 +64,10 @@ class Design:
 
 
 class Whitened(NamedTuple):
-    """Features in coordinates where the design's covariance is the identity.
+    """Features in coordinates where the design's covariance is the identity."""
 
-    Attributes
-    ----------
-    features : array of shape (N, rank)
-        `original @ transform`, but with less rounding where the original is ill-conditioned.
-    transform : array of shape (m, rank)
-    """
-
-    features: Array
-    transform: Array
+    features: Array  # (N, rank): `original @ transform`, but with less rounding where that is ill-conditioned
+    transform: Array  # (m, rank)
 
 
 def whiten(features: Array, design: Design | Array) -> Whitened:
@@ -221,9 +206,7 @@ def certify(
 ) -> Design:
     """The design of these weights, with its largest leverage computed afresh."""
     xp = namespace(basis.features)
-    weights = matching(
-        weights, like
-    )  # as they are handed out, in the floating type of the features
+    weights = matching(weights, like)  # as they are handed out, in the type of the features
     double = xp.astype(weights, xp.float64, copy=False)
     g = leverages(basis.features, covariance(basis.features, double))
     return Design(weights, int(basis.features.shape[1]), float(xp.max(g)), method, approximation)

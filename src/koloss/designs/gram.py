@@ -30,8 +30,8 @@ def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:
     >>> import numpy as np
     >>> sample, points = np.random.default_rng(0).normal(size=(30, 3)), np.eye(3)
     >>> direct = points @ np.linalg.inv(sample.T @ sample / 30) @ points.T
-    >>> found = leverage_from_gram(sample @ sample.T, points @ sample.T, points @ sample.T)
-    >>> bool(np.allclose(found, direct))
+    >>> leverage = leverage_from_gram(sample @ sample.T, points @ sample.T, points @ sample.T)
+    >>> bool(np.allclose(leverage, direct))
     True
     """
     gram = as_points("gram", gram)

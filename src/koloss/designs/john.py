@@ -21,6 +21,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
@@ -100,7 +101,7 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     raise DesignNotConverged(message, gap=design.gap)
 
 
-def _first_actions(Z: Array) -> Any:
+def _first_actions(Z: Array) -> NDArray[Any]:
     """Actions that span the space (greedy, by pivoted Cholesky) and those of largest norm."""
     m = Z.shape[1]
     norms = to_numpy(namespace(Z).sum(Z * Z, axis=1))
@@ -113,12 +114,12 @@ def _first_actions(Z: Array) -> Any:
     return np.union1d(candidates[spanning], largest[: 2 * m])
 
 
-def _spanning(rows: Any, most: int) -> Any:
+def _spanning(rows: NDArray[Any], most: int) -> list[int]:
     """Rows that span the space, the longest first and then what is longest at a right angle to them."""
     return greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=most).pivots
 
 
-def _interior_point(rows: Any) -> Any:
+def _interior_point(rows: NDArray[Any]) -> NDArray[Any]:
     """D-optimal weights on the rows, summing to one.
 
     Solves g(w) + z = m, w z = 0, w, z ≥ 0 where g_i = φ_i'Σ(w)⁻¹φ_i, along the path w z = μ → 0. Newton's
@@ -154,19 +155,19 @@ def _interior_point(rows: Any) -> Any:
     return best
 
 
-def _room(x: Any, dx: Any) -> float:
+def _room(x: NDArray[Any], dx: NDArray[Any]) -> float:
     """Largest step that keeps x + step·dx non-negative."""
     falling = dx < 0
     return float(np.min(-x[falling] / dx[falling])) if falling.any() else math.inf
 
 
-def _rows(Z: Array, index: Any) -> Any:
+def _rows(Z: Array, index: NDArray[Any]) -> NDArray[Any]:
     """Some rows of the features, on the host."""
     xp = namespace(Z)
     return to_numpy(xp.take(Z, xp.asarray(index, device=Z.device), axis=0))
 
 
-def _offenders(Z: Array, g: Any, limit: float) -> Any:
+def _offenders(Z: Array, g: NDArray[Any], limit: float) -> NDArray[Any]:
     """Up to 4m actions with leverage above the limit, the worst first, but not all from one place.
 
     Greedy in the geometry of the problem, that of the matrices φφ': ⟨φφ', ψψ'⟩ = (φ'ψ)².
@@ -180,12 +181,12 @@ def _offenders(Z: Array, g: Any, limit: float) -> Any:
     return worst[greedy(lambda i: (rows @ rows[i]) ** 2, g[worst] ** 2, most=4 * Z.shape[1]).pivots]
 
 
-def _active(w: Any, g: Any, m: int) -> Any:
+def _active(w: NDArray[Any], g: NDArray[Any], m: int) -> NDArray[Any]:
     """Which actions carry weight: where complementarity leaves the weight larger than the slack m - g."""
     return w * m > m - g
 
 
-def _caratheodory(rows: Any, w: Any) -> tuple[Any, Any]:
+def _caratheodory(rows: NDArray[Any], w: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """At most m(m+1)/2 + 1 of the rows, reweighted, with the same covariance and total weight.
 
     While there are more, their moments (φφ', 1) are linearly dependent: move along a dependency until a

@@ -173,23 +173,23 @@ def tune(problem: BanditProblem) -> Rates:
 
     def best_rate(log_kappa: float) -> tuple[float, float]:
         kappa = math.exp(log_kappa)
-        found = minimize_scalar(
+        least = minimize_scalar(
             lambda x: math.log(sum(problem.terms(math.exp(x), kappa).values())),
             bounds=(scale - 12, scale + 6),
             method="bounded",
             options={"xatol": 1e-9},
         )
-        return float(found.fun), math.exp(float(found.x))
+        return float(least.fun), math.exp(float(least.x))
 
     smallest = math.log(0.01 / (1 + problem.delay))
-    found = minimize_scalar(
+    least = minimize_scalar(
         lambda x: best_rate(x)[0],
         bounds=(smallest, math.log(4.0)),
         method="bounded",
         options={"xatol": 1e-7},
     )
-    kappa = math.exp(float(found.x))
-    eta = best_rate(float(found.x))[1]
+    kappa = math.exp(float(least.x))
+    eta = best_rate(float(least.x))[1]
     return Rates(eta, min(1.0, problem.exploration(eta, kappa)), kappa)
 
 
@@ -207,10 +207,10 @@ def anytime_kappa(problem: BanditProblem) -> float:
     """The κ that minimises c."""
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(
+    least = minimize_scalar(
         lambda k: anytime_constant(problem, k), bounds=(0.05, 10.0), method="bounded"
     )
-    return float(found.x)
+    return float(least.x)
 
 
 def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:

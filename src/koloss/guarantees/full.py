@@ -17,35 +17,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from koloss.guarantees.base import Assumption, Guarantee
 
 Excess = Callable[[float], float]
-"""e(δ): how much worse than the best action those of A_δ can be, a round."""
+"""e(δ): how much worse than the best action those of A_δ can be, per round."""
 
 
 @dataclass(frozen=True)
 class FullProblem:
-    """The numbers of a game that its bound depends on.
+    """The numbers of a game that its bound depends on."""
 
-    Attributes
-    ----------
-    rounds : int
-        n.
-    width : float
-        ρ, the largest range of a loss.
-    log_prior : float
-        max_a log(1/prior(a)) on a finite set; how far a prior's log density varies on a compact one.
-    dimension : int
-        d of a compact set; zero for a finite one.
-    delay : int
-        At most so many other losses are heard between a decision and its own.
-    """
+    rounds: int  # n
+    width: float  # ρ, the largest range of a loss
+    log_prior: float  # max log(1/prior); on a compact set how far the log density of a prior varies
+    dimension: int = 0  # d of a compact set; zero for a finite one
+    delay: int = 0  # at most so many other losses are heard between a decision and its own
 
-    rounds: int
-    width: float
-    log_prior: float
-    dimension: int = 0
-    delay: int = 0
+    @property
+    def is_trivial(self) -> bool:
+        """Whether all actions are equally good in every round."""
+        return self.width == 0 or (self.dimension == 0 and self.log_prior == 0)
 
     def complexity(self, delta: float) -> float:
         """log(1/p₁(A_δ)), or an upper bound."""
@@ -76,6 +68,22 @@ class FullProblem:
             "delay": 0.0,
         }
 
+    def best_terms(self, eta: float | None, excess: Excess, n: int) -> dict[str, float]:
+        """The terms at the best δ; without a rate, those of the rates η_t."""
+
+        def bound(delta: float) -> dict[str, float]:
+            if eta is None:
+                return self.anytime_terms(delta, excess, n)
+            return self.terms(eta, delta, excess, n)
+
+        return bound(best_shrink(lambda delta: sum(bound(delta).values()), self.dimension))
+
+    def late_rate(self, eta: float | None, t: int) -> float:
+        """What a loss costs for every other one heard before it, since the t-th (theory A2d)."""
+        if eta is not None:
+            return eta * self.width**2 / 4
+        return 0.0 if self.is_trivial else 3 * self.anytime_rate(t) * self.width**2 / 8
+
 
 def _ratio(complexity: float, eta: float) -> float:
     if complexity == 0:
@@ -93,8 +101,8 @@ def best_shrink(bound: Callable[[float], float], dimension: int) -> float:
     grid = np.linspace(-60.0, 0.0, 121)  # of log δ: the bound need not be convex in it
     k = int(np.argmin([bound(math.exp(x)) for x in grid]))
     low, high = grid[max(k - 1, 0)], grid[min(k + 1, 120)]
-    found = minimize_scalar(lambda x: bound(math.exp(x)), bounds=(low, high), method="bounded")
-    return math.exp(min(float(found.x) if found.fun <= bound(math.exp(grid[k])) else grid[k], 0.0))
+    best = minimize_scalar(lambda x: bound(math.exp(x)), bounds=(low, high), method="bounded")
+    return math.exp(min(float(best.x) if best.fun <= bound(math.exp(grid[k])) else grid[k], 0.0))
 
 
 def tune(problem: FullProblem, excess: Excess) -> float:
@@ -123,22 +131,98 @@ def tune(problem: FullProblem, excess: Excess) -> float:
     return rate(best_shrink(bound, problem.dimension)) or 1.0
 
 
-def printed_theorem(rounds: int, log_volume: float, size: float) -> dict[str, Any]:
-    """The paper's theorem for Algorithm 2, as printed: η and the bound, with 𝒢² = size.
+# The bound in words.
 
-    Its volume depends on the unit of length; where it is at most 1 the theorem sets η to zero and claims that
-    there is no regret.
 
-    Examples
-    --------
-    >>> said = printed_theorem(1000, math.log(3.0), 1.0)
-    >>> round(said["learning_rate"], 4), round(said["bound"], 2)
-    (0.0391, 28.09)
-    """
-    log_volume, c = max(log_volume, 0.0), math.e - 2
-    return {
-        "learning_rate": math.sqrt(log_volume / c / rounds) / size,
-        "bound": math.sqrt(c * log_volume * rounds) * size,
-        "log_volume": log_volume,
-        "small": math.sqrt(log_volume / c / rounds),
-    }
+@dataclass(frozen=True)
+class Played:
+    """What has happened in a game."""
+
+    made: int = 0  # decisions
+    heard: int = 0  # losses
+    late: int = 0  # losses heard after others that came between their decision and them
+    longest_delay: int = 0  # most such losses
+    unheard: int = 0  # decisions without a loss
+
+    def assumptions(
+        self, n: int, *, norm: float, horizon: int | None, delay: int = 0
+    ) -> list[Assumption]:
+        """What every bound with full information assumes."""
+        needed = [
+            Assumption("a round's loss does not depend on the coin that draws its action"),
+            Assumption(f"every loss has norm at most {norm:.6g}", True if self.heard else None),
+        ]
+        if horizon is not None:
+            within = max(self.made, n) <= horizon
+            needed.append(Assumption(f"at most {horizon} rounds", within))
+        if n > self.heard:  # what late losses have cost so far is a term of its own
+            others = f"after at most {delay} others" if delay else "before the next decision"
+            needed.append(Assumption(f"losses to come are told {others}"))
+        return needed
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of it."""
+        return (f"{self.late} losses came after others",) if self.late else ()
+
+
+@dataclass(frozen=True)
+class Compression:
+    """What keeping sums of kernel expansions short costs."""
+
+    error: float = 0.0  # of the cumulative loss, made so far
+    allowance: float = 0.0  # error that each loss to come may add, with a horizon
+    share: float = 0.0  # of the bound that may be spent, without one
+    done: int = 0  # losses whose error is made
+
+    def cost(self, base: float, horizon: int | None, n: int) -> float:
+        """Twice the error of the cumulative loss: made, and still allowed."""
+        rest = self.share * base
+        if horizon is not None:
+            rest = 2 * self.allowance * max(n - self.done, 0)
+        return float(2 * self.error + rest)
+
+
+def exp_weights(
+    problem: FullProblem,
+    excess: Excess,
+    n: int,
+    *,
+    eta: float | None,  # None for the rates η_t, without a horizon
+    norm: float,  # largest RKHS norm of a loss
+    horizon: int | None,
+    played: Played,
+    delay_cost: float,  # what late losses have cost
+    compression: Compression,
+    finite: bool,  # points: then nothing is needed of the norm
+    promised: bool,  # the range of losses on a compact set was promised beside their norm
+    exact: bool,  # draws follow the density without a Markov chain in between
+) -> Guarantee:
+    """The bound for Algorithm 2 after n rounds; it holds for adversaries that react to past actions, too."""
+    width = problem.width
+    if problem.is_trivial:
+        return equally_good(n)
+    terms = problem.best_terms(eta, excess, n)
+    base = sum(terms.values())
+    if not problem.delay or played.longest_delay > problem.delay:
+        terms["delay"] = max(terms["delay"], delay_cost)
+    terms["compression"] = compression.cost(min(base, width * n), horizon, n)
+    terms["unheard"] = width * played.unheard
+    assumptions = played.assumptions(n, norm=norm, horizon=horizon, delay=problem.delay)
+    in_range = f"every loss has a range of at most {width:.6g}"
+    if finite:
+        assumptions[1] = Assumption(in_range, assumptions[1].holds)
+    elif promised:
+        assumptions.append(Assumption(in_range))
+    if not exact:
+        assumptions.append(Assumption("the Markov chains have mixed: draws follow the density"))
+    part, kind = ("i", "finite set") if finite else ("ii", "compact set")
+    if horizon is None:
+        part, kind = "iii", f"{kind}, anytime"
+    statement = f"Theorem A2({part}) ({kind})"
+    return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+
+
+def equally_good(n: int) -> Guarantee:
+    """Of games in which there is nothing to lose."""
+    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0)

@@ -21,27 +21,18 @@ from typing import Any
 
 import numpy as np
 
+from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.full import Played
+
 
 @dataclass(frozen=True)
 class LeaderProblem:
-    """The numbers of a game that its bound depends on.
+    """The numbers of a game that its bound depends on."""
 
-    Attributes
-    ----------
-    rounds : int
-        n.
-    norm : float
-        G.
-    reach : float
-        ϱ, the largest distance of a feature from the centre of the regulariser.
-    diameter : float
-        D of the features.
-    """
-
-    rounds: int
-    norm: float
-    reach: float
-    diameter: float
+    rounds: int  # n
+    norm: float  # G
+    reach: float  # ϱ, the largest distance of a feature from the centre of the regulariser
+    diameter: float  # D of the features
 
     def terms(self, eta: float, n: int) -> dict[str, float]:
         """What the leader itself pays in n rounds."""
@@ -86,6 +77,48 @@ class LeaderProblem:
         return total
 
 
-def paper_steps(first: int, count: int) -> Any:
-    """γ_t = min(1, 2/√t) for `count` rounds from the given one."""
-    return np.minimum(1.0, 2 / np.sqrt(np.arange(first, first + count)))
+# The bounds in words.
+
+
+def conditional_gradient(
+    problem: LeaderProblem,
+    eta: float,
+    n: int,
+    *,
+    width: float,  # largest range of a loss
+    played: Played,
+    tracking: float,  # Σ √h_t, by the gaps that were measured, then by the recursion
+    delay_cost: float,  # what late losses have cost
+    proved: bool,  # every vertex so far has come with a certificate
+) -> Guarantee:
+    """The bound for Algorithm 3 after n rounds."""
+    terms = problem.terms(eta, n)
+    terms["tracking"] = problem.norm * tracking
+    terms["delay"] = delay_cost
+    terms["unheard"] = width * played.unheard
+    assumptions = played.assumptions(n, norm=problem.norm, horizon=problem.rounds)
+    holds = True if proved and played.heard else None
+    assumptions.append(Assumption("every vertex is a global minimum", holds))
+    statement = "Theorem A4 (conditional gradient)"
+    return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+
+
+def regularised_leader(
+    problem: LeaderProblem,
+    eta: float,
+    n: int,
+    *,
+    width: float,  # largest range of a loss
+    played: Played,
+    tracking: float,  # Σ √h_t over projections: those made, and the largest of those to come
+    delay: int,  # losses come after at most so many others
+    delay_cost: float,  # what late losses have cost
+) -> Guarantee:
+    """The bound for Algorithm 4 after n rounds."""
+    terms = problem.terms(eta, n)
+    terms["projection"] = problem.norm * tracking
+    terms["delay"] = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)
+    terms["unheard"] = width * played.unheard
+    needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
+    statement = "Theorem A4 (regularised leader)"
+    return Guarantee(statement, n, terms, width * n, tuple(needed), notes=played.notes)

@@ -1,15 +1,20 @@
-"""The bandit bounds as the paper prints them, and the parameters they come with.
+"""The bounds as the paper prints them, and the parameters they come with.
 
-Neither is proved as written (see the theory pages); they are here so that the paper's play can be reproduced.
+Most are not proved as written (see the theory pages); they are here so that the paper's play can be reproduced.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from koloss.guarantees.base import Assumption, Guarantee
+
+# Algorithm 1.
 
 
 def theorem(n: int, m: int, log_n: float, G2: float) -> dict[str, Any]:
@@ -98,3 +103,99 @@ def bandit_guarantee(
             "guarantee(printed=False) gives what is proved for the same parameters",
         ),
     )
+
+
+# Algorithm 2.
+
+
+def exp_weights_theorem(rounds: int, log_volume: float, size: float) -> dict[str, float]:
+    """Theorem 14: η and the bound, with 𝒢² = size.
+
+    Its volume depends on the unit of length; where it is at most 1 the theorem sets η to zero and claims that
+    there is no regret.
+
+    Examples
+    --------
+    >>> said = exp_weights_theorem(1000, math.log(3.0), 1.0)
+    >>> round(said["learning_rate"], 4), round(said["bound"], 2)
+    (0.0391, 28.09)
+    """
+    log_volume, c = max(log_volume, 0.0), math.e - 2
+    return {
+        "learning_rate": math.sqrt(log_volume / c / rounds) / size,
+        "bound": math.sqrt(c * log_volume * rounds) * size,
+        "log_volume": log_volume,
+        "small": math.sqrt(log_volume / c / rounds),
+    }
+
+
+def exp_weights(said: dict[str, float], n: int, width: float) -> Guarantee:
+    """Theorem 14 in words; `said` is what `exp_weights_theorem` says, `width` the largest range of a loss."""
+    return Guarantee(
+        "The paper's Theorem 14, as printed",
+        n,
+        {"regret": said["bound"]},
+        width * n,
+        (
+            Assumption("the volume of the actions is above 1", said["log_volume"] > 0),
+            Assumption("n is so large that η𝒢² is at most 1", said["small"] <= 1),
+            Assumption("two terms of equal size add up to one of them (false)", False),
+        ),
+        proved=False,
+        notes=("guarantee(printed=False) gives what is proved for the same learning rate",),
+    )
+
+
+# Algorithm 3.
+
+
+def gradient_rate(rounds: int) -> float:
+    """η = n^(-3/4)/2."""
+    return 0.5 * float(rounds**-0.75)
+
+
+def gradient_steps(first: int, count: int) -> Any:
+    """γ_t = min(1, 2/√t) for `count` rounds from the given one."""
+    return np.minimum(1.0, 2 / np.sqrt(np.arange(first, first + count)))
+
+
+def conditional_gradient(n: int, *, norm: float, radius: float, width: float) -> Guarantee:
+    """Theorem 15, for losses of this norm and range, and features of norm at most `radius`."""
+    return Guarantee(
+        "The paper's Theorem 15, as printed",
+        n,
+        {"regret": 8 * radius**2 * n**0.75},
+        width * n,
+        (
+            _small_losses(norm, radius),
+            Assumption("F is 1-smooth and the features have diameter 𝒢 (false)", False),
+        ),
+        proved=False,
+        notes=("guarantee(printed=False) gives what is proved for the same parameters",),
+    )
+
+
+# Algorithm 4.
+
+
+def leader_rate(rounds: int) -> float:
+    """η = 1/√n, which minimises the bound that the paper prints."""
+    return 1 / math.sqrt(rounds)
+
+
+def regularised_leader(proved: Guarantee, eta: float, *, norm: float, radius: float) -> Guarantee:
+    """The bound of Appendix E.3: what the leader pays is the paper's, all else as it is proved."""
+    terms = {
+        "stability": 2 * proved.rounds * eta * radius**2,
+        "regulariser": 2 * radius**2 / eta,
+    }
+    return replace(
+        proved,
+        statement="The paper's bound for Algorithm 4, as printed",
+        terms=terms | {name: proved.terms[name] for name in ("projection", "delay", "unheard")},
+        assumptions=(*proved.assumptions, _small_losses(norm, radius)),
+    )
+
+
+def _small_losses(norm: float, radius: float) -> Assumption:
+    return Assumption("losses have norm at most sup ‖Φ(a)‖", norm <= radius * (1 + 1e-9))

@@ -218,9 +218,10 @@ class Kernel(Plain, abc.ABC):
     def bump(self, point: Array, norm: float = 1.0) -> Loss:
         """Φ(point), scaled to a norm; with a negative `norm` its negative."""
         loss = self.embed(point)
-        size = loss.norm()
-        if loss.is_expansion:  # the same number, with less rounding
+        if loss.is_expansion:  # its norm is known, with less rounding
             size = math.sqrt(float(self.diag(loss.landmarks())[0]))
+        else:
+            size = loss.norm()
         return loss * (norm / size if size > 0 else math.copysign(1.0, norm))
 
     def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:

@@ -7,6 +7,7 @@ expansion, is the form that every kernel has; linear, quadratic and posynomial k
 from __future__ import annotations
 
 import abc
+import copy
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from koloss._arrays import (
     Array,
+    as_array,
     as_float,
     as_points,
     as_vector,
@@ -71,15 +73,24 @@ class Loss(Plain, abc.ABC):
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
         """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
-        parts = self.parts()
-        for name in self._coordinates:
-            parts[name] = own * parts[name] + factor * matching(getattr(other, name), parts[name])
-        return type(self)(**parts)
+        mine = ((name, getattr(self, name)) for name in self._coordinates)
+        return self._with(
+            {name: own * a + factor * matching(getattr(other, name), a) for name, a in mine}
+        )
 
     def _scale(self, factor: float) -> Self:
         """`factor` times this loss."""
-        parts = self.parts()
-        return type(self)(**parts | {name: factor * parts[name] for name in self._coordinates})
+        return self._with({name: factor * getattr(self, name) for name in self._coordinates})
+
+    def _with(self, coordinates: dict[str, Array]) -> Self:
+        """The same with other coordinates, made of those of checked losses: only an overflow can be wrong with them."""
+        loss = copy.copy(self)
+        for name, value in coordinates.items():
+            finite = as_array(name, value, ndim=value.ndim)
+            if isinstance(finite, np.ndarray):
+                finite.flags.writeable = False
+            setattr(loss, name, finite)
+        return loss
 
     @classmethod
     def _total(cls, losses: Sequence[Any]) -> Loss:

@@ -35,11 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._plain import Plain
 from koloss._random import as_generator, generator_from_dict, generator_to_dict
 from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds, NoDistribution, UnknownDecision
 from koloss.guarantees import Guarantee
-from koloss.kernels import Kernel
 from koloss.learners.snapshots import seal, unseal
 
 # What is handed out.
@@ -371,9 +371,8 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (Kernel, ActionSet)):
-        side = "kernel" if isinstance(value, Kernel) else "actions"
-        return {side: value.to_dict(arrays=True)}
+    if isinstance(value, Plain):
+        return {"plain": value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
     if isinstance(value, np.ndarray):
@@ -391,8 +390,7 @@ def _from_plain(value: Any) -> Any:
         return tuple(_from_plain(v) for v in data)
     if form == "array":
         return np.array(data)
-    make = {"kernel": Kernel.from_dict, "actions": ActionSet.from_dict, "described": Described}
-    return make[form](data)
+    return Plain.from_dict(data) if form == "plain" else Described(data)
 
 
 S = TypeVar("S", bound=Settings)

@@ -21,16 +21,7 @@ ROUNDING = 2.0**-50
 
 
 def linear_minimizer(vector: Any, actions: Ball | Box | PositiveBall) -> Any:
-    """Action where vector'a is smallest.
-
-    Parameters
-    ----------
-    vector : array of shape (d,)
-    actions : Ball, Box or PositiveBall
-
-    Returns
-    -------
-    array of shape (d,)
+    """Action where vector'a is smallest, an array of shape (d,).
 
     Examples
     --------
@@ -75,20 +66,6 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
 
     On a box by an interior-point method, with a gap near rounding. On a positive ball by projected gradients, and the
     gap says how far they came: 1e-6 of the loss or less, as a rule.
-
-    Parameters
-    ----------
-    loss : QuadraticLoss
-    actions : Box or PositiveBall
-
-    Returns
-    -------
-    Minimum
-
-    Raises
-    ------
-    ValueError
-        Where the matrix has a negative eigenvalue.
 
     Examples
     --------

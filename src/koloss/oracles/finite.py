@@ -11,18 +11,9 @@ from koloss.oracles.base import Minimum
 
 
 def minimize_points(loss: Loss, actions: Points) -> Minimum:
-    """The point of smallest loss, the first where there are several.
+    """The point of smallest loss, the first where there are several, with its row in `index` and all of them in `points`.
 
-    Parameters
-    ----------
-    loss : Loss
-    actions : Points
-
-    Returns
-    -------
-    Minimum
-        With the row in `index`, and all points of equal loss in `points`. The gap allows for a few roundings of the
-        largest loss; a loss whose own terms cancel may be less exact.
+    The gap allows for a few roundings of the largest loss; a loss whose own terms cancel may be less exact.
 
     Examples
     --------

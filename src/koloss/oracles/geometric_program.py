@@ -64,18 +64,18 @@ class GeometricProgram:
                 f"`actions` must have {kernel.dimension} coordinates, got {actions.dimension}"
             )
         self.kernel, self.actions = kernel, actions
-        self._radius = actions.radius if isinstance(actions, PositiveBall) else None
-        self._exponents = np.asarray(kernel.exponents)
-        self._lower, self._upper = np.asarray(actions.lower), np.asarray(actions.upper)
-        if np.any(self._lower < 0):
-            i = int(np.argmax(self._lower < 0))
+        self.radius = actions.radius if isinstance(actions, PositiveBall) else None
+        self.exponents = np.asarray(kernel.exponents)
+        self.lower, self.upper = np.asarray(actions.lower), np.asarray(actions.upper)
+        if np.any(self.lower < 0):
+            i = int(np.argmax(self.lower < 0))
             raise ValueError(
-                f"`actions` must have non-negative numbers in coordinate {i}, got {self._lower[i]:.6g}"
+                f"`actions` must have non-negative numbers in coordinate {i}, got {self.lower[i]:.6g}"
             )
         self._last: tuple[bytes, _Reduced] | None = None
 
     def minimize(self, coefficients: Any, *, start: Any = None) -> Minimum:
-        """Minimum for one vector of coefficients.
+        """Minimum for one vector of coefficients; its gap is 1e-14 to 1e-12 of the value as a rule.
 
         Parameters
         ----------
@@ -84,29 +84,24 @@ class GeometricProgram:
         start : array of shape (d,), optional
             A guess, such as the answer for similar coefficients: it only makes the answer quicker.
 
-        Returns
-        -------
-        Minimum
-            With a gap that convexity proves, 1e-14 to 1e-12 of the value as a rule.
-
         Raises
         ------
         ValueError
             Where a coefficient is negative, or where the infimum may not be attained: a coordinate may tend to zero
             though the kernel has a negative exponent there.
         """
-        c = as_vector("coefficients", coefficients, length=len(self._exponents))
+        c = as_vector("coefficients", coefficients, length=len(self.exponents))
         c = to_numpy(c).astype(np.float64)
         if np.any(c < 0):
             k = int(np.argmax(c < 0))
             raise ValueError(f"`coefficients` must be non-negative, got {c[k]:.6g} at {k}")
         terms = c > 0
         if not np.any(terms):
-            return Minimum(self._middle(), 0.0, 0.0, "dual")
-        key = terms.tobytes()
-        if self._last is None or self._last[0] != key:
-            self._last = key, _Reduced(self, terms)
-        reduced = self._last[1]
+            return Minimum(self.middle(), 0.0, 0.0, "dual")
+        key, last = terms.tobytes(), self._last
+        if last is None or last[0] != key:
+            last = self._last = key, _Reduced(self, terms)
+        reduced = last[1]
         x = reduced.point.copy()
         if len(reduced.rows) == 0:
             return Minimum(x, 0.0, 0.0, "dual")
@@ -115,35 +110,28 @@ class GeometricProgram:
             start = to_numpy(as_vector("start", start, length=len(x))).astype(np.float64)[moving]
         y, value, gap = program.minimize(start)
         x[moving] = np.exp(y)
-        x = np.clip(x, self._lower, self._upper)  # rounding of the exponential
+        x = np.clip(x, self.lower, self.upper)  # rounding of the exponential
         return Minimum(x, value, gap + value * reduced.doubt, "dual")
 
-    def _middle(self) -> Any:
+    def middle(self) -> Any:
         """A point away from the ends of every coordinate, unless its two ends are one."""
         if isinstance(self.actions, Box):
-            return (self._lower + self._upper) / 2
+            return (self.lower + self.upper) / 2
         low, room = self.actions._bounds
         return self.actions.radius * np.sqrt(low**2 + room / (2 * len(low)))
 
 
 class _Reduced:
-    """What is left of a program once its monotone coordinates are set; depends only on which terms there are.
+    """What is left of a program once its monotone coordinates are set; depends only on which terms there are."""
 
-    Attributes
-    ----------
-    point : array of shape (d,)
-        The coordinates that are set; NaN in the others.
-    moving : array of indices
-        The others.
-    rows : array of indices
-        Terms that do not vanish.
-    doubt : float
-        Relative error from coordinates too narrow to be moved.
-    """
+    point: Any  # (d,): the coordinates that are set; NaN in the others
+    moving: Any  # indices of the others
+    rows: Any  # indices of terms that do not vanish
+    doubt: float  # relative error from coordinates too narrow to be moved
 
-    def __init__(self, whole: GeometricProgram, terms: Any) -> None:
-        E, lower, upper = whole._exponents, whole._lower, whole._upper
-        radius = whole._radius
+    def __init__(self, program: GeometricProgram, terms: Any) -> None:
+        E, radius = program.exponents, program.radius
+        lower, upper = program.lower, program.upper
         with np.errstate(divide="ignore", invalid="ignore"):
             ends = np.log(lower), np.log(upper)
             widths = np.where(upper > lower, ends[1] - ends[0], 0.0)
@@ -164,13 +152,13 @@ class _Reduced:
                     continue
                 if x[i] == 0:
                     if np.any(E[:, i] < 0):
-                        raise _not_attained(whole, int(i))
+                        raise _not_attained(program, int(i))
                     alive &= E[:, i] == 0
                     again = True
                     break
         if not np.any(alive):  # the loss is zero, whatever the others are
-            x = np.where(np.isnan(x), whole._middle(), x)
-        self.whole, self.point = whole, x
+            x = np.where(np.isnan(x), program.middle(), x)
+        self.full, self.point = program, x
         self.rows, self.moving = np.flatnonzero(alive), np.flatnonzero(np.isnan(x))
         positive = np.flatnonzero(x > 0)
         E = E[self.rows]
@@ -210,7 +198,7 @@ class _Reduced:
                     spare = level - program.constants[falls] - least[falls].sum(axis=1)
                     lower[i] = np.max(spare / E[falls, i]) - 1  # so that the middle is inside
         if np.any(np.isneginf(lower)):
-            raise _not_attained(self.whole, int(self.moving[np.argmax(np.isneginf(lower))]))
+            raise _not_attained(self.full, int(self.moving[np.argmax(np.isneginf(lower))]))
         return lower
 
 

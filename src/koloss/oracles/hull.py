@@ -14,6 +14,7 @@ of nonnegative quadratic functions, Mathematics of Operations Research 28.
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -30,25 +31,40 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True)
 class Projection:
-    """A distribution over actions, and how far its mean may be from the projection.
+    """A distribution over actions, and how far its mean may be from the projection."""
 
-    Attributes
-    ----------
-    atoms : array of shape (k, d)
-    weights : array of shape (k,)
-    index : array of shape (k,) or None
-        Rows of the atoms in a finite set.
-    gap : float
-        Proved: ‖X - z‖² exceeds its minimum by no more.
-    """
-
-    atoms: Any
-    weights: Any
-    index: Any
-    gap: float
+    atoms: Any  # (k, d)
+    weights: Any  # (k,)
+    index: Any  # (k,): rows of the atoms in a finite set; None elsewhere
+    gap: float  # proved: ‖X - z‖² exceeds its minimum by no more
 
 
-class PointsHull:
+class Hull(abc.ABC):
+    """The convex hull of the features of an action set."""
+
+    @abc.abstractmethod
+    def project(
+        self, target: Any, tolerance: float = 0.0, start: Projection | None = None
+    ) -> Projection:
+        """The nearest mixture to a target.
+
+        Parameters
+        ----------
+        target : Loss, or array of shape (N,)
+            An element of the RKHS; on a finite set its values on the points.
+        tolerance : float
+            Gap to reach, for those that do not always go as far as rounding allows; where that is more, twice what
+            rounding may add.
+        start : Projection, optional
+            Where to begin: the answer for a similar target.
+        """
+
+    def largest_gap(self, tolerance: float, size: float) -> float:
+        """Of projections to come, for targets with values up to `size`; zero where only rounding remains."""
+        return 0.0
+
+
+class PointsHull(Hull):
     """Hull of the features of N points.
 
     With p the weights, the objective is p'Kp - 2p'z up to a constant, and its gradient g = 2(Kp - z) gives the gap
@@ -67,25 +83,20 @@ class PointsHull:
             self._columns[i] = to_numpy(self.kernel(self.X, self.X[i : i + 1]))[:, 0]
         return self._columns[i]
 
-    def rounding(self, largest: float) -> float:
-        """What rounding may add to a gap, for targets with values up to `largest`."""
-        return 64 * UNIT * (self.largest + largest)
+    def largest_gap(self, tolerance: float, size: float) -> float:
+        return max(tolerance, 2 * self._rounding(size))
 
-    def project(self, z: Any, tolerance: float, start: Projection | None = None) -> Projection:
-        """The nearest mixture to z, given by its values on the points.
+    def _rounding(self, size: float) -> float:
+        """What rounding may add to a gap, for targets with values up to `size`."""
+        return 64 * UNIT * (self.largest + size)
 
-        Parameters
-        ----------
-        z : array of shape (N,)
-        tolerance : float
-            Gap to reach; where that is below rounding, twice what rounding may add.
-        start : Projection, optional
-            Where to begin: the answer for a similar target.
-        """
-        active, p = [self.first], np.ones(1)
+    def project(
+        self, target: Any, tolerance: float = 0.0, start: Projection | None = None
+    ) -> Projection:
+        z, active, p = target, [self.first], np.ones(1)
         if start is not None:
             active, p = start.index.tolist(), start.weights
-        rounding = self.rounding(float(np.max(np.abs(z))))
+        rounding = self._rounding(float(np.max(np.abs(z))))
         active, p = self._minimise(z, active, p)
         for _ in range(100 + 10 * len(z)):  # far more than were ever seen
             gradient = 2 * (p @ np.stack([self._column(i) for i in active]) - z)
@@ -97,9 +108,7 @@ class PointsHull:
             active, p = self._minimise(z, [*active, j], np.append(p, 0.0))
             if active == before:  # the new point adds nothing that rounding can tell
                 break
-        if (
-            len(self._columns) > 2 * len(active) + 64
-        ):  # those that were active often return: keep a few
+        if len(self._columns) > 2 * len(active) + 64:  # those once active often return: keep a few
             self._columns = {i: self._columns[i] for i in active}
         return Projection(self.X[active], p, np.asarray(active, dtype=np.int64), gap + rounding)
 
@@ -146,7 +155,7 @@ def _solve(matrix: Any, right: Any, scale: float) -> Any:
             ridge *= 16
 
 
-class BallHull:
+class BallHull(Hull):
     """Hull of (xx', x) over the ball of radius r.
 
     With s = 1/√2 and Z = [[M, su], [su', s²]], the norm of the RKHS is Frobenius' up to a constant, and the hull is
@@ -164,11 +173,11 @@ class BallHull:
     def project(
         self, target: QuadraticLoss, tolerance: float = 0.0, start: Projection | None = None
     ) -> Projection:
-        """The nearest element of the hull to (M, u), as at most d + 1 actions; always to rounding, from no start."""
+        """The nearest element of the hull to (M, u), as at most d + 1 actions; always to rounding."""
         from koloss.oracles.trust_region import minimize_quadratic_ball
 
         M0, u0 = to_numpy(target.matrix), to_numpy(target.vector)
-        M, u = self._nearest(M0, u0)
+        M, u = self.nearest(M0, u0)
         atoms, weights = rank_one_atoms(M, u, self.r)
         gradient = 2 * (M - M0), 2 * (u - u0)
         at = float(np.sum(gradient[0] * M) + gradient[1] @ u)
@@ -200,7 +209,8 @@ class BallHull:
         )
         return value, slope, curvature, part
 
-    def _nearest(self, M0: Any, u0: Any) -> tuple[Any, Any]:
+    def nearest(self, M0: Any, u0: Any) -> tuple[Any, Any]:
+        """The element (M, u) of the hull nearest to (M₀, u₀)."""
         d, s = self.d, math.sqrt(0.5)
         Z0 = np.block([[M0, s * u0[:, None]], [s * u0[None, :], np.full((1, 1), 0.5)]])
         size = float(np.abs(Z0).max()) + self.r**2
@@ -209,9 +219,9 @@ class BallHull:
             """How far from optimal: the slope, but not into ν < 0."""
             return max(abs(float(slope[0])), abs(float(slope[1])) if x[1] > 0 else -float(slope[1]))
 
-        x, found = np.zeros(2), self._dual(Z0, np.zeros(2))
+        x, dual = np.zeros(2), self._dual(Z0, np.zeros(2))
         for _ in range(200):
-            value, slope, H, part = found
+            value, slope, H, part = dual
             off = error(x, slope)
             if off <= (4 + d) * UNIT * size:
                 break
@@ -223,10 +233,10 @@ class BallHull:
             for share in 0.5 ** np.arange(24):
                 trial = x + share * step
                 trial[1] = max(trial[1], 0.0)
-                found = self._dual(Z0, trial)
+                dual = self._dual(Z0, trial)
                 # Enough descent; or, where values are equal to rounding, a slope that falls.
                 enough = max(-1e-4 * share * float(slope @ step), 2 * UNIT * abs(value))
-                if value - found[0] > enough or error(trial, found[1]) <= off / 2:
+                if value - dual[0] > enough or error(trial, dual[1]) <= off / 2:
                     break
             else:
                 break  # no progress that rounding can tell
@@ -286,7 +296,7 @@ def rank_one_atoms(M: Any, u: Any, radius: float) -> tuple[Any, Any]:
     return x, w[real] / w[real].sum()
 
 
-class ConvexHull:
+class ConvexHull(Hull):
     """Linear losses: the mean action is an action, played for sure."""
 
     def __init__(self, actions: Any) -> None:

@@ -23,16 +23,8 @@ TOLERANCE = 1e-11
 class LogSumExp:
     """Minimise F(y) = log Σ_k exp(E_k'y + b_k) over a box, or over lower ≤ y with Σ_i exp(2 y_i) ≤ exp(budget).
 
-    Parameters
-    ----------
-    exponents : array of shape (m, n)
-        E.
-    constants : array of shape (m,)
-        b.
-    lower, upper : arrays of shape (n,)
-        Ends of the coordinates, finite and apart; with a budget, the upper ends that it implies.
-    budget : float or None
-        None for a box.
+    E is an array of shape (m, n), b of shape (m,). Lower and upper ends are finite and apart; with a budget, the upper
+    ends are those that it implies; it is None for a box.
 
     Examples
     --------
@@ -115,9 +107,9 @@ class LogSumExp:
         if start is not None and np.all(start > 0):
             y = np.clip(np.log(start), self.lower, self.upper)
             S, _ = self._slacks(y)
-            found = self.newton(y, S < 1e-7)
-            if found is not None:
-                return found
+            answer = self.newton(y, S < 1e-7)
+            if answer is not None:
+                return answer
         return self.barrier()
 
     def newton(
@@ -152,18 +144,18 @@ class LogSumExp:
                 right[k] = -G - a @ move
             try:
                 if flat:
-                    found = np.linalg.lstsq(system, right, rcond=1e-11)[0]
+                    solution = np.linalg.lstsq(system, right, rcond=1e-11)[0]
                 else:
-                    found = np.linalg.solve(system, right)
+                    solution = np.linalg.solve(system, right)
             except np.linalg.LinAlgError:
                 return None
-            move[free] = found[:k]
+            move[free] = solution[:k]
             size = float(np.abs(move).max())
             if not size < 50:
                 return None
             y, force = y + move, g + H @ move
             if tight:
-                multiplier = float(found[k])
+                multiplier = float(solution[k])
                 force += multiplier * a
             # Let go of what pulls inwards, hold what has gone out.
             was = low, high, tight
@@ -198,9 +190,9 @@ class LogSumExp:
             M += J.T @ ((Z / S)[:, None] * J)
             gap, residual = float(S @ Z), float((np.abs(g - Z @ J) * scale).max())
             if gap < goal and residual < goal:
-                found = self.newton(y, S < Z) or self.newton(y, S < Z, flat=True)
-                if found is not None:
-                    return found
+                answer = self.newton(y, S < Z) or self.newton(y, S < Z, flat=True)
+                if answer is not None:
+                    return answer
                 best = min(best, (y, *self.certify(y)), key=lambda answer: answer[2])
                 goal /= 100
                 if goal < 1e-13:

@@ -1,26 +1,38 @@
-"""One lookup: the oracle for a loss family and an action set."""
+"""Where a family of losses meets an action set: who minimises there, and who projects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.kernels import KernelLoss, LinearLoss, Loss, PosynomialLoss, QuadraticLoss
+from koloss.kernels import (
+    KernelLoss,
+    Linear,
+    LinearLoss,
+    Loss,
+    PosynomialLoss,
+    Quadratic,
+    QuadraticLoss,
+)
 from koloss.oracles.base import Minimum
 from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
 from koloss.oracles.finite import minimize_points
 from koloss.oracles.geometric_program import GeometricProgram
+from koloss.oracles.hull import BallHull, ConvexHull, Hull, PointsHull
 from koloss.oracles.multistart import multistart
 from koloss.oracles.trust_region import minimize_quadratic_ball
 
 Engine = Callable[..., Minimum]
 
 
-def minimize(loss: Loss, actions: ActionSet, *, starts: Any = None, rng: Any = None) -> Minimum:
+def minimize(
+    loss: Loss, actions: ActionSet, *, starts: Any = None, near: Any = None, rng: Any = None
+) -> Minimum:
     """Action of smallest loss, with its certificate. Smaller is better.
 
     Proved on points, for linear losses, for quadratic losses on the ball and convex ones elsewhere, and for posynomials
@@ -32,8 +44,10 @@ def minimize(loss: Loss, actions: ActionSet, *, starts: Any = None, rng: Any = N
     loss : Loss
     actions : ActionSet
     starts : int or array of shape (n, d), optional
-        For the search: how many starts at most, or the starts themselves. A geometric program begins at the first of
-        given starts; the others take no notice.
+        For the search: how many starts at most, or the starts themselves.
+    near : array of shape (d,), optional
+        A guess, such as the answer for a similar loss: it only makes geometric programs quicker. By default the first
+        of given starts.
     rng : seed or Generator, optional
         For the search.
 
@@ -54,21 +68,23 @@ def minimize(loss: Loss, actions: ActionSet, *, starts: Any = None, rng: Any = N
     >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
     ([-0.6, -0.8], -5.0, 'dual')
     """
-    if isinstance(loss, KernelLoss) and not isinstance(actions, Points):
-        # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
-        own = loss.kernel.embed(loss.centers, loss.coefficients)
-        loss = own if _engine(own, actions) is not None else loss
     engine = _engine(loss, actions)
     if engine is None:
         pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
         raise TypeError(
             f"no oracle for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
         )
+    if not isinstance(actions, Points):
+        # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
+        own = loss.own_form()
+        better = _engine(own, actions)
+        if better is not None:
+            loss, engine = own, better
     if loss.dimension != actions.dimension:
         raise ValueError(
             f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
         )
-    return engine(loss, actions, starts=starts, rng=rng)
+    return engine(loss, actions, starts=starts, near=near, rng=rng)
 
 
 def _engine(loss: Any, actions: Any) -> Engine | None:
@@ -94,18 +110,25 @@ def _quadratic_ball(loss: QuadraticLoss, actions: Ball, **_: Any) -> Minimum:
 def _quadratic(loss: QuadraticLoss, actions: Any, **search: Any) -> Minimum:
     if is_convex(loss):
         return minimize_convex_quadratic(loss, actions)
-    return multistart(loss, actions, **search)
+    return _search(loss, actions, **search)
 
 
-def _posynomial(loss: PosynomialLoss, actions: Any, **search: Any) -> Minimum:
+def _posynomial(loss: PosynomialLoss, actions: Any, *, starts: Any, near: Any, rng: Any) -> Minimum:
     if not loss.is_posynomial or min(actions.lower) < 0:
-        return multistart(loss, actions, **search)
-    starts = search["starts"]
-    if starts is not None and not isinstance(starts, (int, np.integer)):
-        starts = as_points("starts", starts, dimension=actions.dimension)[0, ...]
-    else:
-        starts = None
-    return GeometricProgram(loss.kernel, actions).minimize(loss.coefficients, start=starts)
+        return multistart(loss, actions, starts=starts, rng=rng)
+    if near is None and starts is not None and not isinstance(starts, (int, np.integer)):
+        near = as_points("starts", starts, dimension=actions.dimension)[0, ...]
+    return _program(loss.kernel, actions).minimize(loss.coefficients, start=near)
+
+
+@lru_cache(maxsize=8)
+def _program(kernel: Any, actions: Any) -> GeometricProgram:
+    """Set up once, solved again in every round of a game."""
+    return GeometricProgram(kernel, actions)
+
+
+def _search(loss: Loss, actions: Any, *, starts: Any, rng: Any, **_: Any) -> Minimum:
+    return multistart(loss, actions, starts=starts, rng=rng)
 
 
 ENGINES: dict[tuple[Any, Any], Engine] = {
@@ -118,7 +141,28 @@ ENGINES: dict[tuple[Any, Any], Engine] = {
     (QuadraticLoss, PositiveBall): _quadratic,
     (PosynomialLoss, Box): _posynomial,
     (PosynomialLoss, PositiveBall): _posynomial,
-    (KernelLoss, Ball): multistart,
-    (KernelLoss, Box): multistart,
-    (KernelLoss, PositiveBall): multistart,
+    (KernelLoss, Ball): _search,
+    (KernelLoss, Box): _search,
+    (KernelLoss, PositiveBall): _search,
 }
+
+
+def projection_for(kernel: Any, actions: ActionSet) -> Hull:
+    """The convex hull of the features of an action set, onto which one can project.
+
+    Raises
+    ------
+    TypeError
+        Where no projection is tractable; it says where there is one.
+    """
+    if isinstance(actions, Points):
+        return PointsHull(kernel, actions)
+    if isinstance(kernel, Linear):
+        return ConvexHull(actions)
+    if isinstance(kernel, Quadratic) and isinstance(actions, Ball):
+        return BallHull(actions.dimension, actions.radius)
+    raise TypeError(
+        f"no tractable projection onto the hull of the features of {kernel!r} on {actions!r}: there are any kernel on "
+        "Points, Quadratic on a Ball and Linear on convex sets; use actions.net(spacing) for points, or "
+        "ConditionalGradient, which needs no projection"
+    )

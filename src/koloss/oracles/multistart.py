@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int, as_points, to_numpy
-from koloss.kernels import KernelLoss, Loss
+from koloss.kernels import Loss
 from koloss.oracles.base import Minimum
 
 STARTS = 64
@@ -121,19 +121,19 @@ def descend(
 
 def _search(loss: Loss, x: Any, D: Any, slope: Any, ceiling: Any) -> tuple[Any, Any]:
     """The longest of the steps D, D/2, D/4, ... with a loss well below the ceiling; infinite where there is none."""
-    y, found = x.copy(), np.full(len(x), np.inf)
+    y, reached = x.copy(), np.full(len(x), np.inf)
     length, pending = 1.0, np.arange(len(x))
     ceiling = ceiling + 1e-15 * np.abs(ceiling)  # rounding is no rise
     for _ in range(20):
         trial = x[pending] + length * D[pending]
         values = _values(loss, trial)
         fine = values <= ceiling[pending] + 1e-4 * length * slope[pending]
-        y[pending[fine]], found[pending[fine]] = trial[fine], values[fine]
+        y[pending[fine]], reached[pending[fine]] = trial[fine], values[fine]
         pending = pending[~fine]
         if len(pending) == 0:
             break
         length /= 2
-    return y, found
+    return y, reached
 
 
 def _choose(loss: Loss, actions: Any, count: int, rng: np.random.Generator) -> Any:
@@ -141,9 +141,9 @@ def _choose(loss: Loss, actions: Any, count: int, rng: np.random.Generator) -> A
     from scipy.spatial import KDTree
 
     pool = actions.sample(16 * count, rng)
-    if isinstance(loss, KernelLoss):
-        centers = to_numpy(loss.centers).astype(np.float64)
-        pool = np.concatenate([actions.project(centers), pool])
+    landmarks = loss.landmarks()
+    if len(landmarks):
+        pool = np.concatenate([actions.project(landmarks.astype(np.float64)), pool])
     values = _values(loss, pool)
     neighbours = min(2 * actions.dimension + 1, 33, len(pool))
     _, near = KDTree(pool).query(pool, k=[*range(1, neighbours + 1)])

@@ -31,14 +31,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh_tridiagonal, lapack
+from scipy.linalg import LinAlgError, lapack
 from scipy.linalg.blas import ddot, dnrm2
 
 from koloss._arrays import as_float, as_points, as_vector, to_numpy
 from koloss.oracles.base import Minimum
-
-UNIT = 2.0**-53
-"""Unit roundoff."""
+from koloss.oracles.krylov import NEGLIGIBLE, UNIT, Krylov
 
 DIRECT = 500
 """Up to this dimension eigenvalues are about as quick as Krylov spaces, or quicker (benchmarks/oracles.py)."""
@@ -51,12 +49,6 @@ TOLERANCE = 1e-11
 
 STEPS = 1000
 """Most dimensions of a Krylov space, where there is no matrix to fall back on."""
-
-FAILURE = 1e-12
-"""Probability, over the random start, that the lower bound on the eigenvalues of an operator is wrong."""
-
-NEGLIGIBLE = 1e-280
-"""More than underflow can cost, relative to the size of the problem."""
 
 
 def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) -> Minimum:
@@ -85,7 +77,7 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
 
     Notes
     -----
-    The gap allows for rounding, u = 2⁻⁵³ a step: (d + 8) u |B| |x| in a product, 4 d u |B| in an eigenvalue or a
+    The gap allows for rounding, u = 2⁻⁵³ per step: (d + 8) u |B| |x| in a product, 4 d u |B| in an eigenvalue or a
     Cholesky factorisation. For a matrix of any size it is a small multiple of that.
 
     A sparse matrix or an operator of more than 500 dimensions is only multiplied by vectors, and is trusted to do so as
@@ -97,17 +89,17 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
     Examples
     --------
     >>> import numpy as np
-    >>> found = minimize_quadratic_ball(np.diag([1.0, -2.0]), [1.0, 0.0])  # the hard case
-    >>> np.round(np.abs(found.points), 6).tolist(), found.multiplier
+    >>> best = minimize_quadratic_ball(np.diag([1.0, -2.0]), [1.0, 0.0])  # the hard case
+    >>> np.round(np.abs(best.points), 6).tolist(), best.multiplier
     ([[0.166667, 0.986013], [0.166667, 0.986013]], 2.0)
-    >>> round(found.value, 6), found.gap < 1e-13
+    >>> round(best.value, 6), best.gap < 1e-13
     (-2.083333, True)
     """
     if hasattr(matrix, "tocsr") or hasattr(matrix, "matvec"):  # of scipy.sparse
         problem = _from_operator(matrix, vector, radius)
     else:
-        problem = _from_array(matrix, vector, radius)
-    return _by_eigenvalues(problem) if len(problem.half) <= DIRECT else _by_krylov(problem)
+        problem = from_array(matrix, vector, radius)
+    return by_eigenvalues(problem) if len(problem.half) <= DIRECT else _by_krylov(problem)
 
 
 @dataclass(frozen=True)
@@ -169,7 +161,8 @@ class _Scaled:
 # Checks, and units in which nothing overflows.
 
 
-def _from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
+def from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
+    """The problem of an array, in units in which nothing overflows."""
     matrix, largest = _floats("matrix", matrix, 2)
     _check_square(matrix.shape)
     problem = _in_units(matrix, largest, vector, radius)
@@ -185,7 +178,7 @@ def _from_operator(operator: Any, vector: Any, radius: float) -> _Problem:
     _check_square(operator.shape)
     d = operator.shape[0]
     if d <= DIRECT:
-        return _from_array(operator @ np.eye(d), vector, radius)
+        return from_array(operator @ np.eye(d), vector, radius)
     if hasattr(operator, "tocsr"):
         operator = operator.tocsr()
         _, largest = _floats("matrix", operator.data, 1)
@@ -242,7 +235,8 @@ def _check_symmetric(skew: float, largest: float) -> None:
 # Small problems: the eigenvalues of B.
 
 
-def _by_eigenvalues(problem: _Problem) -> Minimum:
+def by_eigenvalues(problem: _Problem) -> Minimum:
+    """The minimum by a decomposition of the matrix."""
     B, h, rho = problem.matrix, problem.half, problem.rho
     values, axes, info = lapack.dsyevd(B.T)
     if info != 0:
@@ -316,8 +310,8 @@ def _by_krylov(problem: _Problem) -> Minimum:
     d, dense = len(h), isinstance(B, np.ndarray)
     decomposable = dense or d <= DENSE
     limit = max(64, d // 5) if decomposable else min(STEPS, max(64, 2**25 // d))
-    search = _Krylov(B, h, limit)
-    probe = _Krylov(B, np.random.default_rng(0).standard_normal(d), limit)
+    search = Krylov(B, h, limit)
+    probe = Krylov(B, np.random.default_rng(0).standard_normal(d), limit)
     rounding, frobenius = 4 * d * UNIT, dnrm2(B.ravel()) if dense else None
     steps, converged = 24, False
     while True:
@@ -343,7 +337,7 @@ def _by_krylov(problem: _Problem) -> Minimum:
             if gap <= goal or (steps == limit and not decomposable):
                 return problem.minimum(points, mu, value, gap)
         if steps == limit:
-            return _by_eigenvalues(problem if dense else replace(problem, matrix=B @ np.eye(d)))
+            return by_eigenvalues(problem if dense else replace(problem, matrix=B @ np.eye(d)))
         steps = min(limit, steps * 3 // 2)
 
 
@@ -354,68 +348,3 @@ def _shift(B: Any, mu: float, lowest: float, norm: float) -> float:
     M.flat[:: len(B) + 1] -= bound
     _, info = lapack.dpotrf(M.T, overwrite_a=True, clean=False)
     return bound if info == 0 else -math.inf
-
-
-class _Krylov:
-    """Orthonormal basis of the space of s, Bs, B²s, …, where B is tridiagonal: Lanczos, orthogonalised in full."""
-
-    def __init__(self, matrix: Any, start: Any, limit: int) -> None:
-        self.matrix, norm = matrix, dnrm2(start)
-        self.basis = np.empty((limit + 1, len(start)))
-        self.diagonal: list[float] = []
-        self.beside: list[float] = []  # of which the last one leads out of the space
-        self.size = 0.0  # of B, as far as it is seen
-        self.open = norm > 0
-        if self.open:
-            self.basis[0] = start / norm
-
-    def extend(self, steps: int) -> None:
-        """To so many dimensions, or as many as there are."""
-        while self.open and len(self.diagonal) < steps:
-            k = len(self.diagonal) + 1
-            V = self.basis[:k]
-            w = self.matrix @ V[-1]
-            self.size = max(self.size, dnrm2(w))
-            self.diagonal.append(ddot(w, V[-1]))
-            for _ in range(2):
-                w = w - (V @ w) @ V
-            self.beside.append(dnrm2(w))
-            self.open = self.beside[-1] > 64 * UNIT * self.size  # else it is noise
-            if self.open:
-                self.basis[k] = w / self.beside[-1]
-
-    def ritz(self) -> tuple[Any, Any]:
-        """Eigenvalues of B in this space, increasing, and eigenvectors in its basis."""
-        return eigh_tridiagonal(self.diagonal, self.beside[:-1])  # type: ignore[no-any-return]
-
-    def lower_bound(self, values: Any) -> float:
-        """Lower bound on the lowest eigenvalue λ of B if the start was random (van Dorsselaer et al., 2000).
-
-        The vector after the last is p(B)s, where the roots of p are the Ritz values. Let u be the eigenvector of λ.
-        Then 1 ≥ |u'p(B)s| = |p(λ)| |u's|, and |u's| ≥ δ except with probability δ √(2d/π): so |p(λ)| ≤ 1/δ.
-        """
-        d = self.basis.shape[1]
-        log_delta = math.log(FAILURE) - 0.5 * math.log(2 * d / math.pi)
-        goal = float(np.sum(np.log(np.maximum(self.beside, NEGLIGIBLE)))) - log_delta
-        norm = max(-float(values[0]), float(values[-1]), NEGLIGIBLE)
-        low, high = -60.0, 60.0  # of the logarithm of the distance from the lowest Ritz value
-        for _ in range(30):
-            middle = (low + high) / 2
-            distances = values - values[0] + norm * math.exp2(middle)
-            low, high = (low, middle) if np.sum(np.log(distances)) >= goal else (middle, high)
-        return float(values[0]) - norm * math.exp2(high)
-
-    def joined(self, vector: Any) -> tuple[Any, Any]:
-        """Orthonormal basis of the space and one vector more, and the matrix of B there."""
-        k, beside = len(self.diagonal), self.beside[:-1]
-        V = self.basis[:k]
-        for _ in range(2):
-            vector = vector - (V @ vector) @ V
-        norm = dnrm2(vector)
-        T = np.zeros((k + 1, k + 1))
-        T[:k, :k] = np.diag(self.diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
-        if norm < 1e-10:  # it was there already
-            return V, T[:k, :k]
-        basis = np.vstack([V, vector / norm])
-        T[-1] = T[:, -1] = basis @ (self.matrix @ basis[-1])
-        return basis, T

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
 from koloss.actions import ActionSet, Points
@@ -31,53 +32,50 @@ DEFAULT_NET = 4096
 FeatureMap = Callable[[Array], Array]
 
 
+@dataclass(eq=False, repr=False)
 class Proxy:
     """A finite feature map φ of a kernel on an action set, with its certified error.
 
-    Made by `kernel_pca`, `pivoted_cholesky`, `mercer_features` or `exact_features`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    actions : ActionSet
-        The set on which `epsilon` is certified.
-    points : Points
-        The actions themselves where they are finite, otherwise the net on which the proxy was built.
-    features : array of shape (len(points), rank)
-        φ of the points.
-    eigenvalues : array of shape (rank,)
-        Mercer eigenvalues that belong to the features, largest first.
-    residual : array of shape (len(points),)
-        r(a) = K(a, a) - |φ(a)|² with an allowance for rounding.
-    residual_curve : array of shape (rank + 1,)
-        The certified error of the first 0, 1, ..., rank features.
-    pivots : array of shape (rank,), or None
-        Indices of the points that span the subspace, in order, where the features were chosen so.
-    point_curve : array of shape (rank + 1,)
-        The same on the points alone: smaller where these are a net of a compact set.
-    epsilon : float
-        Certified bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions. It bounds the error of a loss
-        Φ(y), y an action; see `epsilon_general` and `epsilon_against` for other losses.
+    Made by `kernel_pca`, `pivoted_cholesky`, `mercer_features` or `exact_features`. Its `epsilon` bounds the error
+    of a loss Φ(y), y an action; see `epsilon_general` and `epsilon_against` for other losses.
     """
 
-    def __init__(
-        self,
-        kernel: KernelLike,
-        actions: ActionSet,
-        points: Points,
-        *,
-        features: Array,
-        feature_map: FeatureMap,
-        eigenvalues: Array,
-        method: str,
-        pivots: Any = None,
-        step: float = 0.0,
-    ) -> None:
-        self.kernel, self.actions, self.points = kernel, actions, points
-        self.features, self.eigenvalues, self.method = features, eigenvalues, method
-        self._map, self.pivots, self._step = feature_map, pivots, step
-        self._diagonal = kernel.diag(points.X)
-        self.residual, self.residual_curve = self._certify()
+    kernel: KernelLike
+    actions: ActionSet  # the set on which `epsilon` is certified
+    points: (
+        Points  # the actions themselves where they are finite, otherwise the net it was built on
+    )
+    _: KW_ONLY
+    features: Array  # φ of the points, of shape (len(points), rank)
+    feature_map: FeatureMap  # φ of a block of any points
+    eigenvalues: Array  # Mercer eigenvalues that belong to the features, largest first
+    method: str
+    pivots: NDArray[np.intp] | None = (
+        None  # the points that span the subspace, in order, if any were chosen
+    )
+    step: float = 0.0  # how far Φ can be from its value at the nearest point
+    residual: Array = field(init=False)  # r(a) of the points, with an allowance for rounding
+    point_curve: NDArray[np.float64] = field(
+        init=False
+    )  # error of 0, 1, ..., rank features on the points
+    residual_curve: NDArray[np.float64] = field(init=False)  # the same, certified on all actions
+    epsilon: float = field(
+        init=False
+    )  # certified bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions
+
+    def __post_init__(self) -> None:
+        """Certify every leading part of the features."""
+        phi, xp, diagonal = self.features, namespace(self.features), self.kernel.diag(self.points.X)
+        left, largest = diagonal, [float(xp.max(diagonal))]
+        for j in range(self.rank):
+            left = left - phi[:, j] * phi[:, j]
+            largest.append(max(float(xp.max(left)), 0.0))
+        margins = [allowance(j, phi) * largest[0] for j in range(self.rank + 1)]
+        self.point_curve = np.asarray(largest) + np.asarray(margins)
+        self.residual = xp.clip(left, 0.0, None) + allowance(self.rank, phi) * diagonal
+        self.residual_curve = (np.sqrt(self.point_curve) + self.step) ** 2
+        if self.step > 0 and hasattr(self.kernel, "bound"):  # r(a) ≤ K(a, a) everywhere
+            self.residual_curve = np.minimum(self.residual_curve, self.kernel.bound(self.actions))
         self.epsilon = float(self.residual_curve[-1])
 
     @property
@@ -102,7 +100,7 @@ class Proxy:
         -------
         array of shape (n, rank)
         """
-        return in_blocks(self._map, as_points("X", X, dimension=self.points.dimension))
+        return in_blocks(self.feature_map, as_points("X", X, dimension=self.points.dimension))
 
     def residual_at(self, X: Array) -> Array:
         """r(x) = K(x, x) - |φ(x)|² of any points, with the allowance for rounding."""
@@ -125,19 +123,17 @@ class Proxy:
         rank = as_int("rank", rank, minimum=1)
         if rank > self.rank:
             raise RankUnreachable(f"`rank` must be at most {self.rank}, got {rank}", rank=self.rank)
-        return Proxy(
-            self.kernel,
-            self.actions,
-            self.points,
-            features=self.features[:, :rank],
-            feature_map=lambda X: self._map(X)[:, :rank],
-            # Pivots are in no eigenvector's order: their eigenvalues change with every one.
-            eigenvalues=self.eigenvalues[:rank]
-            if self.pivots is None
-            else leading_eigenvalues(self.features[:, :rank]),
-            method=self.method,
-            pivots=None if self.pivots is None else self.pivots[:rank],
-            step=self._step,
+        features = self.features[:, :rank]
+        if self.pivots is None:
+            pivots, eigenvalues = None, self.eigenvalues[:rank]
+        else:  # pivots are in no eigenvector's order: their eigenvalues change with every one
+            pivots, eigenvalues = self.pivots[:rank], leading_eigenvalues(features)
+        return replace(
+            self,
+            features=features,
+            feature_map=lambda X: self.feature_map(X)[:, :rank],
+            eigenvalues=eigenvalues,
+            pivots=pivots,
         )
 
     def rank_for(self, tolerance: float) -> int:
@@ -145,23 +141,8 @@ class Proxy:
         tolerance = as_float("tolerance", tolerance, positive=True)
         rank = first_below(self.residual_curve, tolerance)
         if rank is None:
-            raise unreachable(tolerance, float(self.residual_curve.min()), self._step)
+            raise unreachable(tolerance, float(self.residual_curve.min()), self.step)
         return rank
-
-    def _certify(self) -> tuple[Array, Any]:
-        """The residual diagonal, and the certified error of every leading part of the features."""
-        phi, xp = self.features, namespace(self.features)
-        left, largest = self._diagonal, [float(xp.max(self._diagonal))]
-        for j in range(self.rank):
-            left = left - phi[:, j] * phi[:, j]
-            largest.append(max(float(xp.max(left)), 0.0))
-        top = largest[0]
-        margins = [allowance(j, phi) * top for j in range(self.rank + 1)]
-        self.point_curve = np.asarray(largest) + np.asarray(margins)  # on the points alone
-        curve = (np.sqrt(self.point_curve) + self._step) ** 2
-        if self._step > 0 and hasattr(self.kernel, "bound"):
-            curve = np.minimum(curve, self.kernel.bound(self.actions))  # r(a) ≤ K(a, a) everywhere
-        return xp.clip(left, 0.0, None) + allowance(self.rank, phi) * self._diagonal, curve
 
 
 def allowance(rank: int, like: Array) -> float:
@@ -215,12 +196,12 @@ def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, f
     return rank, None if tolerance is None else as_float("tolerance", tolerance, positive=True)
 
 
-def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) -> Proxy:
+def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str) -> Proxy:
     """Cut a proxy of the largest rank that can be had down to what was asked for."""
     if rank is not None:
         if rank > proxy.rank:
             message = (
-                f"`rank` must be at most {proxy.rank}, the numerical rank of {whole}, got {rank}"
+                f"`rank` must be at most {proxy.rank}, the numerical rank of {source}, got {rank}"
             )
             raise RankUnreachable(message, rank=proxy.rank)
         return proxy if rank == proxy.rank else proxy.truncate(rank)
@@ -228,7 +209,7 @@ def choose(proxy: Proxy, rank: int | None, tolerance: float | None, whole: str) 
     return proxy if wanted == proxy.rank else proxy.truncate(wanted)
 
 
-def first_below(curve: Any, limit: float) -> int | None:
+def first_below(curve: NDArray[np.float64], limit: float) -> int | None:
     """Smallest rank, from 1 on, at which a curve over ranks 0, 1, ... is at most the limit."""
     good = np.flatnonzero(curve <= limit)
     return max(int(good[0]), 1) if len(good) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from koloss._arrays import Array, namespace, roundoff
+from koloss._arrays import namespace, roundoff
 from koloss.actions import ActionSet
 from koloss.errors import NetTooLarge, RankUnreachable
 from koloss.kernels.base import Kernel
@@ -66,16 +66,12 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         rest = xp.zeros(D - rank, dtype=s.dtype, device=s.device)
         rank, eigenvalues = D, xp.concat([eigenvalues, rest])
     V = Vh[:rank, :].T
-
-    def feature_map(X: Array) -> Array:
-        return kernel.features(X) @ V
-
     return Proxy(
         kernel,
         actions,
         points,
         features=Phi @ V,
-        feature_map=feature_map,
+        feature_map=lambda X: kernel.features(X) @ V,
         eigenvalues=eigenvalues,
         method="exact features",
     )

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from koloss._arrays import Array, as_distribution, as_int, namespace, roundoff, to_numpy
+from koloss._random import as_generator
 from koloss.actions import ActionSet, Points
 from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
@@ -95,17 +96,12 @@ def kernel_pca(
     """
     rank, tolerance = check_rank(rank, tolerance)
     points = discretise(kernel, actions, spacing)
-    if measure is not None:
-        if points is not actions:
-            raise ValueError("`measure` must be left out for a compact set; lay the net yourself")
-        measure = as_distribution("measure", measure, length=len(points), like=points.X)
+    measure = as_measure(measure, actions, points)
     step = step_beyond(kernel, actions, points)
     sample = points
     if samples is not None:
         samples = as_int("samples", samples, minimum=1)
-        rng = np.random.default_rng(rng)
-        sample = Points(_draw(actions, points, measure, samples, rng))
-        measure = None
+        sample, measure = draw(actions, points, measure, samples, rng), None
     spectrum = eigenspace(kernel, sample, measure, rank)
     features = spectrum.features if sample is points else in_blocks(spectrum.feature_map, points.X)
     proxy = Proxy(
@@ -118,8 +114,8 @@ def kernel_pca(
         method="kernel PCA",
         step=step,
     )
-    whole = "the Gram matrix" if samples is None else f"the Gram matrix of {samples} samples"
-    return choose(proxy, rank, tolerance, whole)
+    source = "the Gram matrix" if samples is None else f"the Gram matrix of {samples} samples"
+    return choose(proxy, rank, tolerance, source)
 
 
 class Eigenspace(NamedTuple):
@@ -195,10 +191,20 @@ def _top_eigenpairs(A: Array, rank: int | None, xp: Any) -> tuple[Array, Array]:
     return xp.flip(mu), xp.flip(omega, axis=1)
 
 
-def _draw(
-    actions: ActionSet, points: Points, measure: Array | None, samples: int, rng: Any
-) -> Array:
-    """Independent draws from the measure, or uniform ones on the actions."""
+def as_measure(measure: Array | None, actions: ActionSet, points: Points) -> Array | None:
+    """Checked weights of the points, where there are any."""
     if measure is None:
-        return actions.sample(samples, rng)
-    return points._take(rng.choice(len(points), size=samples, p=to_numpy(measure)))
+        return None
+    if points is not actions:
+        raise ValueError("`measure` must be left out for a compact set; lay the net yourself")
+    return as_distribution("measure", measure, length=len(points), like=points.X)
+
+
+def draw(
+    actions: ActionSet, points: Points, measure: Array | None, samples: int, rng: Any
+) -> Points:
+    """Independent draws from the measure, or uniform ones on the actions."""
+    rng = as_generator(rng)
+    if measure is None:
+        return Points(actions.sample(samples, rng))
+    return Points(points._take(rng.choice(len(points), size=samples, p=to_numpy(measure))))

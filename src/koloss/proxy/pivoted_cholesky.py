@@ -1,4 +1,4 @@
-"""Pivoted Cholesky: the greedy proxy, one Gram column a rank, never an N×N array.
+"""Pivoted Cholesky: the greedy proxy, one Gram column per rank, never an N×N array.
 
 At each step take the action with the largest residual r(a), orthogonalise its Φ(a) against the features so
 far (Gram-Schmidt in the RKHS, which is one step of the Cholesky factorisation with pivoting) and append it

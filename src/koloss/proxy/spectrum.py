@@ -8,38 +8,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_distribution, as_float, as_int, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss._arrays import Array, as_float, as_int, one_of, to_numpy
+from koloss.actions import ActionSet
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import allowance, discretise
-from koloss.proxy.kernel_pca import _draw, eigenspace
+from koloss.proxy.kernel_pca import as_measure, draw, eigenspace
 
 Profile = Literal["polynomial", "exponential"]
 
 
 @dataclass(frozen=True)
 class Decay:
-    """Upper envelope of eigenvalues: μ_j ≤ C j^(-β) (polynomial) or μ_j ≤ C e^(-βj) (exponential).
-
-    Attributes
-    ----------
-    profile : "polynomial" or "exponential"
-    constant : float
-        C.
-    rate : float
-        β.
-    slack : float
-        Mean of log(envelope) - log(μ_j): zero for a perfect fit.
-    valid : bool
-        Whether β is what the paper's definition asks for: above 1, or above 0.
-    """
+    """Upper envelope of eigenvalues: μ_j ≤ C j^(-β) (polynomial) or μ_j ≤ C e^(-βj) (exponential)."""
 
     profile: Profile
-    constant: float
-    rate: float
-    slack: float
+    constant: float  # C
+    rate: float  # β
+    slack: float  # mean of log(envelope) - log(μ_j): zero for a perfect fit
 
     def __iter__(self) -> Iterator[float]:
         """C and β, so that `C, beta = decay` reads like the definition."""
@@ -47,6 +35,7 @@ class Decay:
 
     @property
     def valid(self) -> bool:
+        """Whether β is what the paper's definition asks for: above 1, or above 0."""
         return self.rate > (1 if self.profile == "polynomial" else 0)
 
     def envelope(self, j: Any) -> Any:
@@ -81,33 +70,19 @@ class Decay:
 class Eigendecay:
     """Eigenvalues of a kernel under a measure, and both decay profiles fitted to them.
 
-    Attributes
-    ----------
-    eigenvalues : array of shape (resolved,)
-        Mercer eigenvalues above rounding, largest first.
-    polynomial, exponential : Decay
-        Envelopes of all the eigenvalues listed: no eigenvalue lies above, two of them lie on the line.
-    remainder : float
-        Sum of the eigenvalues that are not listed, E K(a, a) less the sum of those that are; zero where that
-        is rounding.
-    eigenfunction_bound : float
-        ℬ: the largest |φ_j(a)| seen over the points and those eigenfunctions that are resolved well.
-    bound : float
-        𝒢²: the largest K(a, a).
-    size : int
-        Number of points or samples that carry the measure.
-    sampled : bool
-        Whether the points are draws from the measure, not the measure itself.
+    The profiles are envelopes of all the eigenvalues listed: none of these lies above, two lie on the line.
     """
 
-    eigenvalues: Any
+    eigenvalues: NDArray[np.float64]  # Mercer eigenvalues above rounding, largest first
     polynomial: Decay
     exponential: Decay
-    remainder: float
-    eigenfunction_bound: float
-    bound: float
-    size: int
-    sampled: bool
+    remainder: float  # Σ of the eigenvalues that are not listed, from E K(a, a); zero where that is rounding
+    eigenfunction_bound: (
+        float  # ℬ: largest |φ_j(a)| seen, over the eigenfunctions that are resolved well
+    )
+    bound: float  # 𝒢²: largest K(a, a)
+    size: int  # points or samples that carry the measure
+    sampled: bool  # whether the points are draws from the measure, not the measure itself
 
     @property
     def profile(self) -> Profile:
@@ -121,11 +96,9 @@ class Eigendecay:
 
     def effective_dimension(self, epsilon: float, *, profile: Profile | None = None) -> int:
         """Rank m(ε) by the paper's proposition, from the better envelope or the one named."""
-        decay = (
-            self.best
-            if profile is None
-            else {"polynomial": self.polynomial}.get(profile, self.exponential)
-        )
+        profiles = ("polynomial", "exponential")
+        chosen = self.profile if profile is None else one_of("profile", profile, profiles)
+        decay = self.polynomial if chosen == "polynomial" else self.exponential
         return decay.effective_dimension(epsilon, eigenfunction_bound=self.eigenfunction_bound)
 
     def measured_dimension(self, epsilon: float) -> int:
@@ -220,14 +193,10 @@ def eigendecay(
     'polynomial'
     """
     points = discretise(kernel, actions, spacing)
-    if measure is not None:
-        if points is not actions:
-            raise ValueError("`measure` must be left out for a compact set; lay the net yourself")
-        measure = as_distribution("measure", measure, length=len(points), like=points.X)
+    measure = as_measure(measure, actions, points)
     if samples is not None:
-        rng = np.random.default_rng(rng)
-        points = Points(_draw(actions, points, measure, as_int("samples", samples, minimum=2), rng))
-        measure = None
+        samples = as_int("samples", samples, minimum=2)
+        points, measure = draw(actions, points, measure, samples, rng), None
     if count is None and len(points) > 2048:
         count = 512
     count = None if count is None else min(as_int("count", count, minimum=2), len(points))
@@ -252,7 +221,7 @@ def eigendecay(
     )
 
 
-def _fit(profile: Profile, mu: Any) -> Decay:
+def _fit(profile: Profile, mu: NDArray[np.float64]) -> Decay:
     """The line above log μ_j with the least mean distance from it.
 
     A line above all points has the least mean height exactly if it is the lowest at the mean abscissa: the
@@ -276,6 +245,6 @@ def _fit(profile: Profile, mu: Any) -> Decay:
     return Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
 
 
-def _left_of(t: Any, y: Any, a: int, b: int, c: int) -> bool:
+def _left_of(t: NDArray[np.float64], y: NDArray[np.float64], a: int, b: int, c: int) -> bool:
     """Whether b lies on or below the segment from a to c."""
     return bool((y[b] - y[a]) * (t[c] - t[a]) <= (y[c] - y[a]) * (t[b] - t[a]))

@@ -6,7 +6,7 @@ from koloss.samplers.chains import Draws
 from koloss.samplers.diagnostics import effective_size, r_hat
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
-from koloss.samplers.lookup import sample
+from koloss.samplers.lookup import Sampler, sample, sampler_for
 from koloss.samplers.particles import Particles
 from koloss.samplers.quadratic_ball import ExactDraws, QuadraticBall, quadratic_ball
 from koloss.samplers.quadratic_moments import QuadraticMoments, quadratic_moments
@@ -17,6 +17,7 @@ __all__ = [
     "Particles",
     "QuadraticBall",
     "QuadraticMoments",
+    "Sampler",
     "categorical",
     "effective_size",
     "hit_and_run",
@@ -25,5 +26,6 @@ __all__ = [
     "quadratic_moments",
     "r_hat",
     "sample",
+    "sampler_for",
     "separable_box",
 ]

@@ -22,12 +22,6 @@ def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     Returns
     -------
     array of shape (size,)
-        Integers from 0 to N - 1.
-
-    Raises
-    ------
-    ValueError
-        Where a logarithm is NaN or +inf, or all are -inf.
 
     Notes
     -----
@@ -80,18 +74,7 @@ def _invert(weights: Any, uniform: Any) -> Any:
 
 
 def systematic(log_weights: Any, size: int, *, rng: Any = None) -> Any:
-    """Systematic resampling: index i is drawn ⌊size·p_i⌋ or ⌈size·p_i⌉ times, size·p_i on average.
-
-    Parameters
-    ----------
-    log_weights : array of shape (N,)
-    size : int
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (size,)
-        Integers in ascending order.
+    """Systematic resampling: index i is drawn ⌊size·p_i⌋ or ⌈size·p_i⌉ times, size·p_i on average; ascending.
 
     Examples
     --------

@@ -10,7 +10,7 @@ import numpy as np
 
 from koloss._arrays import as_array, as_float, as_int, as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
-from koloss.kernels import LinearLoss, Loss, QuadraticLoss
+from koloss.kernels import Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
 
@@ -20,28 +20,18 @@ CANDIDATES = 64
 
 @dataclass(frozen=True)
 class Target:
-    """A density on an action set, as its logarithm up to a constant.
+    """A density on an action set, as its logarithm up to a constant."""
 
-    Attributes
-    ----------
-    log_density : callable
-        (n, d) -> (n,).
-    gradient : callable, optional
-        (n, d) -> (n, d), of the log density.
-    quadratic : pair of arrays, optional
-        B and b where the log density is x'Bx + b'x.
-    """
-
-    log_density: Callable[[Any], Any]
-    gradient: Callable[[Any], Any] | None = None
-    quadratic: tuple[Any, Any] | None = None
+    log_density: Callable[[Any], Any]  # (n, d) -> (n,)
+    gradient: Callable[[Any], Any] | None = None  # of the log density, (n, d) -> (n, d)
+    quadratic: tuple[Any, Any] | None = None  # B and b where the log density is x'Bx + b'x
 
     def __call__(self, X: Any) -> Any:
         """Log density at the rows of X; -inf where the density is zero, never NaN or +inf."""
         values = np.asarray(to_numpy(self.log_density(X)), dtype=np.float64)
         if values.shape != (len(X),):
             raise ValueError(
-                f"`target` must give one value a row, shape {(len(X),)}, got {values.shape}"
+                f"`target` must give one value per row, shape {(len(X),)}, got {values.shape}"
             )
         bad = np.isnan(values) | (values == np.inf)
         if np.any(bad):
@@ -62,21 +52,18 @@ class Target:
 
 def as_target(target: Any, learning_rate: float | None, dimension: int) -> Target:
     """Density exp(-learning_rate · loss), exp(x'Bx + b'x) of a pair, or exp(f) of a callable f."""
-    if isinstance(target, Target):
-        found = target
-    elif isinstance(target, Loss):
+    if isinstance(target, Loss):
         if target.dimension != dimension:
             raise ValueError(f"`target` must have dimension {dimension}, got {target.dimension}")
         rate = 1.0 if learning_rate is None else learning_rate
-        eta = as_float("learning_rate", rate, minimum=0.0)
-        return _of_loss(target, eta)
-    elif isinstance(target, tuple) and len(target) == 2:
-        found = _quadratic(QuadraticLoss(*target), 1.0)
-        if found.quadratic is not None and len(found.quadratic[1]) != dimension:
-            got = len(found.quadratic[1])
-            raise ValueError(f"`target` must have dimension {dimension}, got {got}")
-    elif callable(target):
-        found = Target(target)
+        return _of_loss(target, as_float("learning_rate", rate, minimum=0.0))
+    if isinstance(target, tuple) and len(target) == 2:
+        form = QuadraticLoss(*target)
+        if form.dimension != dimension:
+            raise ValueError(f"`target` must have dimension {dimension}, got {form.dimension}")
+        density = _of_loss(form, -1.0)
+    elif isinstance(target, Target) or callable(target):
+        density = target if isinstance(target, Target) else Target(target)
     else:
         raise TypeError(
             "`target` must be a Loss, a pair (matrix, vector) or a log density, got "
@@ -84,21 +71,18 @@ def as_target(target: Any, learning_rate: float | None, dimension: int) -> Targe
         )
     if learning_rate is not None:
         raise ValueError("`learning_rate` must be left out where `target` is not a Loss")
-    return found
+    return density
 
 
 def _of_loss(loss: Loss, eta: float) -> Target:
-    if isinstance(loss, QuadraticLoss):
-        return _quadratic(loss, -eta)
-    if isinstance(loss, LinearLoss):
-        d = loss.dimension
-        return _quadratic(QuadraticLoss(np.zeros((d, d)), to_numpy(loss.vector)), -eta)
+    form = loss.quadratic_form()
+    if form is not None:
+        return _quadratic(*form, -eta)
     return Target(lambda X: -eta * loss(X), lambda X: -eta * loss.gradient(X))
 
 
-def _quadratic(loss: QuadraticLoss, factor: float) -> Target:
-    B = factor * to_numpy(loss.matrix).astype(np.float64)
-    b = factor * to_numpy(loss.vector).astype(np.float64)
+def _quadratic(matrix: Any, vector: Any, factor: float) -> Target:
+    B, b = factor * matrix.astype(np.float64), factor * vector.astype(np.float64)
     return Target(lambda X: np.sum((X @ B) * X, axis=1) + X @ b, lambda X: 2 * (X @ B) + b, (B, b))
 
 
@@ -127,7 +111,7 @@ def start_points(
     if start is not None:
         X = to_numpy(as_points("start", start, dimension=d)).astype(np.float64)
         if len(X) != chains:
-            raise ValueError(f"`start` must have one row a chain, {chains}, got {len(X)}")
+            raise ValueError(f"`start` must have one row per chain, {chains}, got {len(X)}")
         if not np.all(actions.contains(X)):
             i = int(np.argmin(actions.contains(X)))
             raise ValueError(f"`start` must lie in {actions!r}, got {X[i].tolist()} at {i}")
@@ -153,33 +137,15 @@ def free_coordinates(actions: Ball | Box | PositiveBall) -> Any:
 
 @dataclass(frozen=True)
 class Draws:
-    """What a run of several chains returns.
+    """What a run of several chains returns."""
 
-    Attributes
-    ----------
-    points : array of shape (size, d)
-        The draws, first those of all chains at one time, then those at the next.
-    chains : array of shape (chains, draws, d)
-        The same draws by chain; up to one a chain more than asked for.
-    effective_size : array of shape (d,), or None
-        Bulk effective sample size of each coordinate, of all chains together; none below four draws a chain.
-    r_hat : array of shape (d,), or None
-        Split R-hat of each coordinate; none below four draws a chain.
-    acceptance : float
-        Share of proposals accepted after the warm-up; 1 where a sampler rejects none.
-    step_size : float or None
-        Of samplers that have one.
-    jump_acceptance : float or None
-        Share of jumps to independent uniform points that left their place, of samplers that make them.
-    """
-
-    points: Any
-    chains: Any
-    effective_size: Any
-    r_hat: Any
-    acceptance: float
-    step_size: float | None = None
-    jump_acceptance: float | None = None
+    points: Any  # (size, d): first the draws of all chains at one time, then those at the next
+    chains: Any  # (chains, draws, d): the same by chain; up to one per chain more than asked for
+    effective_size: Any  # (d,): bulk effective size of all chains; None below four draws per chain
+    r_hat: Any  # (d,): split R-hat; None below four draws per chain
+    acceptance: float  # of proposals after the warm-up; 1 where a sampler rejects none
+    step_size: float | None = None  # of samplers that have one
+    jump_acceptance: float | None = None  # share of jumps to uniform points that left their place
 
 
 def collect(
@@ -200,7 +166,7 @@ def collect(
 
 
 def as_counts(size: Any, steps: Any, chains: Any, warmup: Any) -> tuple[int, int, int, int, int]:
-    """Checked size, steps, chains, warm-up, and the number of draws a chain."""
+    """Checked size, steps, chains, warm-up, and the number of draws per chain."""
     size = as_int("size", size, minimum=1)
     steps = as_int("steps", steps, minimum=1)
     chains = as_int("chains", chains, minimum=1)

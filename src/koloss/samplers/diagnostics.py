@@ -3,11 +3,9 @@
 Both follow Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
 
-The reference implementation is in ArviZ. ArviZ itself brings xarray, but its part `arviz-stats` needs only NumPy
-and SciPy (version 1.3 from Python 3.12 on, 0.8 for 3.11). It is not a dependency because the samplers use these
-two numbers alone, a page of code; because importing it takes more than twice as long as NumPy and `scipy.linalg`
-together; and because the core stays with its three dependencies. Where `arviz_stats` is installed the tests compare
-with it.
+The reference implementation is `arviz_stats`, with which the tests compare where it is installed. It is not a
+dependency: the samplers use these two numbers alone, a page of code, and importing it takes more than twice as long as
+NumPy and `scipy.linalg` together.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ def r_hat(draws: Any) -> Any:
     Parameters
     ----------
     draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws a chain.
+        At least four draws per chain.
 
     Returns
     -------
@@ -61,7 +59,7 @@ def effective_size(draws: Any) -> Any:
     Parameters
     ----------
     draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws a chain.
+        At least four draws per chain.
 
     Returns
     -------

@@ -109,13 +109,7 @@ def hit_and_run(
 
 
 class Move:
-    """One hit-and-run step of a population: rows in, rows out, the density left invariant.
-
-    Parameters
-    ----------
-    target : Target
-    actions : Ball, Box or PositiveBall
-    """
+    """One hit-and-run step of a population: rows in, rows out, the density left invariant."""
 
     def __init__(self, target: Target, actions: Ball | Box | PositiveBall) -> None:
         self.target, self.actions = target, actions

@@ -36,11 +36,6 @@ def quadratic_interval(
     -------
     array of shape (n,)
 
-    Raises
-    ------
-    ValueError
-        Where an argument is not finite, or an interval is empty.
-
     Examples
     --------
     >>> import numpy as np

@@ -69,29 +69,14 @@ def langevin(
 
     Parameters
     ----------
-    target : Loss, pair of arrays (matrix, vector), or callable
-        A loss stands for the density ∝ exp(-learning_rate · loss): small losses are likely. A pair (B, b)
-        stands for exp(x'Bx + b'x); a callable is a log density, (n, d) -> (n,), up to a constant.
-    actions : Ball, Box or PositiveBall
-    size : int
-        Number of draws.
+    target, actions, size, learning_rate, steps, chains, warmup, start, rng
+        As for `hit_and_run`.
     gradient : callable, optional
         Gradient of the log density, (n, d) -> (n, d); only with a callable target.
-    learning_rate : float, optional
-        Only with a loss; 1 where it is missing.
-    steps : int
-        Steps of every chain from one draw to the next.
-    chains : int
-        Chains that run side by side.
-    warmup : int
-        Steps of every chain before the first draw.
     step_size : float, optional
         h; kept as it is where it is given, else adapted during the warm-up.
     jump : float
         Probability, from 0 to 1, that a step of a chain ends with a choice among uniform points.
-    start : array of shape (chains, d), optional
-        Where the chains begin; uniform points chosen by their density where it is missing.
-    rng : seed or Generator, optional
 
     Returns
     -------
@@ -117,11 +102,7 @@ def langevin(
     adapt = step_size is None
     if adapt and warmup == 0:
         raise ValueError("`warmup` must be positive where `step_size` is missing, got 0")
-    h = (
-        first_step_size(actions)
-        if step_size is None
-        else as_float("step_size", step_size, positive=True)
-    )
+    h = first_step_size(actions) if adapt else as_float("step_size", step_size, positive=True)
     X = start_points(goal, actions, chains, start, rng)
     move = Move(goal, actions, X)
     for i in range(warmup):
@@ -147,19 +128,9 @@ def langevin(
 
 
 class Move:
-    """A population and its Langevin and uniform moves; both leave the density invariant.
+    """A population X, at points of positive density, and its Langevin and uniform moves; both leave the density invariant.
 
-    Parameters
-    ----------
-    target : Target
-        With its gradient.
-    actions : Ball, Box or PositiveBall
-    X : array of shape (n, d)
-        The population, at points of positive density.
-
-    Attributes
-    ----------
-    X : array of shape (n, d)
+    Langevin moves need the gradient of the target.
     """
 
     def __init__(self, target: Target, actions: Ball | Box | PositiveBall, X: Any) -> None:
@@ -172,7 +143,7 @@ class Move:
     def reset(self) -> None:
         """Forget the counts of what was accepted."""
         self._accepted, self._proposed = 0.0, 0
-        self._jumps_accepted, self._jumps_proposed = 0, 0
+        self.jumps_accepted, self.jumps_proposed = 0, 0
 
     @property
     def acceptance(self) -> float:
@@ -182,7 +153,7 @@ class Move:
     @property
     def jump_acceptance(self) -> float | None:
         """Share of jumps that left their point; none without jumps."""
-        return self._jumps_accepted / self._jumps_proposed if self._jumps_proposed else None
+        return self.jumps_accepted / self.jumps_proposed if self.jumps_proposed else None
 
     def _slopes(self, X: Any) -> Any:
         return self.target.slopes(X) * self.free  # a side of length zero stays where it is
@@ -223,8 +194,8 @@ class Move:
             Y = Y.reshape(len(chosen), CANDIDATES, -1)[yes, pick[yes] - 1]
             slopes = None if self.slopes is None else self._slopes(Y)
             self._replace(chosen[yes], Y, pool[yes, pick[yes]], slopes)
-        self._jumps_accepted += len(yes)
-        self._jumps_proposed += len(chosen)
+        self.jumps_accepted += len(yes)
+        self.jumps_proposed += len(chosen)
 
     def _replace(self, rows: Any, Y: Any, values: Any, slopes: Any) -> None:
         self.X, self.values = self.X.copy(), self.values.copy()

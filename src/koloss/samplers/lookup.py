@@ -1,9 +1,10 @@
-"""One lookup: the engine for a loss family and an action set."""
+"""Where a family of losses meets an action set: who draws from exp(-potential) there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,9 +23,10 @@ from koloss.samplers.box import separable_box
 from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
-from koloss.samplers.quadratic_ball import quadratic_ball
+from koloss.samplers.particles import Particles
+from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
 
-Engine = Callable[[Any, Any, float, int, Any], Any]
+# One loss, many draws.
 
 
 def sample(
@@ -80,15 +82,9 @@ def _points(loss: Loss, actions: Points, eta: float, size: int, rng: Any) -> Any
     return actions._take(categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
 
 
-def _linear_ball(loss: LinearLoss, actions: Ball, eta: float, size: int, rng: Any) -> Any:
-    d = actions.dimension
-    vector = -eta * to_numpy(loss.vector)
-    return quadratic_ball(np.zeros((d, d)), vector, size, radius=actions.radius, rng=rng)
-
-
-def _quadratic_ball(loss: QuadraticLoss, actions: Ball, eta: float, size: int, rng: Any) -> Any:
-    matrix, vector = -eta * to_numpy(loss.matrix), -eta * to_numpy(loss.vector)
-    return quadratic_ball(matrix, vector, size, radius=actions.radius, rng=rng)
+def _quadratic_ball(loss: Loss, actions: Ball, eta: float, size: int, rng: Any) -> Any:
+    matrix, vector = _form(loss)
+    return quadratic_ball(-eta * matrix, -eta * vector, size, radius=actions.radius, rng=rng)
 
 
 def _linear_box(loss: LinearLoss, actions: Box, eta: float, size: int, rng: Any) -> Any:
@@ -104,9 +100,9 @@ def _langevin(loss: KernelLoss, actions: Any, eta: float, size: int, rng: Any) -
     return langevin(loss, actions, size, learning_rate=eta, rng=rng).points
 
 
-ENGINES: dict[tuple[Any, Any], Engine] = {
+ENGINES: dict[tuple[Any, Any], Callable[[Any, Any, float, int, Any], Any]] = {
     (Loss, Points): _points,
-    (LinearLoss, Ball): _linear_ball,
+    (LinearLoss, Ball): _quadratic_ball,
     (QuadraticLoss, Ball): _quadratic_ball,
     (LinearLoss, Box): _linear_box,
     (QuadraticLoss, Box): _hit_and_run,
@@ -115,6 +111,180 @@ ENGINES: dict[tuple[Any, Any], Engine] = {
     (PosynomialLoss, Box): _hit_and_run,
     (Loss, PositiveBall): _hit_and_run,
 }
+
+
+# A density that changes from round to round.
+
+
+class Sampler(abc.ABC):
+    """Draws from exp(-potential) on one action set; the potential changes, and what helped with the last one is kept.
+
+    A potential is a loss, or None for zero; on a finite set it is the array of its values. A sampler has a state, no
+    generator.
+    """
+
+    method: str
+    exact = True  # whether draws follow the density without a Markov chain in between
+
+    @abc.abstractmethod
+    def follow(self, potential: Any, rng: np.random.Generator) -> None:
+        """Go over to another density."""
+
+    @abc.abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        """Actions; rows of the set where it is finite."""
+
+    def facts(self) -> dict[str, Any]:
+        """What an operator may want to see."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it remembers beside the potential, as plain data."""
+        return {}
+
+    def load(self, data: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take such data back."""
+
+
+def sampler_for(
+    kernel: Any,
+    actions: ActionSet,
+    *,
+    particles: int = 256,
+    move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
+) -> Sampler:
+    """The sampler for sums of a kernel's losses on an action set.
+
+    Exact on points, for linear and quadratic losses on the ball, and where the coordinates of a box are independent;
+    elsewhere a population of so many particles, moved by Markov chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> rng, sampler = np.random.default_rng(0), sampler_for(kl.Linear(), kl.Box([0.0], [1.0]))
+    >>> sampler.follow(kl.LinearLoss([50.0]), rng)
+    >>> sampler.method, round(float(sampler.draw(1000, rng).mean()), 2)
+    ('separable_box', 0.02)
+    """
+    if isinstance(actions, Points):
+        return OnPoints()
+    if isinstance(actions, Ball) and isinstance(kernel, (Linear, Quadratic)):
+        return OnBall(actions)
+    if isinstance(actions, Box) and (
+        isinstance(kernel, Linear) or (isinstance(kernel, Quadratic) and actions.dimension == 1)
+    ):
+        return OnBox(actions)
+    return ByChains(actions, particles, move)
+
+
+class OnPoints(Sampler):
+    """Rows of a finite set by their probabilities."""
+
+    method = "categorical"
+    p: Any  # probabilities of all rows
+
+    def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
+        p = np.exp(potential.min() - potential)
+        p /= p.sum()
+        sums = np.cumsum(p)
+        self.p, self._sums = p, sums / sums[-1]
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        return self._sums.searchsorted(rng.random(count), side="right")
+
+
+class OnBall(Sampler):
+    """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
+
+    method = "quadratic_ball"
+
+    def __init__(self, ball: Ball) -> None:
+        self.ball, self.sampler, self.acceptance = ball, QuadraticBall(), 1.0
+        self._form: Any = None
+
+    def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
+        self._form = None if potential is None else _form(potential)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        if self._form is None:
+            return self.ball.sample(count, rng)
+        matrix, vector = self._form
+        draws = self.sampler.draw(-matrix, -vector, count, radius=self.ball.radius, rng=rng)
+        self.acceptance = draws.acceptance
+        return draws.points
+
+    def facts(self) -> dict[str, Any]:
+        return {"acceptance": self.acceptance}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        self.sampler = QuadraticBall.from_dict(data["sampler"])
+        self.acceptance = data["acceptance"]
+
+
+class OnBox(Sampler):
+    """Losses whose coordinates are independent on a box: exact draws, one coordinate at a time."""
+
+    method = "separable_box"
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self._form: Any = None
+
+    def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
+        self._form = None if potential is None else _form(potential)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        if self._form is None:
+            return self.box.sample(count, rng)
+        matrix, vector = self._form
+        curvature = -np.diagonal(matrix)
+        return separable_box(curvature, -vector, self.box.lower, self.box.upper, count, rng=rng)
+
+
+class ByChains(Sampler):
+    """Any losses on a compact set: particles that follow the density from round to round."""
+
+    exact = False
+
+    def __init__(self, actions: Any, particles: int, move: Any) -> None:
+        self.particles = Particles(actions, particles, move=move)
+        self.method = f"particles, {move}"
+
+    def follow(self, potential: Any, rng: np.random.Generator) -> None:
+        if potential is not None:
+            self.particles.follow(potential, rng=rng)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Any:
+        return self.particles.draw(count, rng=rng)
+
+    def facts(self) -> dict[str, Any]:
+        if self.particles.points is None:  # nobody has asked yet
+            return {}
+        return {
+            "effective_size": self.particles.effective_size(),
+            "resamplings": self.particles.resamplings,
+            "restarts": self.particles.restarts,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.particles.to_dict()
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        self.particles = Particles.from_dict(data)
+
+
+def _form(loss: Loss) -> tuple[Any, Any]:
+    """B and b of a loss x'Bx + b'x."""
+    form = loss.quadratic_form()
+    assert form is not None
+    return form
+
+
+# Moments.
 
 
 def moments_for(kernel: Any, actions: ActionSet) -> Any:

@@ -23,13 +23,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
-from koloss.actions import Ball, Box, PositiveBall
+from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss.actions import ActionSet, Ball, Box, PositiveBall
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
 from koloss.samplers.categorical import categorical, systematic
@@ -38,13 +37,15 @@ from koloss.samplers.hit_and_run import Move as HitAndRun
 from koloss.samplers.langevin import ACCEPTANCE, first_step_size
 from koloss.samplers.langevin import Move as Langevin
 
-VERSION = 1
+VERSION = 2
 STAGES = 1000
 """Parts of one loss after which something must be wrong with it."""
 
 
 class Particles:
     """Weighted population that follows the density ∝ exp(-Σ_t learning_rate_t · loss_t).
+
+    It has no generator of its own: every call that draws takes one, and the first such call draws the population.
 
     Parameters
     ----------
@@ -58,30 +59,28 @@ class Particles:
     move : "hit-and-run" or "diffusion"
         Which steps: along random chords, or Langevin proposals with the Metropolis rule. The size of these follows the
         share that was accepted by the population's last step.
-    rng : seed or Generator, optional
 
     Attributes
     ----------
     points : array of shape (size, d)
+        None before the first call.
     log_weights : array of shape (size,)
         The largest is zero.
-    rounds : int
-        Losses taken in.
-    resamplings : int
-        How often the population was resampled and moved.
-    restarts : int
-        How often the scouts found mass that the population had missed, and it began again.
+    rounds, resamplings, restarts : int
+        Losses taken in; how often the population was resampled and moved; how often the scouts found mass that it had
+        missed, and it began again.
     log_normalizer : float
         Estimate of log of the mean of exp(-Σ_t learning_rate_t · loss_t) over the actions.
 
     Examples
     --------
+    >>> import numpy as np
     >>> import koloss as kl
     >>> from koloss.samplers.particles import Particles
-    >>> particles = Particles(kl.Ball(2), 500, learning_rate=1.0, rng=0)
+    >>> rng, particles = np.random.default_rng(0), Particles(kl.Ball(2), 500, learning_rate=1.0)
     >>> for _ in range(20):
-    ...     particles.update(kl.LinearLoss([1.0, 0.0]))
-    >>> particles.draw(3).shape, particles.resamplings > 0
+    ...     particles.update(kl.LinearLoss([1.0, 0.0]), rng=rng)
+    >>> particles.draw(3, rng=rng).shape, particles.resamplings > 0
     ((3, 2), True)
     >>> bool(-1 < particles.mean()[0] < -0.85), particles.effective_size() > 250
     (True, True)
@@ -95,25 +94,21 @@ class Particles:
         learning_rate: float = 1.0,
         moves: int = 5,
         move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
-        rng: Any = None,
     ) -> None:
         self.actions = as_actions(actions)
-        if move not in ("hit-and-run", "diffusion"):
-            raise ValueError(f"`move` must be 'hit-and-run' or 'diffusion', got {move!r}")
+        one_of("move", move, ("hit-and-run", "diffusion"))
         self.move, self._step_size = move, first_step_size(self.actions)
-        size = as_int("size", size, minimum=2)
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
-        self._rng = np.random.default_rng(rng)
-        self.points = self.actions.sample(size, self._rng)
-        self.log_weights = np.zeros(size)
+        self.points: Any = None
+        self.log_weights = np.zeros(as_int("size", size, minimum=2))
         self.rounds = self.resamplings = self.restarts = 0
         self.log_normalizer = 0.0
         self._potential: Loss | None = None  # Σ η ℓ: the density is exp(-potential)
         self._jumps_accepted = self._jumps_proposed = 0
 
     def __len__(self) -> int:
-        return len(self.points)
+        return len(self.log_weights)
 
     def __repr__(self) -> str:
         return f"Particles({self.actions!r}, {len(self)}, rounds={self.rounds})"
@@ -126,7 +121,7 @@ class Particles:
 
     @property
     def jump_acceptance(self) -> float | None:
-        """Share of jumps to uniform points that left their place, in all moves so far; none before the first."""
+        """Share of jumps to uniform points that left their place, in all moves so far; None before the first."""
         return self._jumps_accepted / self._jumps_proposed if self._jumps_proposed else None
 
     def effective_size(self) -> float:
@@ -138,22 +133,12 @@ class Particles:
         return self.weights @ self.points
 
     def draw(self, size: int = 1, *, rng: Any = None) -> Any:
-        """Particles drawn by their weights, with replacement.
+        """Particles drawn by their weights, with replacement: an array of shape (size, d)."""
+        rng = np.random.default_rng(rng)
+        self._populate(rng)
+        return self.points[categorical(self.log_weights, size, rng=rng)]
 
-        Parameters
-        ----------
-        size : int
-        rng : seed or Generator, optional
-            The population's own generator where it is missing.
-
-        Returns
-        -------
-        array of shape (size, d)
-        """
-        generator = self._rng if rng is None else np.random.default_rng(rng)
-        return self.points[categorical(self.log_weights, size, rng=generator)]
-
-    def update(self, loss: Loss, *, learning_rate: float | None = None) -> None:
+    def update(self, loss: Loss, *, learning_rate: float | None = None, rng: Any = None) -> None:
         """Take in the newest loss: reweight, and resample and move where that is due.
 
         Parameters
@@ -162,61 +147,69 @@ class Particles:
             Of the family of all losses before it.
         learning_rate : float, optional
             Factor of this loss; the population's own where it is missing.
+        rng : seed or Generator, optional
 
         Raises
         ------
         ValueError
             Where the loss has another dimension, or is not finite at a particle; nothing changes then.
         """
-        if not isinstance(loss, Loss):
-            raise TypeError(f"`loss` must be a Loss, got {type(loss).__name__}")
-        if loss.dimension != self.actions.dimension:
-            raise ValueError(
-                f"`loss` must have dimension {self.actions.dimension}, got {loss.dimension}"
-            )
+        self._check("loss", loss)
         rate = self.learning_rate if learning_rate is None else learning_rate
         increment = as_float("learning_rate", rate, minimum=0.0) * loss
         before = 0.0 * increment if self._potential is None else self._potential
         # The sum refuses another family before anything has changed.
-        self._advance(before, before + increment, increment)
+        self._advance(before, before + increment, increment, np.random.default_rng(rng))
 
-    def follow(self, potential: Loss) -> None:
+    def follow(self, potential: Loss, *, rng: Any = None) -> None:
         """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time.
-
-        Parameters
-        ----------
-        potential : Loss
 
         Raises
         ------
         ValueError
-            Where it has another dimension, or is not finite at a particle; nothing changes then.
+            Where the potential has another dimension, or is not finite at a particle; nothing changes then.
         """
-        if not isinstance(potential, Loss):
-            raise TypeError(f"`potential` must be a Loss, got {type(potential).__name__}")
-        if potential.dimension != self.actions.dimension:
-            raise ValueError(
-                f"`potential` must have dimension {self.actions.dimension}, got {potential.dimension}"
-            )
+        self._check("potential", potential)
         before = 0.0 * potential if self._potential is None else self._potential
         before._check_family(potential)
-        self._advance(before, potential, lambda X: potential(X) - before(X))
+        change = lambda X: potential(X) - before(X)  # noqa: E731
+        self._advance(before, potential, change, np.random.default_rng(rng))
 
-    def _advance(self, before: Loss, after: Loss, increment: Callable[[Any], Any]) -> None:
-        own = dict(vars(self))  # arrays are replaced, never written to
-        bits = self._rng.bit_generator.state
+    def _check(self, name: str, loss: Any) -> None:
+        if not isinstance(loss, Loss):
+            raise TypeError(f"`{name}` must be a Loss, got {type(loss).__name__}")
+        if loss.dimension != self.actions.dimension:
+            raise ValueError(
+                f"`{name}` must have dimension {self.actions.dimension}, got {loss.dimension}"
+            )
+
+    def _populate(self, rng: np.random.Generator) -> None:
+        if self.points is None:
+            self.points = self.actions.sample(len(self), rng)
+
+    def _advance(
+        self,
+        before: Loss,
+        after: Loss,
+        increment: Callable[[Any], Any],
+        rng: np.random.Generator,
+    ) -> None:
+        kept, bits = dict(vars(self)), rng.bit_generator.state  # arrays are replaced, never written
         try:
-            self._temper(before, after, increment)
-            if self._scouts_find_more(after):
-                self._restart(after)
+            self._populate(rng)
+            self._temper(before, after, increment, rng)
+            if self._scouts_find_more(after, rng):
+                self._restart(after, rng)
         except Exception:
-            vars(self).update(own)
-            self._rng.bit_generator.state = bits
+            vars(self).update(kept)
+            rng.bit_generator.state = bits
             raise
         self._potential = after
         self.rounds += 1
 
-    def _temper(self, before: Loss, after: Loss, increment: Callable[[Any], Any]) -> None:
+    def _temper(
+        self, before: Loss, after: Loss, increment: Callable[[Any], Any], rng: np.random.Generator
+    ) -> None:
         """From the density exp(-before) to exp(-after), in as many parts as it takes."""
         change, done = self._change(increment), 0.0
         for _ in range(STAGES):
@@ -227,27 +220,27 @@ class Particles:
             self.log_weights = weights - weights.max()
             if self.effective_size() < len(self) / 2 or done < 1.0:
                 part_way = after if done == 1.0 else (1 - done) * before + done * after
-                self._resample_and_move(part_way)
+                self._resample_and_move(part_way, rng)
             if done == 1.0:
                 return
             change = self._change(increment)
         raise ValueError(f"`loss` is too large to be taken in within {STAGES} parts")
 
-    def _scouts_find_more(self, potential: Loss) -> bool:
+    def _scouts_find_more(self, potential: Loss, rng: np.random.Generator) -> bool:
         """Whether fresh uniform points see mass that the population has missed."""
-        values = -to_numpy(potential(self.actions.sample(len(self), self._rng)))
+        values = -to_numpy(potential(self.actions.sample(len(self), rng)))
         estimate = _log_sum(values) - math.log(len(self))
         error = 1 / math.sqrt(_effective_size(values))  # relative, of the scouts' estimate
         return estimate - self.log_normalizer > math.log1p(3 * error)
 
-    def _restart(self, potential: Loss) -> None:
-        self.points = self.actions.sample(len(self), self._rng)
+    def _restart(self, potential: Loss, rng: np.random.Generator) -> None:
+        self.points = self.actions.sample(len(self), rng)
         self.log_weights, self.log_normalizer = np.zeros(len(self)), 0.0
         self.restarts += 1
-        self._temper(0.0 * potential, potential, potential)
+        self._temper(0.0 * potential, potential, potential, rng)
 
     def _change(self, increment: Callable[[Any], Any]) -> Any:
-        """Log weight that the whole of an increment adds to each particle."""
+        """Log weight that all of an increment adds to each particle."""
         change = -np.asarray(to_numpy(increment(self.points)), dtype=np.float64)
         if not np.all(np.isfinite(change)):
             i = int(np.argmin(np.isfinite(change)))
@@ -256,51 +249,42 @@ class Particles:
             )
         return change
 
-    def _resample_and_move(self, potential: Loss) -> None:
-        self.points = self.points[systematic(self.log_weights, len(self), rng=self._rng)]
+    def _resample_and_move(self, potential: Loss, rng: np.random.Generator) -> None:
+        self.points = self.points[systematic(self.log_weights, len(self), rng=rng)]
         self.log_weights = np.zeros(len(self))
         self.resamplings += 1
         target = as_target(potential, 1.0, self.actions.dimension)
         if self.move == "diffusion":
             walk = Langevin(target, self.actions, self.points)
             for _ in range(self.moves):
-                accepted = walk.diffuse(self._step_size, self._rng)
+                accepted = walk.diffuse(self._step_size, rng)
                 self._step_size *= math.exp(accepted - ACCEPTANCE)
             self.points = walk.X
         else:
             along_chords = HitAndRun(target, self.actions)
             for _ in range(self.moves):
-                self.points = along_chords(self.points, self._rng)
+                self.points = along_chords(self.points, rng)
         jumps = Langevin(Target(target.log_density), self.actions, self.points)
-        jumps.jump(1.0, self._rng)
+        jumps.jump(1.0, rng)
         self.points = jumps.X
-        self._jumps_accepted += jumps._jumps_accepted
-        self._jumps_proposed += jumps._jumps_proposed
+        self._jumps_accepted += jumps.jumps_accepted
+        self._jumps_proposed += jumps.jumps_proposed
 
     # State as plain data.
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data from which `Particles.from_dict` continues exactly, random numbers included."""
-        plain = {field.name: getattr(self.actions, field.name) for field in fields(self.actions)}
-        actions = {k: list(v) if isinstance(v, tuple) else v for k, v in plain.items()}
-        actions["kind"] = type(self.actions).__name__
+        """Plain data from which `Particles.from_dict` continues exactly."""
         return {
             "kind": "Particles",
             "version": VERSION,
-            "actions": actions,
-            "learning_rate": self.learning_rate,
-            "moves": self.moves,
-            "move": self.move,
-            "step_size": self._step_size,
-            "points": self.points.tolist(),
+            "actions": self.actions.to_dict(),
+            "points": None if self.points is None else self.points.tolist(),
             "log_weights": self.log_weights.tolist(),
-            "rounds": self.rounds,
-            "resamplings": self.resamplings,
-            "restarts": self.restarts,
-            "log_normalizer": self.log_normalizer,
+            "step_size": self._step_size,
             "jumps": [self._jumps_accepted, self._jumps_proposed],
             "potential": None if self._potential is None else self._potential.to_dict(),
-            "rng": _plain(self._rng.bit_generator.state),
+            **{name: getattr(self, name) for name in ("learning_rate", "moves", "move", *COUNTS)},
+            "log_normalizer": self.log_normalizer,
         }
 
     @classmethod
@@ -310,27 +294,16 @@ class Particles:
         Raises
         ------
         SnapshotError
-            Where the data is of another kind, from a newer version, or damaged.
+            Where the data is of another kind, of another version, or damaged.
         """
         if not isinstance(data, Mapping) or data.get("kind") != "Particles":
             raise SnapshotError("`data` must be a snapshot of Particles")
         if data.get("version") != VERSION:
             raise SnapshotError(f"`version` must be {VERSION}, got {data.get('version')!r}")
         try:
-            given = dict(data["actions"])
-            kind: Any = {"Ball": Ball, "Box": Box, "PositiveBall": PositiveBall}[given.pop("kind")]
-            actions = kind(**given)
-            points = as_points("points", data["points"], dimension=actions.dimension)
-            self = cls(
-                actions,
-                len(points),
-                learning_rate=data["learning_rate"],
-                moves=data["moves"],
-                move=data.get("move", "hit-and-run"),
-                rng=_generator(data["rng"]),
-            )
-            if not np.all(actions.contains(points)):
-                raise ValueError("`points` must be actions")
+            given = {name: data[name] for name in ("learning_rate", "moves", "move")}
+            actions: Any = ActionSet.from_dict(data["actions"])
+            self = cls(actions, len(data["log_weights"]), **given)
             self._restore(data)
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"the snapshot is damaged: {error}") from error
@@ -338,22 +311,24 @@ class Particles:
 
     def _restore(self, data: Mapping[str, Any]) -> None:
         """Everything that changes from round to round, as it was when `to_dict` was called."""
-        self.points = to_numpy(as_points("points", data["points"]))
-        self.log_weights = to_numpy(
-            as_vector("log_weights", data["log_weights"], length=len(self.points))
-        )
-        self.rounds = as_int("rounds", data["rounds"], minimum=0)
-        self.resamplings = as_int("resamplings", data["resamplings"], minimum=0)
-        self.restarts = as_int("restarts", data["restarts"], minimum=0)
+        if data["points"] is not None:
+            points = as_points("points", data["points"], dimension=self.actions.dimension)
+            self.points = to_numpy(points)
+            if len(self.points) != len(self) or not np.all(self.actions.contains(self.points)):
+                raise ValueError(f"`points` must be {len(self)} actions")
+        self.log_weights = to_numpy(as_vector("log_weights", data["log_weights"]))
+        for name in COUNTS:
+            setattr(self, name, as_int(name, data[name], minimum=0))
         self.log_normalizer = as_float("log_normalizer", data["log_normalizer"])
         self._jumps_accepted, self._jumps_proposed = (
             as_int("jumps", count, minimum=0) for count in data["jumps"]
         )
-        if "step_size" in data:
-            self._step_size = as_float("step_size", data["step_size"], positive=True)
+        self._step_size = as_float("step_size", data["step_size"], positive=True)
         potential = data["potential"]
         self._potential = None if potential is None else Loss.from_dict(potential)
-        self._rng = _generator(data["rng"])
+
+
+COUNTS = ("rounds", "resamplings", "restarts")
 
 
 def _effective_size(log_weights: Any) -> float:
@@ -383,29 +358,3 @@ def _largest_part(log_weights: Any, change: Any, rest: float) -> float:
         else:
             high = middle
     return max(low, rest * 1e-12)
-
-
-def _plain(state: Any) -> Any:
-    """A bit generator's state with lists for arrays and Python's own integers."""
-    if isinstance(state, Mapping):
-        return {key: _plain(value) for key, value in state.items()}
-    if isinstance(state, np.ndarray):
-        return {"uint": str(state.dtype), "values": state.tolist()}
-    return state.item() if isinstance(state, np.generic) else state
-
-
-def _restored(state: Any) -> Any:
-    if isinstance(state, Mapping):
-        if set(state) == {"uint", "values"}:
-            return np.asarray(state["values"], dtype=state["uint"])
-        return {key: _restored(value) for key, value in state.items()}
-    return state
-
-
-def _generator(state: Any) -> np.random.Generator:
-    kind = state["bit_generator"]
-    if kind not in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"):
-        raise ValueError(f"`bit_generator` must be one of NumPy's, got {kind!r}")
-    bits = getattr(np.random, kind)()
-    bits.state = _restored(state)
-    return np.random.Generator(bits)

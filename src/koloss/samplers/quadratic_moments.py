@@ -25,7 +25,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss.samplers.quadratic_ball import _checked
+from koloss._arrays import one_of
+from koloss.samplers.quadratic_ball import as_quadratic_form
 
 SLOPE = 0.8
 """Slope of the path's asymptotes; at most 1."""
@@ -39,23 +40,12 @@ LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class QuadraticMoments:
-    """Moments of the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius.
+    """Moments of the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius."""
 
-    Attributes
-    ----------
-    log_normalizer : float
-        Logarithm of the mean of exp(x'Bx + b'x) over the ball.
-    mean : array of shape (d,)
-    second : array of shape (d, d)
-        E xx'.
-    axes : array of shape (d, d)
-        Eigenvectors of B, in its columns.
-    """
-
-    log_normalizer: float
-    mean: Any
-    second: Any
-    axes: Any
+    log_normalizer: float  # logarithm of the mean of exp(x'Bx + b'x) over the ball
+    mean: Any  # (d,)
+    second: Any  # E xx', (d, d)
+    axes: Any  # eigenvectors of B in its columns, (d, d)
     radius: float
     _weights: Any = field(repr=False)  # of the nodes, complex; the sum of their real parts is 1
     _variances: Any = field(repr=False)  # v, (nodes, d)
@@ -92,25 +82,24 @@ class QuadraticMoments:
         ... ).tolist()  # E x₁² times (x₁², x₂², √2 x₁x₂, x₁, x₂, 1)
         [0.125, 0.0417, 0.0, 0.0, 0.0, 0.25]
         """
-        if basis not in ("standard", "eigen"):
-            raise ValueError(f"`basis` must be 'standard' or 'eigen', got {basis!r}")
-        found = self._fourth(intercept) if quadratic else self._second(intercept)
+        one_of("basis", basis, ("standard", "eigen"))
+        moments = self._fourth(intercept) if quadratic else self._second(intercept)
         if basis == "standard":
-            found = turn_features(found, self.axes, quadratic=quadratic)
-            found = turn_features(found.T, self.axes, quadratic=quadratic)
+            moments = turn_features(moments, self.axes, quadratic=quadratic)
+            moments = turn_features(moments.T, self.axes, quadratic=quadratic)
         d, r = len(self.mean), self.radius
         pairs = d * (d + 1) // 2 if quadratic else 0
         scale = np.repeat([r * r, r, 1.0], [pairs, d, int(intercept)])
-        found = (found + found.T) / 2
-        return found * scale * scale[:, None]
+        moments = (moments + moments.T) / 2
+        return moments * scale * scale[:, None]
 
     def _second(self, intercept: bool) -> Any:
         """E φφ' for φ = (y, 1), y = axes'x/radius."""
         mu, v, w = self._means, self._variances, self._weights
         d = mu.shape[1]
-        found = _product(w, np.pad(mu, ((0, 0), (0, 1)), constant_values=1.0))
-        found[np.arange(d), np.arange(d)] += (w @ v).real
-        return found if intercept else found[:d, :d]
+        moments = _product(w, np.pad(mu, ((0, 0), (0, 1)), constant_values=1.0))
+        moments[np.arange(d), np.arange(d)] += (w @ v).real
+        return moments if intercept else moments[:d, :d]
 
     def _fourth(self, intercept: bool) -> Any:
         """E φφ' for φ = (y_i², √2 y_i y_j, y, 1): given s it is uu' + Cov φ, u the mean of φ (Isserlis)."""
@@ -124,7 +113,7 @@ class QuadraticMoments:
         u[:, :d] += v
         u[:, n : n + d] = mu
         u[:, n + d :] = 1.0
-        found = _product(w, u)
+        moments = _product(w, u)
         weighted = v * w[:, None]
         linear = (weighted.T @ mu).real  # E v_k μ_j
         third = (weighted.T @ cross).real  # E v_k μ_i μ_j
@@ -133,13 +122,13 @@ class QuadraticMoments:
             where = pair[k]
             twice = np.full(d, math.sqrt(2))
             twice[k] = 2.0
-            found[np.ix_(where, where)] += np.outer(twice, twice) * third[k][pair]
-            found[where, n + k] += twice * linear[k]
-            found[n + k, where] += twice * linear[k]
+            moments[np.ix_(where, where)] += np.outer(twice, twice) * third[k][pair]
+            moments[where, n + k] += twice * linear[k]
+            moments[n + k, where] += twice * linear[k]
         both = (weighted.T @ v).real  # E v_i v_j
-        found[np.arange(n), np.arange(n)] += 2 * both[i, j]
-        found[n + np.arange(d), n + np.arange(d)] += (w @ v).real
-        return found
+        moments[np.arange(n), np.arange(n)] += 2 * both[i, j]
+        moments[n + np.arange(d), n + np.arange(d)] += (w @ v).real
+        return moments
 
 
 def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> QuadraticMoments:
@@ -168,7 +157,7 @@ def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> Quadr
     >>> round(math.exp(moments.log_normalizer) / exact, 12)
     1.0
     """
-    matrix, vector, radius = _checked(matrix, vector, radius)
+    matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
     largest = max(float(np.abs(matrix).max()) * radius**2, float(np.abs(vector).max()) * radius)
     if largest > LARGEST:
         raise ValueError(
@@ -293,10 +282,10 @@ def turn_features(rows: Any, axes: Any, *, quadratic: bool) -> Any:
     """
     d = len(axes)
     n = d * (d + 1) // 2 if quadratic else 0
-    found = rows.copy()
-    found[..., n : n + d] = rows[..., n : n + d] @ axes.T
+    turned = rows.copy()
+    turned[..., n : n + d] = rows[..., n : n + d] @ axes.T
     if quadratic:
         table, i, j, factor = pairs(d)
         full = axes @ (rows[..., :n] / factor)[..., table] @ axes.T
-        found[..., :n] = full[..., i, j] * factor
-    return found
+        turned[..., :n] = full[..., i, j] * factor
+    return turned

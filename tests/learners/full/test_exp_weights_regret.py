@@ -98,7 +98,7 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
     for t in range(rounds):
         loss = quadratic_of(coefficients(game, t, rounds, m, rng), d)
         assert loss.norm() == pytest.approx(1)
-        fresh, _, _ = learner._engine.draw(learner.learning_rate, 64, rng)
+        fresh, _ = learner.peek(rng, 64)
         played += float(np.mean(loss(fresh)))
         learner.tell(learner.ask(), loss)
         total = loss if total is None else total + loss

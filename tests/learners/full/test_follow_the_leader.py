@@ -189,6 +189,7 @@ def test_the_bound_is_attained(n, r, G):
     assert ratio == pytest.approx(1.0, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_regret_grows_like_the_root():
     """Exponents of the regret between 100 and 3,000 rounds, by least squares: at most 1/2.
 

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from koloss.guarantees.insured import CEILING
-from koloss.learners.insured import exploration
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.watched import SUSPICION, Bets, Round
 from tests.learners.insured.games import LEVEL

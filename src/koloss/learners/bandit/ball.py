@@ -180,15 +180,15 @@ class BallEngine:
         matrix, vector, constant = self.coefficients(theta)
         return minimize_quadratic_ball(matrix, vector), constant
 
-    def best(self, theta: Floats) -> tuple[int | None, Floats, float]:
-        """The action with the smallest θ'φ, and that value."""
-        smallest, constant = self.minimum(theta)
+    def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
+        """The action with the smallest θ'φ/mass, and that value."""
+        smallest, constant = self.minimum(theta / mass)
         return None, self.radius * smallest.point, smallest.value + constant
 
-    def values_at(self, theta: Floats, X: Any) -> Floats:
-        """θ'φ of some actions, the rows of X."""
+    def values_at(self, theta: Floats, mass: float, X: Any) -> Floats:
+        """θ'φ/mass of some actions, the rows of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        values: Floats = self.features(X / self.radius) @ theta
+        values: Floats = self.features(X / self.radius) @ (theta / mass)
         return values
 
     def log_density(self, law: BallLaw, X: Any) -> Floats:

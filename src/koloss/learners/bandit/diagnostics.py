@@ -53,7 +53,7 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
     if isinstance(engine, PointsEngine):
         p = exp2.outlook()
         entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
-        estimated_losses = engine.values(exp2.mean) + engine.center
+        estimated_losses = engine.values(exp2.theta, max(exp2.mass, 1.0)) + engine.center
         if epoch is not None:
             max_leverage = float(np.max(engine.leverages(epoch.law)))
     else:

@@ -175,12 +175,6 @@ class Exp2:
 
     # What is known.
 
-    @property
-    def mean(self) -> Floats:
-        """θ per loss heard."""
-        mean: Floats = self.theta / max(self.mass, 1.0)
-        return mean
-
     def next_law(self) -> Any:
         """What the next single decision is drawn from, without opening an epoch."""
         if not self.is_over():
@@ -201,7 +195,7 @@ class Exp2:
 
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
-        index, action, value = self.engine.best(self.mean)
+        index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
         return Recommendation(index, action, value + self.engine.center, "estimated")
 
     def played(self, longest_delay: int, unheard: int) -> bandit.Played:

@@ -236,7 +236,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def estimated_loss(self, X: Any) -> Floats:
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
-        return engine.values_at(self._exp2.mean, X) + engine.center
+        exp2 = self._exp2
+        return engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + engine.center
 
     def _ball(self, name: str) -> BallEngine:
         engine = self.engine

@@ -141,13 +141,13 @@ class PointsEngine:
         """φ(a)'Σ⁻¹φ(a) of every action."""
         return _linalg.leverages(law.factor, self.features)
 
-    def values(self, theta: Floats) -> Any:
-        """θ'φ(a) of every action."""
-        return self.features @ theta
+    def values(self, theta: Floats, mass: float) -> Any:
+        """θ'φ(a)/mass of every action."""
+        return self.features @ theta / mass
 
-    def best(self, theta: Floats) -> tuple[int | None, Floats, float]:
-        """Row, action and value of the smallest θ'φ(a)."""
-        values = self.values(theta)
+    def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
+        """Row, action and value of the smallest θ'φ(a)/mass."""
+        values = self.values(theta, mass)
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 

@@ -19,77 +19,51 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._arrays import as_points, to_numpy
 from koloss.actions import ActionSet, Box, Points
-from koloss.guarantees import Assumption, Guarantee
-from koloss.guarantees.full import FullProblem, best_shrink, printed_theorem, tune
-from koloss.kernels import Linear
-from koloss.kernels.base import KernelLike
-from koloss.learners.full import engines
+from koloss.guarantees import Guarantee, paper
+from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
+from koloss.kernels import KernelLike, Loss
+from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.full.expansion import Expansion
 from koloss.learners.full.learner import (
+    FullDiagnostics,
     FullInformation,
     Game,
-    Recommendation,
-    as_printed,
-    start,
+    drawn,
+    from_plain,
+    to_plain,
 )
+from koloss.learners.full.settings import ExpWeightsSettings
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What was chosen once, beside the game."""
+class ExpWeightsDiagnostics(FullDiagnostics):
+    """What an operator may want to see."""
 
-    tuning: str
-    learning_rate: float  # η; zero without a horizon, where it changes with time
-    delay: int
-    compression: float
-    log_prior: float
-    allowance: float  # error that compression may make of a loss; zero without a horizon
-    printed: dict[str, float]  # of the paper's tuning, what its theorem says
-
-
-@dataclass(frozen=True)
-class ExpWeightsDiagnostics:
-    """What an operator may want to see.
-
-    Attributes
-    ----------
-    rounds, heard, outstanding, late : int
-        Decisions made; losses heard; decisions not heard of; losses heard after younger ones.
-    learning_rate : float
-        η of the next decision.
-    sampler : str
-        How actions are drawn.
-    entropy : float or None
-        Of the next decision's distribution on a finite set, in nats.
-    sampling : dict
-        What the sampler says of itself: the acceptance rate of exact draws; effective size, resamplings and
-        restarts of particles; centres kept and the error of compression for kernel expansions.
-    """
-
-    rounds: int
-    heard: int
-    outstanding: int
-    late: int
-    learning_rate: float
-    sampler: str
-    entropy: float | None
+    sampler: str  # how actions are drawn
+    entropy: float | None  # of the next decision's distribution on a finite set, in nats
     sampling: dict[str, Any]
+    """What the sampler says of itself: the acceptance rate of exact draws; effective size, resamplings and restarts of
+    particles; centres kept and the error of compression for kernel expansions."""
 
 
-class ExpWeights(FullInformation):
+class ExpWeights(FullInformation[ExpWeightsSettings]):
     """Exponential weights with full information (Algorithm 2): the loss told is the whole function.
 
     Parameters
     ----------
     actions : ActionSet
-        Points, a ball or a box.
+        Points, a ball, a box or a positive ball.
     kernel : Kernel
         Whose RKHS the losses are in: `Linear` with `LinearLoss`, `Quadratic` with `QuadraticLoss`, `Posynomial`
         with `PosynomialLoss`, any other with `KernelLoss`. On points any object with `k(X, Y)` and
@@ -124,7 +98,7 @@ class ExpWeights(FullInformation):
     --------
     >>> import numpy as np
     >>> import koloss as kl
-    >>> learner = kl.ExpWeights(kl.Ball(3), kernel=kl.Quadratic(), horizon=500, rng=0)
+    >>> learner = kl.ExpWeights(kl.Ball(3), kl.Quadratic(), horizon=500, rng=0)
     >>> saddle = kl.QuadraticLoss(np.diag([1.0, 0.0, -1.0]) / 2)
     >>> for _ in range(500):
     ...     decision = learner.ask()
@@ -135,11 +109,13 @@ class ExpWeights(FullInformation):
     Theorem A2(ii) (compact set): R_500 ≤ ...
     """
 
+    settings_type = ExpWeightsSettings
+
     def __init__(
         self,
         actions: ActionSet,
-        *,
         kernel: KernelLike,
+        *,
         horizon: int | None,
         loss_norm: float | None = None,
         loss_range: tuple[float, float] | None = None,
@@ -152,88 +128,112 @@ class ExpWeights(FullInformation):
         compression: float = 0.01,
         rng: Any = None,
     ) -> None:
-        game = Game.of(actions, kernel, horizon, loss_norm, loss_range)
-        if tuning not in ("sharp", "paper"):
-            raise ValueError(f"`tuning` must be one of 'sharp', 'paper', got {tuning!r}")
-        delay = as_int("delay", delay, minimum=0)
-        compression = as_float("compression", compression, minimum=0.0)
-        if game.horizon is None and (tuning == "paper" or learning_rate is not None or delay):
-            what = "`tuning` of 'paper', `learning_rate` and `delay`"
-            raise ValueError(f"{what} must be left out without a horizon")
-        if move not in ("hit-and-run", "diffusion"):
-            raise ValueError(f"`move` must be 'hit-and-run' or 'diffusion', got {move!r}")
-        engine = engines.make(game, prior, as_int("particles", particles, minimum=2), move)
-        self._begin(*start(game, rng))
-        self._engine = engine
+        settings = ExpWeightsSettings.of(locals())
+        self._begin(settings, rng)
+        self._prepare(Game.of(settings))
+
+    def _prepare(self, game: Game) -> None:
+        from koloss.samplers.lookup import sampler_for  # which takes its time to load
+
+        settings, self.game = self.settings, game
+        actions, kernel, n = game.actions, game.kernel, settings.horizon
+        self._prior, varies = _prior(game, settings.prior)
+        # S: values on points, elsewhere a loss, or None before the first.
+        self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
         self._delay_cost = 0.0
-        self._settings = Settings(tuning, 0.0, delay, compression, engine.prior_range, 0.0, {})
-        if game.horizon is None:
-            return
-        printed: dict[str, float] = {}
-        if tuning == "paper":
-            printed = printed_theorem(game.horizon, _log_volume(game.actions), game.radius**2)
-        if learning_rate is not None:
-            eta = as_float("learning_rate", learning_rate, positive=True)
-        elif printed:
-            eta = printed["learning_rate"]
-        elif self._is_trivial:
-            eta = 1.0
-        else:
-            eta = tune(self._problem, self._excess)
-        allowance = 0.0
-        if compression > 0 and getattr(engine, "expansion", None) is not None:
-            base = sum(self._terms(game.horizon, eta).values())
-            allowance = compression * min(base, game.width * game.horizon) / (2 * game.horizon)
-        self._settings = replace(
-            self._settings, learning_rate=eta, allowance=allowance, printed=printed
+        self._sampler: Any = sampler_for(
+            kernel, actions, particles=settings.particles, move=settings.move
         )
+        self._stale = True  # whether the sampler has yet to hear of the potential
+        self._expansion: Expansion | None = None
+        if not self._sampler.exact and kernel.loss_family.is_expansion:
+            self._expansion = Expansion.empty(kernel, actions.dimension, size=game.radius)
+        self.problem = FullProblem(n or 1, game.width, varies, _dimension(actions), settings.delay)
+        self._said: dict[str, float] = {}  # by the paper's theorem
+        self._eta: float | None = None  # None without a horizon, where it changes with time
+        self._allowance = 0.0  # error that compression may make of a loss
+        if n is not None:
+            self._tune(n)
+
+    def _tune(self, n: int) -> None:
+        settings, problem = self.settings, self.problem
+        if settings.tuning == "paper":
+            volume = _log_volume(self.game.actions)
+            self._said = paper.exp_weights_theorem(n, volume, self.game.radius**2)
+        if settings.learning_rate is not None:
+            eta = settings.learning_rate
+        elif self._said:
+            eta = self._said["learning_rate"]
+        else:
+            eta = 1.0 if problem.is_trivial else tune(problem, self._excess)
+        self._eta = eta
+        if settings.compression > 0 and self._expansion is not None:
+            base = sum(problem.best_terms(eta, self._excess, n).values())
+            self._allowance = settings.compression * min(base, self.game.width * n) / (2 * n)
 
     # Algorithm 2.
 
     @property
     def learning_rate(self) -> float:
         """η of the next decision."""
-        if self.game.horizon is not None:
-            return self._settings.learning_rate
-        return 1.0 if self._is_trivial else self._problem.anytime_rate(self._tally.heard + 1)
+        if self._eta is not None:
+            return self._eta
+        problem = self.problem
+        return 1.0 if problem.is_trivial else problem.anytime_rate(self.ledger.heard + 1)
 
-    def _draw(self, count: int) -> tuple[Any, Any, Any]:
-        found: tuple[Any, Any, Any] = self._engine.draw(self.learning_rate, count, self._rng)
-        return found
+    def _potential(self) -> Any:
+        """ηS - log p₁: the density of the next action is exp(-potential). None for zero."""
+        if self._total is None:
+            return self._prior
+        scaled = self.learning_rate * self._total
+        return scaled if self._prior is None else scaled + self._prior
 
-    def _understand(self, loss: Any) -> Any:
-        return self._engine.understand(loss)
+    def _current_sampler(self) -> Any:
+        """The sampler, after it has heard of the newest losses."""
+        if self._stale:
+            self._sampler.follow(self._potential(), self._rng)
+            self._stale = False
+        return self._sampler
 
-    def _hear(self, loss: Any, delay: int) -> None:
-        # The tally counts this loss already: η was the rate before it.
+    def _draw(self, count: int | None) -> tuple[None, Drawn]:
+        sampler = self._current_sampler()
+        draws = sampler.draw(count or 1, self._rng)
+        if self.game.is_finite:
+            return drawn(count, self.game.points[draws], draws, sampler.p[draws])
+        return drawn(count, draws)
+
+    def _read_one(self, loss: Any) -> Any:
+        return self.game.values(loss) if self.game.is_finite else self.game.element(loss)
+
+    def _learn_from(self, loss: Any, delay: int) -> None:
+        t = self.ledger.heard  # this loss included: η was the rate before it
         if delay:
-            self._delay_cost += delay * self._late_rate(self._tally.heard - delay)
-        self._engine.add(loss, self._allowance(self._tally.heard))
+            self._delay_cost += delay * self.problem.late_rate(self._eta, t - delay)
+        if self._expansion is not None:
+            self._expansion.add(loss, self._error_allowed(t))
+            self._total = self._expansion.loss
+        else:
+            self._total = loss if self._total is None else self._total + loss
+        self._stale = True
 
-    def _late_rate(self, t: int) -> float:
-        """What a loss costs for every other one heard before it, since the t-th (theory A2d)."""
-        width = self.game.width
-        if self.game.horizon is not None:
-            return self._settings.learning_rate * width**2 / 4
-        return 0.0 if self._is_trivial else 3 * self._problem.anytime_rate(t) * width**2 / 8
-
-    def _allowance(self, t: int) -> float:
-        """Error that compression may make of the t-th loss."""
-        if self.game.horizon is not None or getattr(self._engine, "expansion", None) is None:
-            return self._settings.allowance
-        E = self._problem.complexity(1 / (t + 1))
-        return self._settings.compression * self.game.width * math.sqrt(E / t) / 4
+    def _error_allowed(self, t: int) -> float:
+        """What compression may change the t-th loss by."""
+        if self._eta is not None:
+            return self._allowance
+        E = self.problem.complexity(1 / (t + 1))
+        return self.settings.compression * self.game.width * math.sqrt(E / t) / 4
 
     # What it knows.
 
     @property
-    def distribution(self) -> Any:
-        """Probability of every point of a finite set in the next `ask()`."""
-        if not isinstance(self.game.actions, Points):
-            raise TypeError("`distribution` is for finite sets; a compact one has `log_density`")
-        return self._engine.distribution(self.learning_rate).copy()
+    def distribution(self) -> NDArray[np.float64]:
+        if not self.game.is_finite:
+            return super().distribution
+        with self._lock:
+            p: NDArray[np.float64] = self._current_sampler().p.copy()
+        return p
 
-    def log_density(self, X: Any) -> Any:
+    def log_density(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the next decision's density on a compact set, up to a constant: -ηS + log prior.
 
         Parameters
@@ -244,160 +244,123 @@ class ExpWeights(FullInformation):
         -------
         array of shape (k,)
         """
+        if self.game.is_finite:
+            raise TypeError("`log_density` is for compact sets; a finite one has `distribution`")
         X = to_numpy(as_points("X", X, dimension=self.game.actions.dimension))
-        return self._engine.log_density(X, self.learning_rate)
+        potential = self._potential()
+        return np.zeros(len(X)) if potential is None else -to_numpy(potential(X))
+
+    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+        if self.game.is_finite:
+            return self.actions, self.distribution
+        with self._lock:
+            sampler = copy.deepcopy(self._sampler)
+            if self._stale:
+                sampler.follow(self._potential(), rng)
+        return sampler.draw(count, rng), np.full(count, 1 / count)
 
     def recommend(self) -> Recommendation:
         """The best action so far by the losses heard."""
-        index, action, value, certificate = self._engine.best()
-        return Recommendation(index, action, value / max(self._tally.heard, 1), certificate)
+        if self._total is None:  # anything is as good
+            return Recommendation(None, self.actions.sample(1, 0)[0], 0.0, "exhaustive")
+        return self.game.best(self._total, self.ledger.heard, rng=0)
 
     @property
     def diagnostics(self) -> ExpWeightsDiagnostics:
         """What an operator may want to see."""
         entropy = None
-        if isinstance(self.game.actions, Points):
+        if self.game.is_finite:
             p = self.distribution
             entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
+        sampling = self._sampler.facts()
+        if self._expansion is not None:
+            sampling["centers"] = len(self._expansion)
+            sampling["compression_error"] = self._expansion.spent
         return ExpWeightsDiagnostics(
-            rounds=self._tally.made,
-            heard=self._tally.heard,
-            outstanding=len(self._outstanding),
-            late=self._tally.late,
+            **self._counts(),
             learning_rate=self.learning_rate,
-            sampler=self._engine.method,
+            sampler=self._sampler.method,
             entropy=entropy,
-            sampling=self._engine.facts(),
+            sampling=sampling,
         )
 
     # The bound.
 
-    @property
-    def _problem(self) -> FullProblem:
-        game = self.game
-        return FullProblem(
-            rounds=game.horizon or 1,
-            width=game.width,
-            log_prior=self._settings.log_prior,
-            dimension=_dimension(game.actions),
-            delay=self._settings.delay,
-        )
-
-    @property
-    def _is_trivial(self) -> bool:
-        """Whether all actions are equally good in every round."""
-        problem = self._problem
-        return problem.width == 0 or (problem.dimension == 0 and problem.log_prior == 0)
-
     def _excess(self, delta: float) -> float:
-        """How much worse than the best action those of A_δ can be, a round (theory A2)."""
+        """How much worse than the best action those of A_δ can be, per round (theory A2)."""
         game = self.game
-        if isinstance(game.actions, Points):
+        if game.is_finite:
             return 0.0
         moved = game.norm * float(
             game.kernel.modulus(delta * game.actions.diameter(), game.actions)
         )
-        return min(moved, delta * game.width) if isinstance(game.kernel, Linear) else moved
+        return min(moved, delta * game.width) if game.kernel.loss_family.is_convex else moved
 
-    def _terms(self, n: int, eta: float) -> dict[str, float]:
-        problem, excess = self._problem, self._excess
-
-        def bound(delta: float) -> dict[str, float]:
-            if self.game.horizon is None:
-                return problem.anytime_terms(delta, excess, n)
-            return problem.terms(eta, delta, excess, n)
-
-        return bound(best_shrink(lambda delta: sum(bound(delta).values()), problem.dimension))
-
-    def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Guarantee:
-        """The regret bound, term by term. It holds for adversaries that react to past actions, too.
-
-        Parameters
-        ----------
-        rounds : int, optional
-            After so many rounds; by default the horizon, or the rounds played where there is none.
-        printed : bool, optional
-            With the paper's tuning: the bound as the paper prints it (the default), or what is proved for
-            the same learning rate.
-        """
-        game, tally, settings = self.game, self._tally, self._settings
-        n, printed = self._rounds(rounds), as_printed(printed, settings.tuning)
-        if self._is_trivial:
-            return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0)
-        if printed:
-            return self._as_printed(n)
-        terms = self._terms(n, settings.learning_rate)
-        base = sum(terms.values())
-        if not settings.delay or tally.longest_delay > settings.delay:
-            terms["delay"] = max(terms["delay"], self._delay_cost)
-        terms["compression"] = self._compression(n, min(base, game.width * n))
-        terms["unheard"] = game.width * len(self._outstanding)
-        return Guarantee(
-            self._statement(),
-            n,
-            terms,
-            game.width * n,
-            tuple(self._assumptions(n, delay=settings.delay)),
-            notes=self._notes(),
+    def _proved(self, rounds: int) -> Guarantee:
+        game, settings = self.game, self.settings
+        return exp_weights(
+            self.problem,
+            self._excess,
+            rounds,
+            eta=self._eta,
+            norm=game.norm,
+            horizon=settings.horizon,
+            played=self._played(),
+            delay_cost=self._delay_cost,
+            compression=self._compression(),
+            finite=game.is_finite,
+            promised=game.low is not None,
+            exact=self._sampler.exact,
         )
 
-    def _compression(self, n: int, base: float) -> float:
-        """Twice the error of the cumulative loss: made, and still allowed."""
-        expansion = getattr(self._engine, "expansion", None)
-        if expansion is None or self._settings.compression == 0:
-            return 0.0
-        done = self._tally.heard - expansion.pending
-        if self.game.horizon is None:
-            return float(2 * expansion.spent + self._settings.compression * base)
-        return float(2 * expansion.spent + 2 * self._settings.allowance * max(n - done, 0))
+    def _compression(self) -> Compression:
+        expansion, share = self._expansion, self.settings.compression
+        if expansion is None or share == 0:
+            return Compression()
+        done = self.ledger.heard - expansion.pending
+        return Compression(expansion.spent, self._allowance, share, done)
 
-    def _statement(self) -> str:
-        kind = "finite set" if isinstance(self.game.actions, Points) else "compact set"
-        if self.game.horizon is None:
-            return f"Theorem A2(iii) ({kind}, anytime)"
-        return f"Theorem A2(i) ({kind})" if kind == "finite set" else f"Theorem A2(ii) ({kind})"
-
-    def _assumptions(self, n: int, *, delay: int = 0) -> list[Assumption]:
-        game, found = self.game, super()._assumptions(n, delay=delay)
-        in_range = f"every loss has a range of at most {game.width:.6g}"
-        if isinstance(game.actions, Points):  # nothing is needed of the norm
-            found[1] = Assumption(in_range, found[1].holds)
-        elif game.low is not None:
-            found.append(Assumption(in_range))
-        if not self._engine.exact:
-            found.append(Assumption("the Markov chains have mixed: draws follow the density"))
-        return found
-
-    def _as_printed(self, n: int) -> Guarantee:
-        said = self._settings.printed
-        return Guarantee(
-            "The paper's Theorem 14, as printed",
-            n,
-            {"regret": said["bound"]},
-            self.game.width * n,
-            (
-                Assumption("the volume of the actions is above 1", said["log_volume"] > 0),
-                Assumption("n is so large that η𝒢² is at most 1", said["small"] <= 1),
-                Assumption("two terms of equal size add up to one of them (false)", False),
-            ),
-            proved=False,
-            notes=("guarantee(printed=False) gives what is proved for the same learning rate",),
-        )
+    def _printed(self, rounds: int) -> Guarantee | None:
+        if not self._said:
+            return None
+        if self.problem.is_trivial:
+            return equally_good(rounds)
+        return paper.exp_weights(self._said, rounds, self.game.width)
 
     # Snapshots.
 
-    def _state(self) -> dict[str, Any]:
+    def _save(self) -> dict[str, Any]:
+        expansion = self._expansion
         return {
-            "settings": asdict(self._settings),
-            "engine": type(self._engine).__name__,
-            "sums": self._engine.to_dict(),
+            **super()._save(),
+            "total": to_plain(self._total) if expansion is None else None,
+            "expansion": None if expansion is None else expansion.to_dict(),
+            "sampler": self._sampler.to_dict(),
+            "stale": self._stale or self._sampler.exact,  # which do not keep the potential
             "delay_cost": self._delay_cost,
         }
 
-    def _load(self, data: dict[str, Any]) -> None:
-        self._settings = Settings(**data["settings"])
-        self._engine = engines.ENGINES[data["engine"]].from_dict(self.game, data["sums"])
-        self._delay_cost = data["delay_cost"]
+    def _load(self, data: Mapping[str, Any]) -> None:
+        super()._load(data)
+        self._total, self._delay_cost = from_plain(data["total"]), data["delay_cost"]
+        if self._expansion is not None:
+            self._expansion = Expansion.from_dict(self.game.kernel, data["expansion"])
+            self._total = self._expansion.loss if len(self._expansion) else None
+        self._sampler.load(data["sampler"])
+        self._stale = data["stale"]
+
+
+def _prior(game: Game, prior: Any) -> tuple[Any, float]:
+    """-log p₁, None where it is uniform on a compact set, and log(1/p₁) or how far that varies, at most."""
+    if game.is_finite:
+        N = len(game.points)
+        potential = np.full(N, np.log(N)) if prior is None else -np.log(prior)
+        return potential, float(potential.max())
+    if prior is None:
+        return None, 0.0
+    scale = max(prior.norm(), 1e-300)
+    loss: Loss = game.element(prior * (game.norm / scale)) * (scale / game.norm)
+    return loss, loss.norm() * game.diameter
 
 
 def _dimension(actions: ActionSet) -> int:

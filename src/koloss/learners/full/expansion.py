@@ -37,24 +37,6 @@ FLOOR = 1e-10
 class Expansion:
     """A sum of kernel expansions, part of it compressed.
 
-    Attributes
-    ----------
-    kernel : Kernel
-    size : float
-        𝒢.
-    pivots, weights : arrays of shape (m, d) and (m,)
-        The compressed part.
-    centers, coefficients : arrays of shape (p, d) and (p,)
-        What was added since.
-    allowance : float
-        Error that may be made when these are compressed.
-    spent : float
-        Largest error of the sum anywhere, so far.
-    limit : int
-        Number of centres at which the next compression is tried.
-    pending : int
-        Losses added since the last compression.
-
     Examples
     --------
     >>> import numpy as np, koloss as kl
@@ -70,15 +52,15 @@ class Expansion:
     """
 
     kernel: Kernel
-    size: float
-    pivots: Any
-    weights: Any
-    centers: Any
-    coefficients: Any
-    allowance: float = 0.0
-    spent: float = 0.0
-    limit: int = SHORTEST
-    pending: int = 0
+    size: float  # 𝒢
+    pivots: Any  # the compressed part, (m, d)
+    weights: Any  # (m,)
+    centers: Any  # what was added since, (p, d)
+    coefficients: Any  # (p,)
+    allowance: float = 0.0  # error that may be made when these are compressed
+    spent: float = 0.0  # largest error of the sum anywhere, so far
+    limit: int = SHORTEST  # number of centres at which the next compression is tried
+    pending: int = 0  # losses added since the last compression
     _loss: KernelLoss | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -136,10 +118,8 @@ class Expansion:
         gram, cross = to_numpy(kernel(Z, Z)), to_numpy(kernel(Z, Y[left]))
         V = _solve_lower(gram, cross)
         rounding = 10 * max(10, len(Z)) * np.finfo(float).eps / 2
-        r = (
-            np.maximum(diagonal[left] - np.einsum("ij,ij->j", V, V), 0.0)
-            + rounding * diagonal[left]
-        )
+        r = np.maximum(diagonal[left] - np.einsum("ij,ij->j", V, V), 0.0)
+        r = r + rounding * diagonal[left]
         a = cho_solve(cho_factor(gram, lower=True), cross @ c[left])
         # The bound of the residuals, or the distance itself should the solve have lost digits.
         rest = c[left]
@@ -157,13 +137,13 @@ class Expansion:
         self._loss = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
+        """Plain data, from which `from_dict` goes on exactly."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in plain.items()}
 
     @classmethod
     def from_dict(cls, kernel: Kernel, data: dict[str, Any]) -> Expansion:
-        """The sum in a snapshot."""
+        """The sum of such data."""
         given: dict[str, Any] = {k: np.array(v) if k in _ARRAYS else v for k, v in data.items()}
         return cls(kernel, **given)
 

@@ -11,74 +11,50 @@ The paper has it for its proofs, as intractable in general. It is tractable, and
 on the ball and for linear losses on convex sets; elsewhere there is an error that says so. Departures:
 
 - η = 2ϱ/(G√n) with the corrected constants of theory A4: R_n ≤ ϱG√n, an eighth of the paper's term in ηn.
-- A projection comes with a certified gap h, and its mean is within √h of the leader; the guarantee adds G√h a round.
+- A projection comes with a certified gap h, and its mean is within √h of the leader; the guarantee adds G√h per round.
 - Late losses are used in the order in which they come; each costs at most ηG²/2 for every other one heard before it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from koloss._arrays import as_float, as_int, to_numpy
-from koloss.actions import ActionSet, Ball, Points
-from koloss.guarantees import Assumption, Guarantee
-from koloss.guarantees.leader import LeaderProblem
-from koloss.kernels import Kernel, Linear, Loss, Quadratic
+from koloss._arrays import to_numpy
+from koloss.actions import ActionSet
+from koloss.guarantees import Guarantee, leader, paper
+from koloss.kernels import Kernel, Loss
+from koloss.learners.base import Drawn, Recommendation
 from koloss.learners.full.learner import (
+    FullDiagnostics,
     FullInformation,
     Game,
-    Recommendation,
-    as_printed,
-    loss_from_dict,
-    loss_to_dict,
-    start,
+    drawn,
+    from_plain,
+    to_plain,
 )
-from koloss.oracles.hull import BallHull, ConvexHull, PointsHull, Projection
+from koloss.learners.full.settings import LeaderSettings
+from koloss.oracles import projection_for
+from koloss.oracles.hull import Projection
 
 SHARE = 1e-3
 """Of the bound, that approximate projections may add."""
 
 
 @dataclass(frozen=True)
-class LeaderSettings:
-    """What was chosen once."""
+class LeaderDiagnostics(FullDiagnostics):
+    """What an operator may want to see."""
 
-    tuning: str
-    learning_rate: float
-    delay: int
-    tolerance: float  # gap that a projection may have
+    atoms: int  # actions in the distribution of the next decision
+    gap: float  # of its projection: the mean is at most √gap from the leader
 
 
-@dataclass(frozen=True)
-class LeaderDiagnostics:
-    """What an operator may want to see.
-
-    Attributes
-    ----------
-    rounds, heard, outstanding, late : int
-        Decisions made; losses heard; decisions not heard of; losses heard after younger ones.
-    learning_rate : float
-        η.
-    atoms : int
-        Actions in the distribution of the next decision.
-    gap : float
-        Of its projection: the mean is at most √gap from the leader.
-    """
-
-    rounds: int
-    heard: int
-    outstanding: int
-    late: int
-    learning_rate: float
-    atoms: int
-    gap: float
-
-
-class FollowTheRegularizedLeader(FullInformation):
+class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     """Follow the regularised leader with full information (Algorithm 4).
 
     Parameters
@@ -106,7 +82,7 @@ class FollowTheRegularizedLeader(FullInformation):
     >>> import numpy as np
     >>> import koloss as kl
     >>> points = kl.Points(np.linspace(0, 1, 50)[:, None])
-    >>> learner = kl.FollowTheRegularizedLeader(points, kernel=kl.Gaussian(0.2), horizon=500, rng=0)
+    >>> learner = kl.FollowTheRegularizedLeader(points, kl.Gaussian(0.2), horizon=500, rng=0)
     >>> for t in range(500):
     ...     decision = learner.ask()
     ...     learner.tell(decision, kl.KernelLoss(kl.Gaussian(0.2), [[0.7]], [-1.0]))
@@ -114,11 +90,13 @@ class FollowTheRegularizedLeader(FullInformation):
     (True, True)
     """
 
+    settings_type = LeaderSettings
+
     def __init__(
         self,
         actions: ActionSet,
-        *,
         kernel: Kernel,
+        *,
         horizon: int,
         loss_norm: float | None = None,
         tuning: Literal["sharp", "paper"] = "sharp",
@@ -127,193 +105,146 @@ class FollowTheRegularizedLeader(FullInformation):
         tolerance: float | None = None,
         rng: Any = None,
     ) -> None:
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}")
-        if tuning not in ("sharp", "paper"):
-            raise ValueError(f"`tuning` must be one of 'sharp', 'paper', got {tuning!r}")
-        horizon, delay = as_int("horizon", horizon, minimum=1), as_int("delay", delay, minimum=0)
-        game = Game.of(actions, kernel, horizon, loss_norm, None)
-        hull = _hull(game)
-        self._begin(*start(game, rng))
-        problem = self._problem
-        eta = problem.leader_rate(delay) if tuning == "sharp" else 1 / math.sqrt(horizon)
-        if learning_rate is not None:
-            eta = as_float("learning_rate", learning_rate, positive=True)
-        if tolerance is None:  # n G √h ≤ a share of ϱ G √n
-            tolerance = (SHARE * problem.reach) ** 2 / horizon
-        tolerance = as_float("tolerance", tolerance, minimum=0.0)
-        self._settings = LeaderSettings(tuning, eta, delay, tolerance)
-        self._hull = hull
-        self._cumulative: Any = None  # Σ w_s: values on points, or a loss
-        self._found: Projection | None = None  # where the leader is
+        settings = LeaderSettings.of(locals())
+        self._begin(settings, rng)
+        self._prepare(Game.of(settings))
+
+    def _prepare(self, game: Game) -> None:
+        settings, self.game = self.settings, game
+        n = settings.horizon
+        assert n is not None
+        self._hull = projection_for(game.kernel, game.actions)
+        self.problem = leader.LeaderProblem(n, game.norm, game.radius or 1.0, game.diameter or 1.0)
+        self._eta = settings.learning_rate or (
+            paper.leader_rate(n)
+            if settings.tuning == "paper"
+            else self.problem.leader_rate(settings.delay)
+        )
+        self._tolerance = (SHARE * self.problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
+        if settings.tolerance is not None:
+            self._tolerance = settings.tolerance
+        self._total: Any = None  # Σ w_s: values on points, or a loss
+        self._leader: Projection | None = None  # where the leader is, once somebody asks
         self._last: Projection | None = None  # where it was at the last draw
         self._tracking, self._delay_cost = 0.0, 0.0
 
+    def _zero(self) -> Any:
+        if self.game.is_finite:
+            return np.zeros(len(self.game.points))
+        return 0.0 * self.game.kernel.embed(np.zeros(self.game.actions.dimension))
+
     # Algorithm 4.
 
-    def _leader(self) -> Projection:
-        """The projection of -(η/2) Σ w_s onto the hull."""
-        if self._found is None:
-            scale = -self._settings.learning_rate / 2
-            target = self._zero() if self._cumulative is None else scale * self._cumulative
-            self._found = self._hull.project(target, self._settings.tolerance, self._last)
-        return self._found
+    def _project(self) -> Projection:
+        """The leader: the projection of -(η/2) Σ w_s onto the hull."""
+        if self._leader is None:
+            target = self._zero() if self._total is None else -self._eta / 2 * self._total
+            self._leader = self._hull.project(target, self._tolerance, self._last)
+        return self._leader
 
-    def _draw(self, count: int) -> tuple[Any, Any, Any]:
-        leader = self._last = self._leader()
-        self._tracking += count * math.sqrt(leader.gap)
-        sums = np.cumsum(leader.weights)
-        k = (sums / sums[-1]).searchsorted(self._rng.random(count), side="right")
-        if leader.index is None:
-            return leader.atoms[k], None, None
-        return leader.atoms[k], leader.index[k], leader.weights[k]
+    def _draw(self, count: int | None) -> tuple[None, Drawn]:
+        X = self._last = self._project()
+        size = count or 1
+        self._tracking += size * math.sqrt(X.gap)
+        sums = np.cumsum(X.weights)
+        k = (sums / sums[-1]).searchsorted(self._rng.random(size), side="right")
+        if X.index is None:
+            return drawn(count, X.atoms[k])
+        return drawn(count, X.atoms[k], X.index[k], X.weights[k])
 
-    def _understand(self, loss: Any) -> Any:
+    def _read_one(self, loss: Any) -> Any:
         loss = self.game.element(loss)
-        actions = self.game.actions
-        return to_numpy(loss(actions.X)) if isinstance(actions, Points) else loss
+        return to_numpy(loss(self.game.points)) if self.game.is_finite else loss
 
-    def _hear(self, loss: Any, delay: int) -> None:
-        game, moved = self.game, delay * self._settings.learning_rate * self.game.norm / 2
-        self._delay_cost += game.norm * min(moved, game.diameter)
-        self._cumulative = loss if self._cumulative is None else self._cumulative + loss
-        self._found = None
-
-    def _zero(self) -> Any:
-        actions = self.game.actions
-        if isinstance(actions, Points):
-            return np.zeros(len(actions))
-        return 0.0 * self.game.kernel.embed(np.zeros(actions.dimension))
+    def _learn_from(self, loss: Any, delay: int) -> None:
+        moved = delay * self._eta * self.game.norm / 2
+        self._delay_cost += self.game.norm * min(moved, self.game.diameter)
+        self._total = loss if self._total is None else self._total + loss
+        self._leader = None
 
     # What it knows.
 
     @property
     def mean(self) -> Loss:
         """X, the mean action as an element of the RKHS."""
-        found: Loss = self.game.kernel.embed(*self.mixture)
-        return found
+        mean: Loss = self.game.kernel.embed(*self.mixture)
+        return mean
 
     @property
-    def mixture(self) -> tuple[Any, Any]:
+    def mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The actions that may be played next, and their probabilities."""
-        leader = self._leader()
-        return leader.atoms.copy(), leader.weights.copy()
+        with self._lock:
+            X = self._project()
+        return X.atoms.copy(), X.weights.copy()
 
     @property
-    def distribution(self) -> Any:
-        """Probability of every point of a finite set in the next `ask()`."""
-        actions, leader = self.game.actions, self._leader()
-        if not isinstance(actions, Points):
-            raise TypeError("`distribution` is for finite sets; a compact one has `mixture`")
-        p = np.zeros(len(actions))
-        p[leader.index] = leader.weights
+    def distribution(self) -> NDArray[np.float64]:
+        if not self.game.is_finite:
+            return super().distribution
+        with self._lock:
+            X = self._project()
+        p = np.zeros(len(self.game.points))
+        p[X.index] = X.weights
         return p
+
+    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self.mixture
 
     def recommend(self) -> Recommendation:
         """The best action so far by the losses heard."""
-        actions, total, heard = self.game.actions, self._cumulative, max(self._tally.heard, 1)
-        if isinstance(actions, Points):
-            values = self._zero() if total is None else total
-            i = int(np.argmin(values))
-            return Recommendation(i, to_numpy(actions.X)[i], float(values[i]) / heard, "exhaustive")
-        from koloss.oracles import minimize
-
-        found = minimize(self._zero() if total is None else total, actions)
-        return Recommendation(None, found.point, found.value / heard, found.certificate)
+        total = self._zero() if self._total is None else self._total
+        return self.game.best(total, self.ledger.heard)
 
     @property
     def diagnostics(self) -> LeaderDiagnostics:
         """What an operator may want to see."""
-        leader = self._leader()
+        with self._lock:
+            X = self._project()
         return LeaderDiagnostics(
-            rounds=self._tally.made,
-            heard=self._tally.heard,
-            outstanding=len(self._outstanding),
-            late=self._tally.late,
-            learning_rate=self._settings.learning_rate,
-            atoms=len(leader.weights),
-            gap=leader.gap,
+            **self._counts(),
+            learning_rate=self._eta,
+            atoms=len(X.weights),
+            gap=X.gap,
         )
 
     # The bound.
 
-    @property
-    def _problem(self) -> LeaderProblem:
-        game = self.game
-        assert game.horizon is not None
-        return LeaderProblem(game.horizon, game.norm, game.radius or 1.0, game.diameter or 1.0)
-
-    def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Guarantee:
-        """The regret bound, term by term.
-
-        Parameters
-        ----------
-        rounds : int, optional
-            After so many rounds; by default the horizon.
-        printed : bool, optional
-            With the paper's tuning: the bound as the paper prints it (the default), or the sharper one for
-            the same learning rate.
-        """
-        game, tally, settings = self.game, self._tally, self._settings
-        n, eta = self._rounds(rounds), settings.learning_rate
-        assumptions = self._assumptions(n, delay=settings.delay)
-        if as_printed(printed, settings.tuning):
-            small = game.norm <= game.radius * (1 + 1e-9)
-            assumptions.append(Assumption("losses have norm at most sup ‖Φ(a)‖", small))
-            terms = {
-                "stability": 2 * n * eta * game.radius**2,
-                "regulariser": 2 * game.radius**2 / eta,
-            }
-            statement = "The paper's bound for Algorithm 4, as printed"
-        else:
-            terms = self._problem.terms(eta, n)
-            statement = "Theorem A4 (regularised leader)"
-        rest = 0.0  # of exact projections rounding remains, and is measured as they are played
-        if isinstance(self._hull, PointsHull):
-            rounding = self._hull.rounding(eta / 2 * n * game.norm * game.radius)
-            rest = math.sqrt(max(settings.tolerance, 2 * rounding))
-        terms["projection"] = game.norm * (self._tracking + max(n - tally.made, 0) * rest)
-        terms["delay"] = max(self._delay_cost, settings.delay * eta * game.norm**2 / 2 * n)
-        terms["unheard"] = game.width * len(self._outstanding)
-        return Guarantee(
-            statement, n, terms, game.width * n, tuple(assumptions), notes=self._notes()
+    def _proved(self, rounds: int) -> Guarantee:
+        game, played = self.game, self._played()
+        size = self._eta / 2 * rounds * game.norm * game.radius
+        rest = math.sqrt(self._hull.largest_gap(self._tolerance, size))
+        return leader.regularised_leader(
+            self.problem,
+            self._eta,
+            rounds,
+            width=game.width,
+            played=played,
+            tracking=self._tracking + max(rounds - played.made, 0) * rest,
+            delay=self.settings.delay,
+            delay_cost=self._delay_cost,
         )
+
+    def _printed(self, rounds: int) -> Guarantee | None:
+        if self.settings.tuning != "paper":
+            return None
+        proved, game = self._proved(rounds), self.game
+        return paper.regularised_leader(proved, self._eta, norm=game.norm, radius=game.radius)
 
     # Snapshots.
 
-    def _state(self) -> dict[str, Any]:
-        total = self._cumulative
+    def _save(self) -> dict[str, Any]:
         return {
-            "settings": asdict(self._settings),
-            "values": total.copy() if isinstance(total, np.ndarray) else None,
-            "loss": loss_to_dict(total) if isinstance(total, Loss) else None,
-            "found": None if self._found is None else asdict(self._found),
+            **super()._save(),
+            "total": to_plain(self._total),
+            "leader": None if self._leader is None else asdict(self._leader),
             "last": None if self._last is None else asdict(self._last),
             "tracking": self._tracking,
             "delay_cost": self._delay_cost,
         }
 
-    def _load(self, data: dict[str, Any]) -> None:
-        self._settings = LeaderSettings(**data["settings"])
-        self._hull = _hull(self.game)
-        values = data["values"]
-        self._cumulative = loss_from_dict(data["loss"]) if values is None else np.array(values)
-        self._found = None if data["found"] is None else Projection(**data["found"])
+    def _load(self, data: Mapping[str, Any]) -> None:
+        super()._load(data)
+        self._total = from_plain(data["total"])
+        self._leader = None if data["leader"] is None else Projection(**data["leader"])
         self._last = None if data["last"] is None else Projection(**data["last"])
         self._tracking, self._delay_cost = data["tracking"], data["delay_cost"]
-
-
-def _hull(game: Game) -> PointsHull | BallHull | ConvexHull:
-    """The projection for a pair, or an error that says why there is none."""
-    actions, kernel = game.actions, game.kernel
-    if isinstance(actions, Points):
-        return PointsHull(kernel, actions)
-    if isinstance(kernel, Linear):
-        return ConvexHull(actions)
-    if isinstance(kernel, Quadratic) and isinstance(actions, Ball):
-        return BallHull(actions.dimension, actions.radius)
-    raise TypeError(
-        f"no tractable projection onto the hull of the features of {kernel!r} on {actions!r}: there are any kernel on "
-        "Points, Quadratic on a Ball and Linear on convex sets; use actions.net(spacing) for points, or "
-        "ConditionalGradient, which needs no projection"
-    )

@@ -1,11 +1,25 @@
-"""A distribution that mixes in one atom after the other, drawn from in logarithmic time."""
+"""The mean action of the conditional gradient method, and a distribution over actions with that mean.
+
+Every step mixes in one atom, v, with weight γ: D ← (1 - γ)D + γδ_v and X ← (1 - γ)X + γΦ(v).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from koloss._arrays import to_numpy
+from koloss.kernels import Loss
+from koloss.learners.base import Recommendation
+from koloss.learners.full.learner import Game, from_plain, to_plain
+from koloss.oracles import Minimum, minimize
+
+WARM_LIMIT = 100_000
+"""Most steps of the warm start; theory A4 asks for about 1.2 (D/ϱ) √n."""
 
 NEGLIGIBLE = 2.0**-54
 """Atoms whose weights together are below rounding are dropped."""
@@ -16,7 +30,7 @@ LARGE = 2.0**500
 
 @dataclass
 class Mixture:
-    """D ← (1 - γ)D + γδ_v, over and over.
+    """D ← (1 - γ)D + γδ_v, over and over; drawn from in logarithmic time.
 
     The weight of atom i is u_i/Σu with u growing instead of the others shrinking, so that one step changes one
     number; the cumulative sums of u, which never change either, are what a draw searches.
@@ -82,7 +96,7 @@ class Mixture:
         self.sums[: self.size] = kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
+        """Plain data, from which `from_dict` goes on exactly."""
         return {
             "rows": self.atoms.copy(),
             "sums": self.sums[: self.size].copy(),
@@ -95,6 +109,185 @@ class Mixture:
         atoms, sums = np.asarray(data["rows"]), np.asarray(data["sums"])
         rows = np.empty((data["room"], *atoms.shape[1:]), dtype=atoms.dtype)
         rows[: len(atoms)] = atoms
-        found = cls(rows, np.empty(data["room"]), len(atoms))
-        found.sums[: len(atoms)] = sums
-        return found
+        mixture = cls(rows, np.empty(data["room"]), len(atoms))
+        mixture.sums[: len(atoms)] = sums
+        return mixture
+
+
+class MeanAction:
+    """X, a mixture with that mean, the centre c of the regulariser, and the cumulative loss Σ w_s."""
+
+    mixture: Mixture
+    mean: Any
+    centre: Any
+    total: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        parts = {name: to_plain(getattr(self, name)) for name in ("mean", "centre", "total")}
+        return {"mixture": self.mixture.to_dict(), **parts}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take such data back."""
+        self.mixture = Mixture.from_dict(data["mixture"])
+        for name in ("mean", "centre", "total"):
+            setattr(self, name, from_plain(data[name]))
+
+
+class OnPoints(MeanAction):
+    """Elements of the RKHS as their values on N points: O(N) per round, one column of the kernel."""
+
+    def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
+        self.game, self.X = game, game.points
+        if first is None:  # the point of smallest norm in the RKHS
+            atom = int(np.argmin(to_numpy(game.kernel.diag(self.X))))
+        else:
+            atom = int(np.argmin(np.linalg.norm(self.X - first[None], axis=1)))
+        self.mixture = Mixture.of(np.asarray([atom]))
+        self.p = np.zeros(len(self.X))  # all weights of the mixture, by point
+        self.p[atom] = 1.0
+        self.mean = self._column(atom)
+        self.centre = self.mean.copy() if centred else np.zeros(len(self.X))
+        self.total = np.zeros(len(self.X))
+
+    def _column(self, i: int) -> Any:
+        return to_numpy(self.game.kernel(self.X, self.X[i : i + 1]))[:, 0]
+
+    def gradient(self, eta: float) -> Any:
+        """∇F(X) = η Σ w_s + 2(X - c)."""
+        return eta * self.total + 2 * (self.mean - self.centre)
+
+    def vertex(self, gradient: Any, rng: Any = None) -> Minimum:
+        """v = argmin_a ⟨∇F(X), Φ(a)⟩."""
+        i = int(np.argmin(gradient))
+        return Minimum(self.X[i], float(gradient[i]), 0.0, "exhaustive", index=i)
+
+    def gap(self, gradient: Any, vertex: Minimum) -> float:
+        """⟨∇F(X), X - Φ(v)⟩, an upper bound on F(X) - min F; infinite where nothing is proved."""
+        return max(float(self.p @ gradient) - vertex.value, 0.0)
+
+    def move(self, gamma: float, vertex: Minimum) -> None:
+        """X ← (1 - γ)X + γΦ(v), and the mixture likewise."""
+        i: Any = vertex.index
+        self.mean = (1 - gamma) * self.mean + gamma * self._column(i)
+        self.p = (1 - gamma) * self.p
+        self.p[i] += gamma
+        self.mixture.mix(gamma, i)
+
+    def warm_start(self, height: float, rng: Any = None) -> tuple[float, str]:
+        """Steps on ‖Y‖² with exact line search, until the gap is at most h̄; the gap, and what proves it."""
+        diagonal = to_numpy(self.game.kernel.diag(self.X))
+        for _ in range(WARM_LIMIT):
+            vertex = self.vertex(self.mean)
+            square = float(self.p @ self.mean)
+            gap = 2 * (square - vertex.value)
+            distance = square - 2 * vertex.value + float(diagonal[vertex.index])
+            if gap <= height or distance <= 0:  # zero by rounding, where points are almost equal
+                break
+            self.move(min(1.0, gap / (2 * distance)), vertex)
+        return max(gap, 0.0), "exhaustive"
+
+    def read(self, loss: Loss) -> Any:
+        """An element of the RKHS in the form that is kept here."""
+        return to_numpy(loss(self.X))
+
+    def add(self, loss: Any) -> None:
+        self.total = self.total + loss
+
+    def draw(self, uniform: Any) -> tuple[Any, Any, Any]:
+        """Actions, and on points their rows and probabilities, for uniform numbers in [0, 1)."""
+        index = self.mixture.atoms[self.mixture.draw(uniform)]
+        return self.X[index], index, self.p[index]
+
+    def atoms(self) -> Any:
+        return self.X[self.mixture.atoms]
+
+    def element(self) -> Loss:
+        """X as an element of the RKHS."""
+        mean: Loss = self.game.kernel.embed(self.X[self.p > 0], self.p[self.p > 0])
+        return mean
+
+    def best(self, heard: int) -> Recommendation:
+        return self.game.best(self.total, heard)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "p": self.p.copy()}
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        super().load(data)
+        self.p = np.array(data["p"])
+
+
+class InFamily(MeanAction):
+    """Elements of the RKHS as losses of the game's family: a matrix and a vector, coefficients, an expansion."""
+
+    mean: Loss
+    centre: Loss
+    total: Loss | None
+
+    def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
+        self.game = game
+        atom = first
+        if first is None:  # the centre of the set
+            middle = np.mean(game.actions.bounds(), axis=0)
+            atom = game.actions.project(middle[None])[0]  # type: ignore[attr-defined]
+        self.mixture = Mixture.of(np.asarray(atom)[None])
+        self.mean = game.kernel.embed(atom)
+        self.centre = self.mean if centred else 0.0 * self.mean
+        self.total = None
+
+    def gradient(self, eta: float) -> Loss:
+        gradient = 2.0 * (self.mean - self.centre)
+        return gradient if self.total is None else gradient + eta * self.total
+
+    def vertex(self, gradient: Loss, rng: Any) -> Minimum:
+        return minimize(gradient, self.game.actions, near=self.mixture.atoms[-1], rng=rng)
+
+    def gap(self, gradient: Loss, vertex: Minimum) -> float:
+        if vertex.certificate == "local only":
+            return math.inf
+        return max(gradient.inner(self.mean) - vertex.lower_bound, 0.0)
+
+    def move(self, gamma: float, vertex: Minimum) -> None:
+        kernel = self.game.kernel
+        self.mixture.mix(gamma, vertex.point)
+        if self.mean.is_expansion:  # its centres are the atoms: some are dropped
+            self.mean = kernel.embed(self.mixture.atoms, self.mixture.weights)
+        else:
+            self.mean = (1 - gamma) * self.mean + gamma * kernel.embed(vertex.point)
+
+    def warm_start(self, height: float, rng: Any) -> tuple[float, str]:
+        for _ in range(WARM_LIMIT):
+            square = self.mean.inner(self.mean)
+            if square <= height:  # min ‖Y‖² is not negative
+                return square, "dual"
+            vertex = self.vertex(2.0 * self.mean, rng)
+            gap = 2 * square - vertex.value
+            step = self.game.kernel.embed(vertex.point) - self.mean
+            distance = step.inner(step)
+            if gap <= height or distance <= 0:  # zero by rounding, where features are almost equal
+                break
+            self.move(min(1.0, gap / (2 * distance)), vertex)
+        error = vertex.gap if vertex.certificate != "local only" else 0.0
+        return max(gap + error, 0.0), vertex.certificate
+
+    def read(self, loss: Loss) -> Loss:
+        return loss
+
+    def add(self, loss: Loss) -> None:
+        self.total = loss if self.total is None else self.total + loss
+
+    def draw(self, uniform: Any) -> tuple[Any, None, None]:
+        return self.mixture.atoms[self.mixture.draw(uniform)].copy(), None, None
+
+    def atoms(self) -> Any:
+        return self.mixture.atoms.copy()
+
+    def element(self) -> Loss:
+        return self.mean
+
+    def best(self, heard: int) -> Recommendation:
+        latest = self.mixture.atoms[-1]
+        if self.total is None:
+            return Recommendation(None, latest.copy(), 0.0, "exhaustive")
+        return self.game.best(self.total, heard, near=latest, rng=0)

@@ -189,11 +189,11 @@ class UserPolicy:
             array = np.asarray(proposal)
             if array.dtype.kind not in "iufO":
                 raise TypeError(array.dtype)
-            is_integer = array.ndim == 0 and float(array) == int(array)
+            is_row = array.ndim == 0 and float(array) == int(array)
         except (TypeError, ValueError, OverflowError):
             raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None
         if array.ndim == 0:
-            if not is_integer or not 0 <= int(array) < self.count:
+            if not is_row or not 0 <= int(array) < self.count:
                 raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
             return int(array)
         if array.shape != (self.count,):

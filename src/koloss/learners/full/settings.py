@@ -1,0 +1,137 @@
+"""What the user says to a learner with full information, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from koloss._arrays import (
+    as_distribution,
+    as_float,
+    as_int,
+    as_interval,
+    as_points,
+    one_of,
+    to_numpy,
+)
+from koloss.actions import Ball, Box, Points, PositiveBall
+from koloss.kernels import Kernel, Loss
+from koloss.learners.base import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullSettings(Settings):
+    """What all these learners share."""
+
+    loss_norm: float | None = None
+    tuning: Literal["sharp", "paper"] = "sharp"
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        actions = self.actions
+        if not isinstance(actions, (Points, Ball, Box, PositiveBall)):
+            raise TypeError(
+                "`actions` must be Points, a Ball, a Box or a PositiveBall, "
+                f"got {type(actions).__name__}"
+            )
+        if isinstance(actions, Points):
+            X = to_numpy(actions.X).astype(float)
+            self._set("actions", Points(X, covering_radius=actions.covering_radius))
+        else:
+            self._need_kernel()
+        one_of("tuning", self.tuning, ("sharp", "paper"))
+        for name in ("loss_norm", "learning_rate"):
+            if getattr(self, name) is not None:
+                self._set(name, as_float(name, getattr(self, name), positive=True))
+
+    def _need_kernel(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"`kernel` must be a Kernel, got {type(self.kernel).__name__}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpWeightsSettings(FullSettings):
+    """Of Algorithm 2."""
+
+    loss_range: tuple[float, float] | None = None
+    prior: Any = None
+    delay: int = 0
+    particles: int = 256
+    move: Literal["hit-and-run", "diffusion"] = "hit-and-run"
+    compression: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("particles", as_int("particles", self.particles, minimum=2))
+        self._set("compression", as_float("compression", self.compression, minimum=0.0))
+        one_of("move", self.move, ("hit-and-run", "diffusion"))
+        if self.loss_range is not None:
+            self._set("loss_range", as_interval("loss_range", self.loss_range))
+        if self.horizon is None and (
+            self.tuning == "paper" or self.learning_rate is not None or self.delay
+        ):
+            what = "`tuning` of 'paper', `learning_rate` and `delay`"
+            raise ValueError(f"{what} must be left out without a horizon")
+        if self.prior is not None:
+            self._check_prior()
+
+    def _check_prior(self) -> None:
+        prior = self.prior
+        if not isinstance(self.actions, Points):
+            if not isinstance(prior, Loss):
+                raise TypeError(
+                    "`prior` must be a Loss on a compact set, of density exp(-prior), "
+                    f"got {type(prior).__name__}"
+                )
+            return
+        prior = to_numpy(as_distribution("prior", prior, length=len(self.actions)))
+        if prior.min() <= 0:
+            raise ValueError(
+                f"`prior` must be positive everywhere, got {prior.min():.6g} at {prior.argmin()}"
+            )
+        self._set("prior", prior)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSettings(FullSettings):
+    """Of Algorithm 3."""
+
+    first: Any = None
+    mixing_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        _need_horizon(self)
+        super().__post_init__()
+        self._need_kernel()
+        if self.mixing_rate is not None:
+            gamma = as_float("mixing_rate", self.mixing_rate, positive=True)
+            if gamma > 1:
+                raise ValueError(f"`mixing_rate` must be at most 1, got {gamma:.6g}")
+            self._set("mixing_rate", gamma)
+        if self.first is not None:
+            point = to_numpy(as_points("first", [self.first], dimension=self.actions.dimension))
+            if not self.actions.contains(point)[0]:
+                raise ValueError(f"`first` must be an action, got {point[0].tolist()}")
+            self._set("first", point[0].astype(float))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderSettings(FullSettings):
+    """Of Algorithm 4."""
+
+    delay: int = 0
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        _need_horizon(self)
+        super().__post_init__()
+        self._need_kernel()
+        self._set("delay", as_int("delay", self.delay, minimum=0))
+        if self.tolerance is not None:
+            self._set("tolerance", as_float("tolerance", self.tolerance, minimum=0.0))
+
+
+def _need_horizon(settings: FullSettings) -> None:
+    as_int("horizon", settings.horizon, minimum=1)
