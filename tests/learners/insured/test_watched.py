@@ -155,9 +155,8 @@ def test_far_reach_bounds_all_pairs_of_any_law(place, rng):
 
 def test_reach_is_the_same_when_it_is_asked_for_again(place, monkeypatch):
     first = [place.reach(j).copy() for j in range(N)]
-    monkeypatch.setattr(
-        "koloss.learners.insured.exploration.KEPT", 3 * N
-    )  # and when memory is short
+    # and when memory is short
+    monkeypatch.setitem(Exploration.reach.__globals__, "KEPT", 3 * N)
     fresh = Exploration(1, place.features, place.weights)
     for j in [*range(N), *range(N)]:
         np.testing.assert_array_equal(fresh.reach(j), first[j])
