@@ -73,7 +73,7 @@ class Ucb:
 
     def law(self, forecaster: Forecaster, stage: Watching) -> Any:
         """What it will propose: it has no coin."""
-        return self.propose(copy.copy(forecaster), stage, None)  # deviations are kept in the copy
+        return self.propose(forecaster, stage, None)
 
 
 class Thompson:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -418,7 +419,7 @@ class Watched:
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | None:
         """Probability of every action in the next single decision; None where the stage will end before it."""
-        law = self.policy.law(self.forecaster, self)
+        law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if played is None:
