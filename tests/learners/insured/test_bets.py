@@ -26,21 +26,27 @@ def run_bet(bets, losses, explored):
     return largest, course
 
 
+def add(bets, policy, explored=()):
+    """Losses of the policy, then of explored actions."""
+    for y in policy:
+        bets.add(y, explored=False)
+    for y in explored:
+        bets.add(y, explored=True)
+
+
 def test_bet_by_hand():
     bets = Bets()
-    bets.add(0.5, explored=True)  # nothing to bet against yet
+    add(bets, [], [0.5])  # nothing to bet against yet
     assert bets.wealth == 0
-    for y in (0.2, 0.4):
-        bets.add(y, explored=False)
+    add(bets, [0.2, 0.4])
     assert bets.policy_mean == pytest.approx(0.3)
-    bets.add(-0.1, explored=True)
+    add(bets, [], [-0.1])
     assert bets.wealth == pytest.approx(1 + 0.9 * 0.4)
-    bets.add(0.5, explored=True)
+    add(bets, [], [0.5])
     assert bets.wealth == pytest.approx(1.36)  # no loss of the policy's since the last bet
-    bets.add(0.1, explored=False)
-    bets.add(0.4, explored=True)
+    add(bets, [0.1], [0.4])
     assert bets.wealth == pytest.approx((1 + 1.36) * (1 - 0.9 * 0.3))
-    bets.add(0.4, explored=False)
+    add(bets, [0.4])
     assert bets.policy_mean == pytest.approx((0.2 + 0.4 + 0.1 + 0.4) / 4)
     assert bets.explored_mean == pytest.approx((0.5 - 0.1 + 0.5 + 0.4) / 4)
 
@@ -54,13 +60,9 @@ def test_means_are_recent():
         mean += (y - mean) * max(1 / t, 0.1)
     assert bets.policy_mean == pytest.approx(mean)
     assert bets.suspicious  # nothing explored
-    for _ in range(200):
-        bets.add(0.3, explored=True)
-    for _ in range(60):
-        bets.add(-0.2, explored=True)  # of late
+    add(bets, [], [0.3] * 200 + [-0.2] * 60)
     assert bets.explored_mean < -0.15
-    for _ in range(40):
-        bets.add(-0.4, explored=False)
+    add(bets, [-0.4] * 40)
     assert not bets.suspicious
 
 
@@ -68,12 +70,10 @@ def test_wealth_stays_positive_and_finite():
     # Losses at the ends of the range, all against the bet, then all for it.
     bets = Bets()
     for _ in range(2000):
-        bets.add(-0.5, explored=False)
-        bets.add(0.5, explored=True)
+        add(bets, [-0.5], [0.5])
     assert 0 < bets.wealth < 1
     for _ in range(20):
-        bets.add(0.5, explored=False)
-        bets.add(-0.5, explored=True)
+        add(bets, [0.5], [-0.5])
     assert bets.evidence > 1
     assert math.isfinite(bets.wealth)
 
@@ -152,12 +152,9 @@ def test_a_change_late_in_the_game_is_noticed():
     # A thousand explorations in which the policy is better do not make the detector deaf.
     bets = Bets()
     for _ in range(1000):
-        bets.add(-0.3, explored=False)
-        bets.add(0.2, explored=True)
+        add(bets, [-0.3], [0.2])
     count = 0
     while bets.evidence <= 1:
-        for _ in range(4):
-            bets.add(0.4, explored=False)
-        bets.add(-0.2, explored=True)
+        add(bets, [0.4] * 4, [-0.2])
         count += 1
         assert count < 25

@@ -8,9 +8,7 @@ from scipy import stats
 
 import koloss as kl
 from koloss.learners.insured.forecast import FADED, HANDICAP, MEMORY, Forecaster
-
-LEVEL = 1e-6
-"""False-alarm level of every statistical test here; seeds are fixed."""
+from tests.learners.insured.games import LEVEL
 
 X = np.random.default_rng(2).random((25, 2))
 FEATURES = kl.kernel_pca(kl.Gaussian(0.6), kl.Points(X), rank=9).features
@@ -22,6 +20,16 @@ def stream(rounds, seed=0):
     rng = np.random.default_rng(seed)
     index = rng.integers(len(X), size=rounds)
     return index, np.sin(5 * X[index, 0]) / 2 + 0.1 * rng.normal(size=rounds)
+
+
+def fed(index, losses, *, look=False, **settings):
+    """A forecaster that has heard all this; looked at in every round, deviations come from increments."""
+    forecaster = Forecaster(FEATURES, **settings)
+    for i, y in zip(index.tolist(), losses.tolist(), strict=True):
+        if look:
+            _ = forecaster.deviation
+        forecaster.update(i, y)
+    return forecaster
 
 
 def regression(index, losses, discount, ridge, *, prior=1.0):
@@ -37,20 +45,14 @@ def regression(index, losses, discount, ridge, *, prior=1.0):
 @pytest.mark.parametrize("ridge", [0.05, 0.5])
 def test_without_a_discount_it_is_the_gaussian_process(rounds, ridge):
     index, losses = stream(rounds)
-    forecaster = Forecaster(FEATURES, discounts=(1.0,), ridge=ridge)
-    for i, y in zip(index, losses, strict=True):
-        forecaster.update(int(i), float(y))
+    forecaster = fed(index, losses, discounts=(1.0,), ridge=ridge)
     mean, covariance = regression(index, losses, 1.0, ridge)
     np.testing.assert_allclose(forecaster.mean, mean, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(
         FEATURES @ forecaster.covariance @ FEATURES.T, covariance, rtol=1e-7, atol=1e-10
     )
     np.testing.assert_allclose(forecaster.deviation**2, np.diag(covariance), rtol=1e-6, atol=1e-10)
-    # the same from increments, where the deviations were looked at before
-    watched = Forecaster(FEATURES, discounts=(1.0,), ridge=ridge)
-    for i, y in zip(index, losses, strict=True):
-        _ = watched.deviation
-        watched.update(int(i), float(y))
+    watched = fed(index, losses, look=True, discounts=(1.0,), ridge=ridge)
     np.testing.assert_allclose(watched.deviation, forecaster.deviation, rtol=1e-6, atol=1e-9)
 
 
@@ -134,9 +136,7 @@ def test_before_anything_is_heard_it_is_the_prior():
 
 def test_samples_have_the_posterior_law():
     index, losses = stream(12, seed=5)
-    forecaster = Forecaster(FEATURES, discounts=(0.97,), ridge=0.05)
-    for i, y in zip(index, losses, strict=True):
-        forecaster.update(int(i), float(y))
+    forecaster = fed(index, losses, discounts=(0.97,), ridge=0.05)
     scale, count = 0.6, 4000
     rng = np.random.default_rng(6)
     draws = np.stack([forecaster.sample(rng, scale) for _ in range(count)])
@@ -205,16 +205,15 @@ def test_what_was_handed_out_is_not_changed_later():
 def test_snapshots_go_on_exactly():
     index, losses = stream(160, seed=9)
     one = Forecaster(FEATURES, discounts=(1.0, 0.95, 0.8), ridge=(0.05, 0.1, 0.05))
+    both = [one]
     for t in range(160):
         if t == 77:
             two = Forecaster.from_state(np.asfortranarray(FEATURES), one.state())
-        one.update(int(index[t]), float(losses[t]))
-        if t >= 77:
-            two.update(int(index[t]), float(losses[t]))
-        if t % 3 == 0:
-            _ = one.deviation
-            if t >= 77:
-                _ = two.deviation
+            both.append(two)
+        for forecaster in both:
+            forecaster.update(int(index[t]), float(losses[t]))
+            if t % 3 == 0:
+                _ = forecaster.deviation
     np.testing.assert_array_equal(one.mean, two.mean)
     np.testing.assert_array_equal(one.deviation, two.deviation)
     assert one.trusted == two.trusted
