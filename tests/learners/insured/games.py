@@ -119,6 +119,13 @@ def digest(learner):
     return learner.state()["digest"]
 
 
+def goes_on(learner, losses=kind, rounds=30):
+    """Whether the learner of a snapshot plays on exactly as the learner itself does."""
+    again = resumed(learner.state())
+    same = play(again, losses, rounds) == play(learner, losses, rounds)
+    return same and digest(again) == digest(learner)
+
+
 def resumed(state, seed=None, policy=None):
     """The learner of a snapshot, with random numbers of its own where there is a seed."""
     learner = kl.InsuredBandit.from_state(state, policy=policy)

@@ -8,7 +8,16 @@ import pytest
 import koloss as kl
 from koloss.errors import SnapshotError
 from koloss.guarantees import insured
-from tests.learners.insured.games import POINTS, POLICIES, kind, make, play, resumed, stage_of
+from tests.learners.insured.games import (
+    POINTS,
+    POLICIES,
+    goes_on,
+    kind,
+    make,
+    play,
+    resumed,
+    stage_of,
+)
 
 # Extremes.
 
@@ -24,11 +33,12 @@ def test_one_action():
         assert resumed(learner.state()).ask().index == 0
 
 
-def test_two_actions():
-    learner = make(kl.Points([[0.0], [1.0]]), horizon=500)
-    losses = np.array([0.2, 0.6])
-    played = play(learner, lambda t: losses, 500)
-    assert np.mean(np.array(played) == 0) > 0.85
+def test_two_actions_one_of_them_twice():
+    learner = make(kl.Points([[0.0], [1.0], [1.0]]), horizon=500)
+    p = learner.distribution
+    np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
+    learner, losses = make(kl.Points([[0.0], [1.0]]), horizon=500), np.array([0.2, 0.6])
+    assert np.mean(losses[play(learner, lambda t: losses, 500)] == 0.2) > 0.85
 
 
 @pytest.mark.parametrize(
@@ -51,14 +61,7 @@ def test_points_without_full_rank(points, kernel):
         assert np.isfinite(p).all()
         assert p.sum() == pytest.approx(1)
         assert np.isfinite(learner.guarantee().total)
-        again = resumed(learner.state())
-        assert play(again, lambda t: losses, 30) == play(learner, lambda t: losses, 30)
-
-
-def test_duplicates_count_together():
-    learner = make(kl.Points([[0.0], [1.0], [1.0]]), horizon=500)
-    p = learner.distribution
-    np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
+        assert goes_on(learner, lambda t: losses)
 
 
 def test_a_horizon_that_is_too_short_is_played_robustly():
@@ -91,12 +94,10 @@ def test_losses_at_the_ends_of_their_range():
 def test_units_do_not_matter():
     # Losses 4y - 2 in place of y, which is exact: the same game, all regrets four times as large.
     losses = np.round(kind(0) * 2**20) / 2**20
-    plain, scaled = (
-        make(kernel=kl.Polynomial(2), rng=6, loss_range=ends) for ends in ((0, 1), (-2, 2))
-    )
-    a = play(plain, lambda t: losses, 150)
-    b = play(scaled, lambda t: 4 * losses - 2, 150)
-    assert a == b
+    settings = {"kernel": kl.Polynomial(2), "rng": 6}
+    plain, scaled = (make(loss_range=ends, **settings) for ends in ((0, 1), (-2, 2)))
+    played = play(plain, lambda t: losses, 150)
+    assert play(scaled, lambda t: 4 * losses - 2, 150) == played
     one, other = plain.diagnostics, scaled.diagnostics
     assert other.estimated_regret == pytest.approx(4 * one.estimated_regret, rel=1e-6)
     assert other.budget == pytest.approx(4 * one.budget)
@@ -121,8 +122,7 @@ def test_quadratic_losses_on_a_ball_are_played_on_a_net_too():
     play(learner, lambda t: losses, 60)
     learner.hand_over()
     play(learner, lambda t: losses, 60)
-    again = resumed(learner.state())
-    assert play(again, lambda t: losses, 20) == play(learner, lambda t: losses, 20)
+    assert goes_on(learner, lambda t: losses)
 
 
 # What can be said.
