@@ -6,13 +6,14 @@ import time
 from statistics import median
 
 import numpy as np
+from koloss.learners.insured.setup import FORECASTS
 from scipy.linalg.blas import dgemv, dsymv, dsyr
 
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import slope
 from koloss.experiments.arena.base import Game
-from koloss.experiments.arena.players import GPUCB
+from koloss.experiments.arena.baselines import GPUCB
 from koloss.guarantees import insured
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.insured_bandit import FORECASTS

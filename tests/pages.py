@@ -1,4 +1,4 @@
-"""What tests of HTML pages share: reading their tags, and opening them in a browser."""
+"""What tests of pages and figures share: reading tags, opening a page in a browser, and finding texts that overlap."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import combinations
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+HOSTILE = '<script>alert("1")</script> $x$ | & \'../'
+"""A name that a page must be careful with."""
 
 
 class Reader(html.parser.HTMLParser):
@@ -51,9 +56,37 @@ def check_alone(path, images):
     assert all(link.startswith(("data:", "#")) for link in read.links)
     assert {link[1:] for link in read.links if link.startswith("#")} <= set(read.ids)
     assert len(set(read.ids)) == len(read.ids)
+    assert all(re.fullmatch("[a-z0-9-]+", name) for name in read.ids)
     assert "<script" not in path.read_text(encoding="utf-8")
     assert all(len(image["alt"]) > 20 for image in read.images)
     assert len(read.images) == images
+
+
+def check_texts(figure):
+    """No text of a figure is cut, and no two overlap."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer, size = canvas.get_renderer(), figure.bbox
+    texts = [figure._suptitle] if figure._suptitle else []
+    for ax in figure.axes:
+        texts += [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            texts += [label for tick in ticks for label in (tick.label1, tick.label2)]
+    for legend in figure.legends:
+        texts += [legend.get_title(), *legend.get_texts()]
+    shown = [t for t in texts if t.get_text() and t.get_visible()]
+    boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
+    assert len(boxes) > 8
+    for text, box in boxes:
+        assert box.x0 >= size.x0 - 1, text
+        assert box.x1 <= size.x1 + 1, text
+        assert box.y0 >= size.y0 - 1, text
+        assert box.y1 <= size.y1 + 1, text
+    for (one, a), (two, b) in combinations(boxes, 2):
+        apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
+        assert apart, (one, two)
 
 
 FRAME = """<!DOCTYPE html><html><body style="margin:0">
@@ -73,14 +106,14 @@ document.getElementById("f").onload = () => {{
 
 def open_page(path, width, folder):
     """Facts about a page in a browser window of that width, and what the browser had to say."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
         pytest.skip("no chromium here: the page was not opened in a browser (apt-get install it)")
     frame = folder / "frame.html"
     frame.write_text(FRAME.format(url=path.as_uri(), width=width), encoding="utf-8")
     result = subprocess.run(
         [
-            found,
+            browser,
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",

@@ -50,7 +50,7 @@ from koloss.proxy import (
 )
 
 _LAZY = {
-    "arena": "koloss.experiments.arena",
+    "arena": "koloss.report.arena",
     "errors": "koloss.errors",
     "experiments": "koloss.experiments",
     "games": "koloss.games",
@@ -64,9 +64,10 @@ _FROM_GAMES = ("Trace", "play", "replicate")
 
 if TYPE_CHECKING:
     from koloss import errors, experiments, games, oracles, report, samplers
-    from koloss.experiments import arena
-    from koloss.games.play import play, replicate
+    from koloss.games.play import play
+    from koloss.games.replicate import replicate
     from koloss.games.trace import Trace
+    from koloss.report import arena
 else:
 
     def __getattr__(name):

@@ -5,24 +5,14 @@ from __future__ import annotations
 import pytest
 
 from koloss.experiments import load, shipped
-from koloss.experiments.results import summarise
-from koloss.experiments.runs import plan, work
-
-
-def play_here(names, out, **sizes):
-    """What `run` does, without processes."""
-    chosen = [load(name) for name in names]
-    jobs = plan(chosen, out, **sizes)
-    failures = {}
-    for job in jobs:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        _, error = work(job)
-        if error:
-            failures[job.path] = error
-    return summarise(chosen, jobs, seed=sizes.get("seed", 0), failures=failures)
+from koloss.experiments.build import jobs_of
+from koloss.experiments.summary import summarise
+from koloss.games.store import perform
 
 
 @pytest.fixture(scope="session")
-def toy(tmp_path_factory):
-    """All experiments, 30 rounds, 2 runs."""
-    return play_here(shipped(), tmp_path_factory.mktemp("toy"), rounds=30, runs=2)
+def toy():
+    """All experiments, 30 rounds, 2 runs: what `run` does, without processes."""
+    chosen = [load(name) for name in shipped()]
+    jobs = jobs_of(chosen, rounds=30, runs=2)
+    return summarise(chosen, jobs, [perform(job) for job in jobs], seed=0)

@@ -12,8 +12,9 @@ from scipy import stats
 
 import koloss as kl
 from koloss.experiments import bounds, catalogue, load, shipped
-from koloss.experiments.results import printed_bound, summarise
-from koloss.experiments.runs import plan
+from koloss.experiments.build import jobs_of
+from koloss.experiments.files import read
+from koloss.experiments.summary import printed_bound, summarise
 from koloss.games.trace import Trace
 
 CURVES = [
@@ -63,6 +64,7 @@ def test_results_are_plain_and_documented(toy, tmp_path):
     text = path.read_text(encoding="utf-8")
     assert "NaN" not in text
     found = json.loads(text)
+    assert read(path).experiments[0].name == CURVES[0]  # and it has the types that it should
     assert [entry["name"] for entry in found["experiments"]] == CURVES
     for entry in found["experiments"]:
         assert {"rounds", "runs", "regret", "exponent", "guarantee", "seconds"} <= set(entry)
@@ -75,22 +77,22 @@ def test_results_are_plain_and_documented(toy, tmp_path):
     assert [key for key in sorted(keys) if f"`{key}`" not in schema] == []
 
 
-def test_bands_and_exponents_against_scipy(tmp_path):
+def test_bands_and_exponents_against_scipy():
     """Written by hand: three runs whose regret is a power of t."""
     game = load("posynomial")
-    jobs = plan([game], tmp_path, rounds=100, runs=3)
-    at = np.arange(1, 101)
-    for job, scale in zip(jobs, (1.0, 2.0, 3.0), strict=True):
-        job.path.parent.mkdir(parents=True, exist_ok=True)
+    at, runs = np.arange(1, 101), []
+    promise = {"statement": "s", "terms": {}, "total": 9.0, "trivial": 9.0, "informative": False,
+               "valid": True, "assumptions": [], "notes": []}  # fmt: skip
+    facts = {"promise": promise, "rank": None, "epsilon": None, "run_seconds": 1.0}
+    for scale in (1.0, 2.0, 3.0):
         regret = scale * at**0.75
-        promise = {"statement": "s", "terms": {}, "total": 9.0, "trivial": 9.0, "informative": False,
-                   "valid": True, "assumptions": [], "notes": []}  # fmt: skip
-        facts = {"digest": job.digest, "promise": promise, "rank": None, "epsilon": None, "run_seconds": 1.0}  # fmt: skip
-        Trace(
+        trace = Trace(
             actions=np.zeros((100, 2)), losses=regret, regret=regret, bound=np.full(100, 50.0), checkpoints=at,
             running=regret, uniform=regret, best=np.zeros(2), certificate="dual", valid=True, seconds=0.5, facts=facts,
-        ).save(job.path)  # fmt: skip
-    curve = summarise([game], jobs, seed=0).curves[0]
+        )  # fmt: skip
+        runs.append(trace.pack())
+    jobs = jobs_of([game], rounds=100, runs=3)
+    curve = summarise([game], jobs, runs, seed=0).curves[0]
     assert curve.exponent == pytest.approx(0.75)
     assert curve.exponent_error == pytest.approx(0, abs=1e-9)
     final = np.array([1.0, 2.0, 3.0]) * 100**0.75
@@ -146,7 +148,7 @@ def test_bounds_are_those_of_the_learners():
         kl.Ball(2).net(0.1), kl.Gaussian(0.5), horizon=2000, proxy="kernel_pca", loss_range=(0, 1)
     )
     assert found[0]["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
-    assert found[0]["rank"] == learner.setup.problem.rank
+    assert found[0]["rank"] == learner.rank
     json.dumps(found, allow_nan=False)
 
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,9 @@ import pytest
 
 import koloss as kl
 from koloss.experiments import SpecError, load, parse, run
-from koloss.experiments.runs import digest_in, generators, is_done, plan, play_run, work
+from koloss.experiments.build import job_of, jobs_of
+from koloss.games.store import perform, seeds_of
+from koloss.games.trace import Trace, read_npz
 
 SMALL = ["posynomial", "gaussian-bandit"]
 SIZE = {"rounds": 40, "runs": 3}
@@ -23,15 +24,14 @@ SIZE = {"rounds": 40, "runs": 3}
 
 def arrays(folder):
     """Everything in the files of the runs that is not a time."""
-    found = {}
+    runs = {}
     for path in sorted(folder.glob("runs/**/*.npz")):
-        with np.load(path) as file:
-            plain = json.loads(file["json"].tobytes())
-            plain.pop("seconds")
-            plain["facts"].pop("run_seconds")
-            data = {name: file[name].tobytes() for name in file.files if name != "json"}
-        found[str(path.relative_to(folder))] = (plain, data)
-    return found
+        plain, data = read_npz(path)
+        for times in (plain, plain["facts"]):
+            for name in ("seconds", "run_seconds", "making", "digest"):
+                times.pop(name, None)
+        runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in data.items()}
+    return runs
 
 
 def numbers(folder):
@@ -66,9 +66,9 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
     stamps = {k: (first / f"{k}.npz").stat().st_mtime_ns for k in range(2)}
     (first / "1.npz").write_bytes((first / "1.npz").read_bytes()[:200])
     seen = []
-    run(SMALL, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    run(SMALL, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert (seen[0].done, seen[0].total) == (1, 6)
-    assert {(p.job.experiment.name, p.job.number) for p in seen[1:]} == {
+    assert {(p.job.game, p.job.number) for p in seen[1:]} == {
         ("posynomial", 1),
         ("posynomial", 2),
         *(("gaussian-bandit", k) for k in range(3)),
@@ -78,7 +78,7 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
     assert arrays(tmp_path) == arrays(whole)
     assert numbers(tmp_path) == numbers(whole)
     seen.clear()
-    run(SMALL, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    run(SMALL, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert [p.done for p in seen] == [6]  # nothing was computed
 
 
@@ -128,45 +128,27 @@ def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     assert 0 < kept < 24
     seen = []
     sizes = {"rounds": 60, "runs": 6, "jobs": 2}
-    run(["quadratic-oracles"], out=tmp_path / "cut", note=seen.append, **sizes)
+    run(["quadratic-oracles"], out=tmp_path / "cut", progress=seen.append, **sizes)
     assert seen[0].done == kept
     run(["quadratic-oracles"], out=tmp_path / "fresh", **sizes)
     assert arrays(tmp_path / "cut") == arrays(tmp_path / "fresh")
 
 
-def test_seeds_depend_on_names_and_numbers_alone():
-    game = load("quadratic-oracles")
-    one, two = game.learners[0], game.learners[2]
-    draws = [g.random() for g in generators(game, one, 0, 3)]
-    assert [g.random() for g in generators(game, one, 0, 3)] == draws
-    assert generators(game, two, 0, 3)[1].random() == draws[1]  # the same losses for all learners
-    others = [
-        generators(game, two, 0, 3)[0],
-        generators(game, one, 0, 2)[0],
-        generators(game, one, 1, 3)[0],
-        generators(game, one, 0, 2)[1],
-        generators(game, one, 1, 3)[1],
-        generators(replace(game, name="other"), one, 0, 3)[0],
-        generators(replace(game, name="other"), one, 0, 3)[1],
-    ]
-    assert not {g.random() for g in others} & set(draws)
-
-
-def test_digests_know_what_a_run_depends_on(tmp_path):
+def test_keys_know_what_a_run_depends_on():
     text = load("quadratic-full-information").source.text
 
-    def digest(text, **sizes):
-        return plan([parse(text, name="game")], tmp_path, **{"runs": 1, **sizes})[0].digest
+    def key(text, **sizes):
+        return jobs_of([parse(text, name="game")], **{"runs": 1, **sizes})[0].key
 
-    first = digest(text)
-    assert digest(text.replace("Every round", "In every round")) == first
-    assert digest(text.replace("runs = 12", "runs = 13")) == first
+    first = key(text)
+    assert key(text.replace("Every round", "In every round")) == first
+    assert key(text.replace("runs = 12", "runs = 13")) == first
     for other in (
-        digest(text, seed=1),
-        digest(text, rounds=99),
-        digest(text.replace("noise = 1.0", "noise = 2.0")),
-        digest(text.replace("dimension = 3", "dimension = 4")),
-        digest(text.replace("loss_norm = 1.0", "loss_norm = 2.0")),
+        key(text, seed=1),
+        key(text, rounds=99),
+        key(text.replace("noise = 1.0", "noise = 2.0")),
+        key(text.replace("dimension = 3", "dimension = 4")),
+        key(text.replace("loss_norm = 1.0", "loss_norm = 2.0")),
     ):
         assert other != first
 
@@ -174,30 +156,19 @@ def test_digests_know_what_a_run_depends_on(tmp_path):
 def test_a_run_is_the_play_of_its_parts():
     """The file of a run against `kl.play` with the parts made by hand."""
     game = load("gaussian-bandit")
-    found = play_run(game, game.learners[0], 50, seed=4, number=2)
-    mine, theirs = generators(game, game.learners[0], 4, 2)
+    job = job_of(game, game.learners[0], number=2, rounds=50, seed=4)
+    run = Trace.unpack(perform(job))
+    mine, theirs = seeds_of(job)
     net, kernel = kl.Ball(2).net(0.1), kl.Gaussian(0.5)
     learner = kl.BanditExpWeights(
         net, kernel, horizon=50, proxy="kernel_pca", loss_range=(0, 1), rng=mine
     )
     foe = kl.games.RankOne(kernel, net, points=net.sample(50, theirs))
-    rank = learner.setup.problem.rank
-    trace = kl.play(learner, foe, 50, batch=rank, checkpoints=100)
-    np.testing.assert_array_equal(found.running, trace.running)
-    np.testing.assert_array_equal(found.regret, trace.regret[trace.checkpoints - 1])
-    assert found.facts["rank"] == rank
-    assert found.facts["promise"]["total"] == pytest.approx(trace.bound[-1])
-
-
-def test_what_is_no_file_is_not_done(tmp_path):
-    path = tmp_path / "0.npz"
-    assert digest_in(path) is None
-    path.write_bytes(b"")
-    assert digest_in(path) is None
-    path.write_bytes(b"PK\x03\x04 not a zip file")
-    assert digest_in(path) is None
-    np.savez(path, other=np.zeros(3))
-    assert digest_in(path) is None
+    trace = kl.play(learner, foe, 50, batch=learner.rank, checkpoints=100)
+    np.testing.assert_array_equal(run.running, trace.running)
+    np.testing.assert_array_equal(run.regret, trace.regret[trace.checkpoints - 1])
+    assert run.facts["rank"] == learner.rank
+    assert run.facts["promise"]["total"] == pytest.approx(trace.bound[-1])
 
 
 OWN = """
@@ -234,8 +205,8 @@ def test_an_adversary_of_ones_own(tmp_path):
     found = run([game], out=tmp_path / "out", jobs=1)
     curve = found.curves[0]
     assert curve.uniform[-1] == pytest.approx(20)  # the mean of -1 and 1 is 0, the best has -20
-    before = plan([game], tmp_path)[0].digest
-    assert plan([own_game(tmp_path, code=MINE + "\n")], tmp_path)[0].digest != before
+    before = jobs_of([game])[0].key
+    assert jobs_of([own_game(tmp_path, code=MINE + "\n")])[0].key != before
 
 
 @pytest.mark.parametrize(
@@ -256,7 +227,8 @@ def test_an_adversary_of_ones_own(tmp_path):
 )
 def test_mistakes_in_it(tmp_path, spec, code, message):
     with pytest.raises(SpecError, match=message):
-        run([own_game(tmp_path, spec, code)], out=tmp_path / "out", jobs=1)
+        run(["posynomial", own_game(tmp_path, spec, code)], out=tmp_path / "out", jobs=1)
+    assert not (tmp_path / "out").exists()  # nothing is played, nothing is left behind
 
 
 def test_replay_of_a_table(tmp_path):
@@ -265,7 +237,8 @@ def test_replay_of_a_table(tmp_path):
     spec = OWN.replace('"python"', '"replay"').replace('file = "mine.py"', 'table = "losses.csv"')
     spec = spec.replace('make = "always_up"\n', "") + "loss_range = [0.0, 1.0]\n"
     game = own_game(tmp_path, spec)
-    traces = [play_run(game, game.learners[0], 20, 0, k) for k in range(8)]
+    jobs = [job_of(game, game.learners[0], k, rounds=20, seed=0) for k in range(8)]
+    traces = [Trace.unpack(perform(job)) for job in jobs]
     for trace in traces:
         np.testing.assert_array_equal(trace.uniform, trace.checkpoints / 2)
         assert trace.running[-1] == int(trace.running[-1])
@@ -278,18 +251,21 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
         "    if rng.random() < 0.5:\n        raise RuntimeError('no luck')\n    return",
     )
     game = own_game(tmp_path, code=code)
-    jobs = plan([game], tmp_path / "out", runs=12)
-    outcomes = []
-    for job in jobs:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        outcomes.append(work(job)[1])
-    assert set(outcomes) == {"", "RuntimeError: no luck"} or any("no luck" in o for o in outcomes)
-    assert [is_done(job) for job in jobs] == [outcome == "" for outcome in outcomes]
+    results = run([game], out=tmp_path / "out", runs=8, jobs=1)
+    (curve,) = results.curves
+    assert set(curve.failures.values()) == {"before the first round: RuntimeError: no luck"}
+    assert curve.runs == 8 - len(curve.failures)
+    assert 0 < curve.runs < 8
+    assert results.to_dict()["experiments"][0]["failures"].keys() == {
+        str(k) for k in curve.failures
+    }
 
 
 def test_bad_input(tmp_path):
+    out = tmp_path / "out"
     for name, value in (("rounds", 0), ("runs", 0), ("jobs", 0), ("seed", -1)):
         with pytest.raises(ValueError, match=f"`{name}` must be at least"):
-            run(["posynomial"], out=tmp_path, **{name: value})
+            run(["posynomial"], out=out, **{name: value})
     with pytest.raises(ValueError, match="different names, got 'posynomial' twice"):
-        run(["posynomial", "posynomial"], out=tmp_path)
+        run(["posynomial", "posynomial"], out=out)
+    assert not out.exists()

@@ -46,7 +46,7 @@ def test_a_spec_says_what_it_says():
     assert (game.name, game.title, game.rounds, game.runs) == ("my-game", "A game", 40, 3)
     assert game.full == (40, 3)
     assert [learner.name for learner in game.learners] == ["ExpWeights", "second"]
-    assert game.learners[1].delay == 2
+    assert game.learners[1].play.delay == 2
     assert kernel_of(game) == kl.Quadratic()
     assert actions_of(game) == kl.Ball(2)
     learner = learner_of(game, game.learners[0], 40, np.random.default_rng(0))
@@ -79,11 +79,15 @@ MISTAKES = [
     ('{kind = "Quadratic"}', "3", 7, "game.kernel", "must be a table, got 3"),
     ("dimension = 2", "dimension = 0", 8, "game.actions.dimension", "must be at least 1, got 0"),
     ("dimension = 2", "dimension = 2, net = -1", 8, "game.actions.net", "must be positive, got -1"),
-    ("dimension = 2", "dimension = 2, size = 1", 8, "game.actions.size", "is not a key of Ball"),
+    ("dimension = 2", "dimension = 2, size = 1", 8, "game.actions.size", "is not a parameter of Ball"),
     ('kind = "biased"', 'kind = "evil"', 13, "adversary.kind", "must be one of random, biased"),
     ("noise = 2.0", "noise = -2.0", 14, "adversary.noise", "must be at least 0, got -2"),
     ("noise = 2.0", "nois = 2.0", 14, "adversary.nois", "did you mean noise?"),
-    ("[adversary]\n", "[foe]\n", 1, "", "`adversary` is missing in the file"),
+    ("[adversary]\n", "[foe]\n", 12, "foe", "is not a key of a spec"),
+    ('[adversary]\nkind = "biased"\nnoise = 2.0\n', "", 1, "", "`adversary` is missing in the file"),
+    ('kind = "biased"', 'kind = "replay"', 14, "adversary.noise", "is not a key of the replay adversary"),
+    ('kind = "biased"\nnoise = 2.0', 'kind = "replay"', 12, "adversary", "`table` is missing in [adversary]"),
+    ("runs = 3", "runs = 3\n[dimension]\nhorizons = [9, 1]", 12, "dimension.horizons[2]", "must be at least 2, got 1"),
     ('kind = "ExpWeights"', 'kind = "Exp3"', 17, "learner[1].kind", "must be one of BanditExpWeights"),
     ("loss_norm = 1.0", "loss_norm = -1.0", 18, "learner[1].loss_norm", "must be positive, got -1"),
     ("loss_norm = 1.0", "loss_nrom = 1.0", 18, "learner[1].loss_nrom", "did you mean loss_norm?"),

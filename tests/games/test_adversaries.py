@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from koloss.games.adversaries import peek
+from koloss.games.watching import Shown
 
 POINTS = kl.Points(np.random.default_rng(0).random((12, 2)))
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2]])
@@ -101,7 +101,7 @@ def test_predictive_puts_the_loss_where_the_player_is():
 def test_looking_changes_nothing(make):
     player = make()
     before = player.state()["digest"]
-    X, p = peek(player, np.random.default_rng(0))
+    X, p = Shown(player).peek(np.random.default_rng(0))
     assert player.state()["digest"] == before
     assert np.all(kl.Ball(2).contains(X))
     assert p.sum() == pytest.approx(1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.games.play import evaluate, milestones, total
+from koloss.games.play import milestones
 
 POINTS = kl.Points([[0.0], [0.5], [1.0]])
 GRID = kl.Points(np.random.default_rng(0).random((20, 2)))
@@ -165,23 +165,6 @@ def test_oblivious_adversaries_are_not_changed_by_asking_ahead():
     np.testing.assert_allclose(trace.regret, again.regret)
 
 
-FAMILIES = [
-    (kl.Linear(), kl.Ball(3)),
-    (kl.Quadratic(), kl.Ball(3)),
-    (kl.Posynomial([[1, 0, 2], [-1, 1, 0]]), kl.Box([0.5] * 3, [1.0] * 3)),
-    (kl.Gaussian(0.5), kl.Ball(3)),
-    (kl.Polynomial(3), kl.Ball(3)),
-]
-
-
-@pytest.mark.parametrize("kernel, actions", FAMILIES, ids=repr)
-def test_many_losses_at_once(kernel, actions):
-    adversary = kl.games.Biased(kernel, actions, rng=0)
-    losses, X = [adversary(t) for t in range(7)], actions.sample(5, 0)
-    np.testing.assert_allclose(evaluate(losses, X), np.stack([w(X) for w in losses]))
-    np.testing.assert_allclose(total(losses)(X), sum(w(X) for w in losses))
-
-
 def make_learner(seed, horizon=40):
     return kl.ExpWeights(GRID, kernel=GAUSS, horizon=horizon, rng=seed)
 
@@ -203,20 +186,20 @@ def same(a, b):
     )
 
 
-def test_same_seed_same_result_whatever_the_workers():
-    one = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, workers=1)
-    two = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, workers=2)
+def test_same_seed_same_result_whatever_the_processes():
+    one = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, jobs=1)
+    two = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, jobs=2)
     with ThreadPoolExecutor(3) as pool:
         three = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, executor=pool)
     assert same(one, two)
     assert same(one, three)
-    other = kl.replicate(make_learner, make_adversary, 40, 4, seed=6, workers=1)
+    other = kl.replicate(make_learner, make_adversary, 40, 4, seed=6, jobs=1)
     assert not same(one, other)
     assert len({tuple(t.losses.tolist()) for t in one.traces}) == 4  # runs differ
 
 
 def test_failed_runs_are_reported_and_the_others_kept():
-    found = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, workers=1)
+    found = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, jobs=1)
     assert 0 < len(found.failures) < 12
     assert set(found.failures.values()) == {"RuntimeError: no luck"}
     assert sorted([*found.seeds, *found.failures]) == list(range(12))
@@ -224,7 +207,7 @@ def test_failed_runs_are_reported_and_the_others_kept():
 
 def test_settings_reach_play():
     found = kl.replicate(
-        functools.partial(make_learner, horizon=30), make_adversary, 30, 2, workers=1, delay=2
+        functools.partial(make_learner, horizon=30), make_adversary, 30, 2, jobs=1, delay=2
     )
     assert "came after others" in found.traces[0].facts["guarantee"]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import koloss as kl
-from koloss.games import Replicates, concatenate
+from koloss.games import Replicates
 from koloss.games.trace import exponent
 
 POINTS = kl.Points([[0.0, 1.0], [0.5, 0.0]])
@@ -136,13 +136,3 @@ def test_exponent_knows_its_error():
         truth = 0.5 if truth is None else truth
         inside += abs(slope - truth) <= error
     assert 0.55 < inside / 200 < 0.80
-
-
-def test_concatenate():
-    a, b = Replicates([game(0)], [0]), Replicates([game(1)], [1], {2: "error"})
-    both = concatenate([a, b])
-    assert both.seeds == [0, 1]
-    assert both.failures == {2: "error"}
-    assert both.regret.shape == (2, 20)
-    with pytest.raises(ValueError, match="one number of rounds"):
-        concatenate([a, Replicates([game(0, rounds=5)], [0])])

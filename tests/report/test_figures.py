@@ -10,7 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss.report import inspect
-from koloss.report.figures import inspection_figure, save
+from koloss.report.figures import save
+from koloss.report.inspection import inspection_figure
 
 CASES = {
     "line": (kl.Matern(1.5, 0.3), kl.Box([0], [1]).net(0.05), {"rank": 5}),
@@ -26,12 +27,12 @@ def look_at(case):
 
 
 @pytest.fixture(params=CASES)
-def found(request):
+def inspection(request):
     return look_at(request.param)
 
 
-def test_three_labelled_panels(found):
-    figure = inspection_figure(found)
+def test_three_labelled_panels(inspection):
+    figure = inspection_figure(inspection)
     assert [ax.get_title(loc="left") for ax in figure.axes] == [
         "Spectrum",
         "Certified error",
@@ -44,30 +45,32 @@ def test_three_labelled_panels(found):
 
 
 def test_what_is_drawn_is_what_was_found():
-    found = look_at("square")
-    spectrum, certified, design = inspection_figure(found).axes
+    inspection = look_at("square")
+    spectrum, certified, design = inspection_figure(inspection).axes
     assert spectrum.get_yscale() == certified.get_yscale() == "log"
-    np.testing.assert_array_equal(spectrum.lines[0].get_ydata(), found.decay.eigenvalues)
+    np.testing.assert_array_equal(spectrum.lines[0].get_ydata(), inspection.decay.eigenvalues)
     for line, fit in zip(
-        spectrum.lines[1:], (found.decay.exponential, found.decay.polynomial), strict=True
+        spectrum.lines[1:], (inspection.decay.exponential, inspection.decay.polynomial), strict=True
     ):
         np.testing.assert_allclose(line.get_ydata(), fit.envelope(line.get_xdata()))
     chosen = certified.lines[-1]
     assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (
-        found.proxy.rank,
-        found.proxy.epsilon,
+        inspection.proxy.rank,
+        inspection.proxy.epsilon,
     )
     actions, discs = design.collections
-    assert len(actions.get_offsets()) == len(found.actions)
-    np.testing.assert_array_equal(discs.get_offsets(), found.actions.X[found.design.support])
+    assert len(actions.get_offsets()) == len(inspection.actions)
+    np.testing.assert_array_equal(
+        discs.get_offsets(), inspection.actions.X[inspection.design.support]
+    )
     areas = discs.get_sizes()
     np.testing.assert_allclose(
-        areas / areas.sum(), found.design.weights[found.design.support], rtol=1e-9
+        areas / areas.sum(), inspection.design.weights[inspection.design.support], rtol=1e-9
     )
 
 
-def test_nothing_overlaps(found):
-    figure = inspection_figure(found)
+def test_nothing_overlaps(inspection):
+    figure = inspection_figure(inspection)
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -81,11 +84,11 @@ def test_nothing_overlaps(found):
 
 
 def test_same_figure_same_file(tmp_path):
-    found = look_at("square")
+    inspection = look_at("square")
     first, second = tmp_path / "first", tmp_path / "second"
     for directory in (first, second):
         directory.mkdir()
-        save(inspection_figure(found), directory, "figure")
+        save(inspection_figure(inspection), directory, "figure")
     for name in ("figure.png", "figure.svg"):
         assert (first / name).read_bytes() == (second / name).read_bytes()
 

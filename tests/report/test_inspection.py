@@ -8,56 +8,56 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from koloss.experiments import inspection as module
 from koloss.report import inspect, show, write
-from koloss.report import inspection as module
-from koloss.report.tables import milestones
+from koloss.report.inspection import milestones
 
 SQUARE = kl.Box([0, 0], [1, 1]).net(0.2)
 LINE = kl.Box([0], [1]).net(0.05)
 
 
 @pytest.fixture(scope="module")
-def found():
+def inspection():
     return inspect(kl.Gaussian(0.5), SQUARE)
 
 
-def test_numbers_are_those_of_the_library(found):
+def test_numbers_are_those_of_the_library(inspection):
     proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), SQUARE)
     decay = kl.eigendecay(kl.Gaussian(0.5), SQUARE)
-    assert (found.proxy.rank, found.proxy.epsilon) == (proxy.rank, proxy.epsilon)
-    np.testing.assert_array_equal(found.decay.eigenvalues, decay.eigenvalues)
-    assert found.design.max_leverage == kl.john_design(proxy).max_leverage
-    assert found.sample_size == decay.sample_size(proxy.rank, 1e-3)
-    assert found.statement() == decay.describe(proxy.rank, 1e-3)
-    assert found.effective_dimension(decay.best) == decay.effective_dimension(1e-3)
+    assert (inspection.proxy.rank, inspection.proxy.epsilon) == (proxy.rank, proxy.epsilon)
+    np.testing.assert_array_equal(inspection.decay.eigenvalues, decay.eigenvalues)
+    assert inspection.design.max_leverage == kl.john_design(proxy).max_leverage
+    assert inspection.sample_size == decay.sample_size(proxy.rank, 1e-3)
+    assert inspection.statement() == decay.describe(proxy.rank, 1e-3)
+    assert inspection.effective_dimension(decay.best) == decay.effective_dimension(1e-3)
 
 
-def test_designs_are_in_order_and_the_first_is_best(found):
-    assert [d.method for d in found.designs] == [
+def test_designs_are_in_order_and_the_first_is_best(inspection):
+    assert [d.method for d in inspection.designs] == [
         "G-optimal design",
         "barycentric spanner",
         "uniform",
     ]
-    assert found.design.max_leverage == min(d.max_leverage for d in found.designs)
+    assert inspection.design.max_leverage == min(d.max_leverage for d in inspection.designs)
 
 
 @pytest.mark.parametrize("method", ["pivoted-cholesky", "kernel-pca", "mercer"])
 def test_certified_error_goes_on_beyond_the_rank(method):
-    found = inspect(kl.Gaussian(0.5), SQUARE, method=method, rank=6)
-    assert len(found.certified) == 13
-    assert found.certified[6] == pytest.approx(found.proxy.epsilon, rel=1e-9)
-    assert found.certified[12] < found.certified[6]
+    inspection = inspect(kl.Gaussian(0.5), SQUARE, method=method, rank=6)
+    assert len(inspection.certified) == 13
+    assert inspection.certified[6] == pytest.approx(inspection.proxy.epsilon, rel=1e-9)
+    assert inspection.certified[12] < inspection.certified[6]
 
 
 def test_certified_error_ends_at_the_numerical_rank():
-    found = inspect(kl.Gaussian(5.0), SQUARE, tolerance=1e-10)
-    assert found.proxy.rank < len(found.certified) < 2 * found.proxy.rank + 1
+    inspection = inspect(kl.Gaussian(5.0), SQUARE, tolerance=1e-10)
+    assert inspection.proxy.rank < len(inspection.certified) < 2 * inspection.proxy.rank + 1
 
 
 def test_certified_error_is_not_prolonged_beyond_memory(monkeypatch):
     monkeypatch.setattr(module, "CURVE_BYTES", 0)
-    found = inspect(kl.Gaussian(0.5), SQUARE, rank=6)
-    assert len(found.certified) == 7
+    inspection = inspect(kl.Gaussian(0.5), SQUARE, rank=6)
+    assert len(inspection.certified) == 7
 
 
 def test_error_asked_for():
@@ -70,13 +70,13 @@ def test_error_asked_for():
 
 def test_large_sets_have_their_spectrum_from_draws(monkeypatch):
     monkeypatch.setattr(module, "SPECTRUM_POINTS", 20)
-    found = inspect(kl.Gaussian(0.5), SQUARE)
-    assert (found.decay.size, found.decay.sampled) == (20, True)
-    assert found.to_dict()["spectrum"]["sampled"] is True
+    inspection = inspect(kl.Gaussian(0.5), SQUARE)
+    assert (inspection.decay.size, inspection.decay.sampled) == (20, True)
+    assert inspection.to_dict()["spectrum"]["sampled"] is True
 
 
-def test_plain_data_is_strict_json(found):
-    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+def test_plain_data_is_strict_json(inspection):
+    data = json.loads(json.dumps(inspection.to_dict(), allow_nan=False))
     weights = np.asarray(data["design"]["weights"])
     assert weights.sum() == pytest.approx(1)
     np.testing.assert_array_equal(SQUARE.X[data["design"]["support"]], data["design"]["actions"])
@@ -86,24 +86,24 @@ def test_plain_data_is_strict_json(found):
 
 def test_no_gap_means_no_sample_size():
     # The rows of the identity have equal eigenvalues: an eigengap of zero, or of rounding.
-    found = inspect(kl.Linear(), kl.Points(np.eye(3)), rank=2)
-    data = found.to_dict()
+    inspection = inspect(kl.Linear(), kl.Points(np.eye(3)), rank=2)
+    data = inspection.to_dict()
     samples = data["sample_size"]["samples"]
     assert samples is None or samples > 1e30
     json.dumps(data, allow_nan=False)
 
 
 def test_rank_beyond_the_spectrum():
-    found = inspect(kl.Gaussian(1.0), LINE, method="mercer", rank=20)
-    assert found.sample_size is None
-    assert "stand out from rounding" in found.statement()
-    assert found.to_dict()["sample_size"]["samples"] is None
+    inspection = inspect(kl.Gaussian(1.0), LINE, method="mercer", rank=20)
+    assert inspection.sample_size is None
+    assert "stand out from rounding" in inspection.statement()
+    assert inspection.to_dict()["sample_size"]["samples"] is None
 
 
 def test_one_action():
-    found = inspect(kl.Gaussian(1.0), kl.Points([[0.5]]))
-    assert (found.proxy.rank, found.design.max_leverage) == (1, pytest.approx(1))
-    json.dumps(found.to_dict(), allow_nan=False)
+    inspection = inspect(kl.Gaussian(1.0), kl.Points([[0.5]]))
+    assert (inspection.proxy.rank, inspection.design.max_leverage) == (1, pytest.approx(1))
+    json.dumps(inspection.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -122,27 +122,27 @@ def test_bad_arguments(options, message):
         inspect(kl.Linear(), LINE, **options)
 
 
-def test_show_and_write(found, tmp_path, capsys):
-    paths = write(found, tmp_path / "deep" / "er")
+def test_show_and_write(inspection, tmp_path, capsys):
+    paths = write(inspection, tmp_path / "deep" / "er")
     assert [path.name for path in paths] == ["inspect.png", "inspect.svg", "inspect.json"]
     assert all(path.stat().st_size > 1000 for path in paths)
-    show(found, paths)
+    show(inspection, paths)
     out = capsys.readouterr().out
     assert str(paths[0]) in out
-    assert f"rank {found.proxy.rank}" in out
+    assert f"rank {inspection.proxy.rank}" in out
 
 
 @pytest.mark.parametrize("last", [1, 2, 8, 9, 50, 1000])
 def test_milestones(last):
-    found = milestones(last)
-    assert (found[0], found[-1]) == (1, last)
-    assert found == sorted(set(found))
-    assert len(found) <= 8
+    chosen = milestones(last)
+    assert (chosen[0], chosen[-1]) == (1, last)
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) <= 8
 
 
 def test_errors_below_rounding_have_no_dimension():
     square = kl.Box([0, 0], [1, 1]).net(0.05)
-    found = inspect(kl.Gaussian(0.3), square, tolerance=1e-11)
-    assert found.measured_dimension is None
-    assert found.to_dict()["spectrum"]["measured_dimension"] is None
+    inspection = inspect(kl.Gaussian(0.3), square, tolerance=1e-11)
+    assert inspection.measured_dimension is None
+    assert inspection.to_dict()["spectrum"]["measured_dimension"] is None
     assert inspect(kl.Gaussian(0.3), square, tolerance=1e-4).measured_dimension > 10

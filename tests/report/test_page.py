@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from koloss.experiments import load
-from koloss.experiments.results import summarise
-from koloss.experiments.runs import plan, work
+from koloss.experiments import bounds, catalogue, load, run
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
-from koloss.report.page import sublinear
-from koloss.report.regret import dimension_figure, picture_figure, regret_figure
-from tests.pages import check_alone, open_page, read_page
+from koloss.report.figures import (
+    dimension_figure,
+    overview_figure,
+    picture_figure,
+    regret_figure,
+)
+from koloss.report.page import page, sublinear
+from tests.pages import HOSTILE, check_alone, check_texts, open_page, read_page
 
 NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs")
-    chosen = [load(name) for name in NAMES]
-    jobs = plan(chosen, out, rounds=30, runs=2)
-    for job in jobs:
-        job.path.parent.mkdir(parents=True, exist_ok=True)
-        assert work(job)[1] == ""
-    return summarise(chosen, jobs, seed=0)
+def played(tmp_path_factory):
+    results = run(NAMES, out=tmp_path_factory.mktemp("runs"), rounds=30, runs=2, jobs=1)
+    assert not any(result.failures for result in results.results)
+    return results
 
 
 @pytest.fixture(scope="module")
-def written(found, tmp_path_factory):
+def written(played, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    return write_page(found, out)
+    return write_page(played, out)
 
 
 @pytest.fixture(scope="module")
@@ -44,24 +43,24 @@ def read(written):
 
 def test_files(written):
     names = sorted(path.name for path in written)
-    stems = [*NAMES, "eigendecay-dimension"]
+    stems = [*NAMES, "eigendecay-dimension", "overview", "overview-narrow"]
     assert names == sorted(["report.html", *(f"{s}.{e}" for s in stems for e in ("png", "svg"))])
     assert all(path.stat().st_size > 1000 for path in written)
 
 
 def test_page_needs_nothing_but_itself(written):
-    check_alone(written[0], images=5)
+    check_alone(written[0], images=6)
 
 
-def test_page_says_what_was_found(read, found):
+def test_page_says_what_was_found(read, played):
     text = " ".join(" ".join(read.text).split())
-    for result in found.results:
+    for result in played.results:
         assert result.experiment.title in text
         assert " ".join(result.experiment.text.split()) in text
-    for curve in found.curves:
+    for curve in played.curves:
         assert curve.learner in text
         assert curve.promise["statement"] in text
-    facts = found.results[1].picture.facts
+    facts = played.results[1].picture.facts
     assert f"R-hat {facts['r_hat']:.3f}" in text
     assert "What it shows" in text
     assert "the experiment is made for 1,000" in text  # these were toys
@@ -70,9 +69,15 @@ def test_page_says_what_was_found(read, found):
     assert "nan" not in text.lower().split()
 
 
-def test_page_tells_bad_news(found, tmp_path):
+def page_text(results):
+    """The page without its pictures."""
+    names = [result.experiment.name for result in results.results]
+    return page(results, {name: {"main": "", "dimension": ""} for name in names})
+
+
+def test_page_tells_bad_news(played):
     """A curve above its guarantee, one without a valid guarantee, an exponent of one, and a failed run."""
-    result = found.results[3]
+    result = played.results[3]
     curve = result.curves[0]
     bad = replace(
         curve,
@@ -94,14 +99,85 @@ def test_page_tells_bad_news(found, tmp_path):
             ["It is not valid here", "(not valid)", "Run 7 failed: RuntimeError: &lt;no luck&gt;"],
         ),
     ):
-        results = replace(found, results=(replace(result, curves=(one,)),))
-        text = write_page(results, tmp_path)[0].read_text(encoding="utf-8")
+        results = replace(played, results=(replace(result, curves=(one,)),))
+        text = page_text(results)
         for word in words:
             assert word in text
 
 
-def test_same_results_same_files(found, written, tmp_path):
-    again = write_page(found, tmp_path)
+def test_names_are_escaped(played, tmp_path):
+    """Every string that a user may give, in the text, in addresses, in file names and in figures."""
+    results = []
+    for k, result in enumerate(played.results[2:]):
+        name = f"{HOSTILE}{k}"
+        experiment = replace(result.experiment, name=name, title=f"{HOSTILE} {k}", text=HOSTILE, shows=HOSTILE, paper=HOSTILE)  # fmt: skip
+        curves = tuple(
+            replace(
+                curve,
+                name=HOSTILE,
+                learner=f"{HOSTILE} {i}",
+                promise={**curve.promise, "statement": HOSTILE, "terms": {HOSTILE: 1.0}},
+                failures={1: HOSTILE},
+            )
+            for i, curve in enumerate(result.curves)
+        )
+        dimensions = tuple(replace(d, learner=HOSTILE) for d in result.dimensions)
+        results.append(replace(result, experiment=experiment, curves=curves, dimensions=dimensions, failures={HOSTILE: HOSTILE}))  # fmt: skip
+    files = write_page(replace(played, results=tuple(results)), tmp_path)
+    check_alone(files[0], images=4)
+    assert {path.parent for path in files} == {tmp_path, tmp_path / "figures"}
+    text = "".join(read_page(files[0]).text)
+    for result in results:
+        for name in (result.experiment.title, *(curve.learner for curve in result.curves)):
+            assert name in text
+        assert not result.curves or result.experiment.name in text
+
+
+@pytest.fixture(scope="module")
+def own(played):
+    """A game of a user's own, whose regret is negative."""
+    result = played.results[3]
+    (curve,) = result.curves
+    gain = 2 * np.abs(curve.mean) + 1
+    lines = {name: getattr(curve, name) - gain for name in ("mean", "low", "high")}
+    curve = replace(curve, exponent=np.nan, exponent_error=np.nan, **lines)
+    experiment = replace(result.experiment, title="Prices of my shop", paper="", text="")
+    return replace(played, results=(replace(result, experiment=experiment, curves=(curve,)),))
+
+
+def test_page_of_a_users_own_game(own, tmp_path):
+    path = write_page(own, tmp_path)[0]
+    check_alone(path, images=1)
+    text = " ".join(" ".join(read_page(path).text).split())
+    assert text.startswith("Prices of my shop")
+    assert text.count("Prices of my shop") == 2  # the window's title, and the page's
+    assert "the paper" not in text.lower()
+    assert "koloss run FILE.toml --out DIR --seed 0" in text
+    assert "the vertical one is linear about zero" in text
+
+
+def test_negative_regret_is_drawn(own):
+    (ax,) = regret_figure(own.results[0]).axes
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "symlog")
+    (curve,) = own.curves
+    line = next(line for line in ax.lines if line.get_label().startswith("mean regret"))
+    np.testing.assert_array_equal(line.get_ydata(), curve.mean)
+    low, high = ax.get_ylim()
+    assert low < curve.mean.min()
+    assert high > curve.bound.max()
+    check_texts(regret_figure(own.results[0]))
+    assert np.isfinite(overview_figure(own).axes[0].get_xlim()).all()
+
+
+def test_no_row_says_the_same(read, played):
+    text = " ".join(read.text)
+    assert "the same:" not in text
+    assert all(curve.learner in text for curve in played.curves)
+
+
+@pytest.mark.slow
+def test_same_results_same_files(played, written, tmp_path):
+    again = write_page(played, tmp_path)
     for one, two in zip(written, again, strict=True):
         assert one.read_bytes() == two.read_bytes()
 
@@ -109,8 +185,8 @@ def test_same_results_same_files(found, written, tmp_path):
 # Figures.
 
 
-def test_curves_are_drawn_as_they_are(found):
-    result = found.results[0]
+def test_curves_are_drawn_as_they_are(played):
+    result = played.results[0]
     figure = regret_figure(result)
     (ax,) = figure.axes
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
@@ -128,56 +204,27 @@ def test_curves_are_drawn_as_they_are(found):
 
 
 FIGURES = {"regret": (regret_figure, 0), "eigen": (regret_figure, 2), "dimension": (dimension_figure, 2),
-           "picture": (picture_figure, 1), "single": (regret_figure, 3)}  # fmt: skip
+           "picture": (picture_figure, 1), "single": (regret_figure, 3), "overview": (overview_figure, None),
+           "narrow": (partial(overview_figure, narrow=True), None)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_overlaps_or_is_cut(found, name):
+def test_no_text_overlaps_or_is_cut(played, name):
     draw, k = FIGURES[name]
-    figure = draw(found.results[k])
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer = canvas.get_renderer()
-    size = figure.bbox
-    texts = []
-    for ax in figure.axes:
-        shown = [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
-        for axis in (ax.xaxis, ax.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-            shown += [label for tick in ticks for label in (tick.label1, tick.label2)]
-        texts += [
-            (text.get_text(), text.get_window_extent(renderer))
-            for text in shown
-            if text.get_text() and text.get_visible()
-        ]
-    for legend in figure.legends:
-        texts += [(t.get_text(), t.get_window_extent(renderer)) for t in legend.get_texts()]
-    assert len(texts) > 8
-    for text, box in texts:
-        assert box.x0 >= size.x0 - 1, text
-        assert box.x1 <= size.x1 + 1, text
-        assert box.y0 >= size.y0 - 1, text
-        assert box.y1 <= size.y1 + 1, text
-    for i, (one, a) in enumerate(texts):
-        for two, b in texts[i + 1 :]:
-            apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-            assert apart, (one, two)
+    check_texts(draw(played if k is None else played.results[k]))
 
 
 # Tables.
 
 
-def test_tables(found, capsys):
-    show_results(found, [Path("report.html")])
+def test_tables(played, capsys):
+    show_results(played, [Path("report.html")])
     text = capsys.readouterr().out
     assert max(len(line) for line in text.splitlines()) <= 80
-    for curve in found.curves:
+    for curve in played.curves:
         assert all(word in text for word in curve.learner.split()) or curve.name in text
         assert f"{curve.bound[-1]:,.0f}" in text
     assert "wrote report.html" in text
-    from koloss.experiments import bounds, catalogue
-
     show_bounds(bounds(load("gaussian-bandit"), rounds=500))
     text = capsys.readouterr().out
     for word in ("exploration", "variance", "prior", "bias", "sum", "the paper prints (not valid)"):
@@ -195,7 +242,7 @@ def test_in_a_browser(written, tmp_path, width):
     facts, said = open_page(written[0], width, tmp_path)
     assert "CONSOLE" not in said
     facts.pop("first")
-    assert facts == {"width": width, "scroll": width, "wide": 0, "images": 5, "broken": 0}
+    assert facts == {"width": width, "scroll": width, "wide": 0, "images": 6, "broken": 0}
 
 
 def test_the_browser_test_can_fail(tmp_path):

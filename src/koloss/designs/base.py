@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss import _html
 from koloss._arrays import (
     Array,
     as_distribution,
@@ -61,6 +62,16 @@ class Design:
             f"<Design by {self.method}: {len(self.support)} of {self.weights.shape[0]} actions, rank "
             f"{self.rank}, max leverage {self.max_leverage:.6g}>"
         )
+
+    def _repr_html_(self) -> str:
+        weights = to_numpy(self.weights)
+        facts = {
+            "support": f"{len(self.support):,} of {len(weights):,} actions",
+            "rank": f"{self.rank:,}",
+            "max leverage": f"{self.max_leverage:.6g} ({1 + self.gap:.4f} times the rank)",
+        }
+        picture = _html.bar_picture(weights.tolist(), title="Weights", below="index of the action")
+        return _html.card(f"Design: {self.method}", _html.facts_table(facts), picture)
 
 
 class Whitened(NamedTuple):

@@ -1,25 +1,26 @@
 """The paper's experiments, and any that a small TOML file describes: played, summed up and reported."""
 
 from koloss.experiments.catalogue import bounds, catalogue
-from koloss.experiments.results import Curve, Dimension, Result, Results
+from koloss.experiments.files import Dimension
+from koloss.experiments.results import Curve, Result, Results
 from koloss.experiments.runner import run
-from koloss.experiments.runs import Job, Progress
+from koloss.experiments.source import Source, SpecError
 from koloss.experiments.spec import (
     Experiment,
     LearnerSpec,
     Picture,
-    Source,
-    SpecError,
     load,
     parse,
     shipped,
     spec_text,
 )
+from koloss.games.store import FolderInUse, Job, Progress
 
 __all__ = [
     "Curve",
     "Dimension",
     "Experiment",
+    "FolderInUse",
     "Job",
     "LearnerSpec",
     "Picture",

@@ -11,13 +11,91 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from koloss._arrays import as_float, to_numpy
 from koloss.actions import ActionSet, Ball, Box
-from koloss.experiments.spec import ACTIONS, ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Source
-from koloss.games import Adversary
+from koloss.experiments.picture import Drawing
+from koloss.experiments.source import Source
+from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
+from koloss.games.adversaries import Adversary
+from koloss.games.play import Match
+from koloss.games.store import Job
 from koloss.kernels import Kernel
+
+CHECKPOINTS = 100
+"""Rounds of a run that are kept."""
+
+
+def jobs_of(
+    experiments: list[Experiment],
+    *,
+    seed: int = 0,
+    rounds: int | None = None,
+    runs: int | None = None,
+    full: bool = False,
+) -> list[Job]:
+    """The runs of some experiments; the first run of all learners comes before the second of any.
+
+    Parameters
+    ----------
+    experiments : list of Experiment
+    seed : int
+    rounds, runs : int, optional
+        In the place of each experiment's own.
+    full : bool
+        At each experiment's full size.
+    """
+    jobs = []
+    for experiment in experiments:
+        own_rounds, own_runs = experiment.full if full else (experiment.rounds, experiment.runs)
+        for learner in experiment.learners or (None,):
+            for k in range((runs or own_runs) if learner else 1):
+                jobs.append(job_of(experiment, learner, k, rounds or own_rounds, seed))
+    return sorted(jobs, key=lambda job: job.number)
+
+
+def job_of(
+    experiment: Experiment, learner: LearnerSpec | None, number: int, rounds: int, seed: int
+) -> Job:
+    """One run; without a learner, the picture. Titles and texts are no part of it."""
+    parts = {
+        "kernel": experiment.kernel,
+        "actions": experiment.actions,
+        "adversary": experiment.adversary,
+        "picture": msgspec.to_builtins(experiment.picture),
+        "learner": msgspec.to_builtins(learner),
+    }
+    return Job(
+        make=f"{__name__}:make",
+        game=experiment.name,
+        player=learner.slug if learner else "picture",
+        number=number,
+        rounds=rounds,
+        seed=seed,
+        arguments=parts,
+        files=tuple(str(path) for path in _files(experiment)),
+        own=experiment.source.path,  # where files are looked for; what is in them is in the key
+    )
+
+
+def make(job: Job, mine: np.random.Generator, theirs: np.random.Generator) -> Match | Drawing:
+    """What a job plays: a learner and its adversary, or a picture."""
+    parts = dict(job.arguments)
+    picture, learner = parts.pop("picture"), parts.pop("learner")
+    source = Source(job.own, "")
+    if learner is None:
+        experiment = Experiment(job.game, "", source=source, **parts)
+        drawn = msgspec.convert(picture, Picture)
+        return Drawing(drawn, kernel_of(experiment), actions_of(experiment), mine, theirs)
+    spec = msgspec.convert(learner, LearnerSpec)
+    experiment = Experiment(job.game, "", source=source, learners=(spec,), **parts)
+    player = learner_of(experiment, spec, job.rounds, mine)
+    foe = adversary_of(experiment, spec, job.rounds, theirs)
+    batch = player.rank if spec.play.batch == "rank" else spec.play.batch
+    settings = {"batch": batch, "delay": spec.play.delay, "checkpoints": CHECKPOINTS}
+    return Match(player, foe, job.rounds, settings)
 
 
 def kernel_of(experiment: Experiment, learner: LearnerSpec | None = None) -> Kernel:
@@ -38,17 +116,9 @@ def actions_of(experiment: Experiment) -> ActionSet:
 @lru_cache(maxsize=16)
 def _actions(text: str) -> ActionSet:
     data = json.loads(text)
-    kind, net = data.pop("kind", None), data.pop("net", None)
-    if kind not in ACTIONS:
-        raise ValueError(f"`kind` must be one of {', '.join(ACTIONS)}, got {kind!r}")
-    try:
-        found: ActionSet = ACTIONS[kind](**data)
-    except TypeError as error:
-        unknown = re.search(r"argument '(\w+)'", str(error))
-        if unknown is None or "unexpected" not in str(error):
-            raise
-        raise ValueError(f"`{unknown[1]}` is not a key of {kind}") from error
-    return found if net is None else found.net(as_float("net", net, positive=True))
+    net = data.pop("net", None)
+    actions = ActionSet.from_dict(data)
+    return actions if net is None else actions.net(as_float("net", net, positive=True))
 
 
 def adversary_of(
@@ -61,17 +131,20 @@ def adversary_of(
     with _pointing(experiment.source, ("adversary",), data):
         if kind == "python":
             make = _function(experiment.source, options["file"], options.get("make", "make"))
-            found = make(kernel, actions, rng)
-            if not isinstance(found, Adversary):
-                raise TypeError(f"`make` must give an Adversary, got {type(found).__name__}")
-            return found
+            adversary = make(kernel, actions, rng)
+            if not isinstance(adversary, Adversary):
+                raise TypeError(f"`make` must give an Adversary, got {type(adversary).__name__}")
+            return adversary
         if kind == "replay":
-            return ADVERSARIES[kind](**options | {"table": _beside(experiment, options["table"])})  # type: ignore[no-any-return]
-        if kind == "rank-one":
-            if options.get("points", "uniform") == "uniform":
-                options["points"] = to_numpy(actions.sample(rounds, rng))
-            return ADVERSARIES[kind](kernel, actions, **options)  # type: ignore[no-any-return]
-        return ADVERSARIES[kind](kernel, actions, rng=rng, **options)  # type: ignore[no-any-return]
+            options["table"] = _beside(experiment, options["table"])
+        else:
+            options |= {"kernel": kernel, "actions": actions}
+            if kind == "rank-one":
+                if options.get("points", "uniform") == "uniform":
+                    options["points"] = to_numpy(actions.sample(rounds, rng))
+            else:
+                options["rng"] = rng
+        return ADVERSARIES[kind](**options)  # type: ignore[no-any-return]
 
 
 def learner_of(
@@ -108,18 +181,18 @@ def check(experiment: Experiment, rounds: int) -> None:
         made = learner_of(experiment, learner, rounds)
         foe = adversary_of(experiment, learner, rounds, np.random.default_rng(0))
         where = (*_place(experiment, learner), "play")
-        if learner.batch == "rank" and not hasattr(made, "setup"):
+        if learner.play.batch == "rank" and made.rank is None:
             raise experiment.source.error(
                 (*where, "batch"), f'must be a number for {learner.kind}, got "rank"'
             )
-        if learner.batch != 1 and not foe.oblivious:
+        if learner.play.batch != 1 and not foe.oblivious:
             kind = experiment.adversary["kind"]
             raise experiment.source.error(
                 (*where, "batch"), f"must be 1 against {kind}, which looks at the player"
             )
 
 
-def files_of(experiment: Experiment) -> list[Path]:
+def _files(experiment: Experiment) -> list[Path]:
     """Files that a spec names."""
     names = [experiment.adversary[key] for key in ("file", "table") if key in experiment.adversary]
     return [_beside(experiment, name) for name in names]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import koloss
+from koloss.actions import ActionSet
 from koloss.experiments.build import kernel_of, learner_of
-from koloss.experiments.results import printed_bound
-from koloss.experiments.runs import describe
-from koloss.experiments.spec import ACTIONS, ADVERSARIES, LEARNERS, Experiment, load, shipped
-from koloss.games.play import proved
-
-KERNELS = ("Gaussian", "Matern", "Periodic", "Linear", "Quadratic", "Polynomial", "Posynomial")
+from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, load, shipped
+from koloss.experiments.summary import printed_bound
+from koloss.games.play import describe
+from koloss.kernels import Kernel
 
 
 def catalogue() -> dict[str, list[dict[str, str]]]:
@@ -32,8 +30,8 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
             *(_entry(name, kind) for name, kind in ADVERSARIES.items()),
             {"name": "python", "about": own},
         ],
-        "kernels": [_entry(name, getattr(koloss, name)) for name in KERNELS],
-        "actions": [_entry(name, kind) for name, kind in ACTIONS.items()],
+        "kernels": [_entry(name, kind) for name, kind in Kernel.kinds().items()],
+        "actions": [_entry(name, kind) for name, kind in ActionSet.kinds().items()],
     }
 
 
@@ -59,23 +57,22 @@ def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, 
     Examples
     --------
     >>> from koloss.experiments import bounds, load
-    >>> found = bounds(load("quadratic-oracles"), rounds=100)
-    >>> found[2]["learner"], round(found[2]["guarantee"]["total"], 2)
+    >>> lines = bounds(load("quadratic-oracles"), rounds=100)
+    >>> lines[2]["learner"], round(lines[2]["guarantee"]["total"], 2)
     ('regularised leader', 14.14)
     """
-    n, found = experiment.rounds if rounds is None else rounds, []
-    for learner in experiment.learners:
-        made = learner_of(experiment, learner, n)
-        problem = made.setup.problem if hasattr(made, "setup") else None
-        found.append(
+    n, lines = experiment.rounds if rounds is None else rounds, []
+    for spec in experiment.learners:
+        learner = learner_of(experiment, spec, n)
+        lines.append(
             {
-                "learner": learner.name,
-                "kernel": repr(kernel_of(experiment, learner)),
+                "learner": spec.name,
+                "kernel": repr(kernel_of(experiment, spec)),
                 "rounds": n,
-                "guarantee": describe(proved(made, n)),
-                "paper": printed_bound(experiment, learner, n),
-                "rank": None if problem is None else problem.rank,
-                "epsilon": None if problem is None else problem.epsilon,
+                "guarantee": describe(learner.guarantee(rounds=n, printed=False)),
+                "paper": printed_bound(experiment, spec, n),
+                "rank": learner.rank,
+                "epsilon": learner.epsilon,
             }
         )
-    return found
+    return lines

@@ -1,169 +1,146 @@
-"""What the runs of some experiments say: curves with bands, growth exponents, guarantees; results.json."""
+"""What runs say, for a page and for a program: experiments as curves, the arena as players in games.
+
+There are two regrets. *Running* regret after t rounds is against the best action of these t rounds; it is what growth is
+measured on. Regret in *hindsight* is against the best action of the whole game. At the end they are the same.
+"""
 
 from __future__ import annotations
 
+import abc
 import json
 import math
 import os
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
-import koloss
-from koloss.experiments.build import actions_of, kernel_of, learner_of
+from koloss._version import __version__
+from koloss.experiments import files
+from koloss.experiments.files import Dimension, Status
 from koloss.experiments.picture import PictureRun
-from koloss.experiments.runs import Job, describe, is_done
-from koloss.experiments.spec import Experiment, LearnerSpec
-from koloss.games.play import proved
-from koloss.games.trace import Trace, band, exponent
-from koloss.learners import BanditExpWeights, InsuredBandit
+from koloss.experiments.spec import Experiment
+from koloss.games.store import version_of
+from koloss.games.trace import band
+
+if TYPE_CHECKING:
+    from koloss.experiments.arena.base import Game, PlayerSpec
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 LEVEL = 0.95
-"""Of the bands."""
+"""Of the bands around mean curves."""
 
-EIGENVALUES = 100
-"""Of a kernel, that are kept for the figure."""
+
+def machine() -> dict[str, Any]:
+    """What the numbers were computed with."""
+    import scipy
+
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "koloss": __version__,
+    }
+
+
+class Reported(abc.ABC):
+    """What a report needs, and the file that keeps its numbers."""
+
+    filename: str
+    seed: int
+    seconds: float
+    machine: dict[str, Any]
+
+    @abc.abstractmethod
+    def file(self) -> files.Written:
+        """The contents of the file."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.file()))
+        return plain
+
+    def write(self, out: str | Path) -> Path:
+        """Write results.json or arena.json into a folder."""
+        path = Path(out) / self.filename
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+        return path
+
+    def _top(self) -> dict[str, Any]:
+        return {
+            "schema": files.SCHEMA,
+            "version": __version__,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "machine": self.machine,
+        }
+
+
+# Experiments.
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The runs of one learner in one experiment.
+    """The runs of one learner in one experiment."""
 
-    Attributes
-    ----------
-    name : str
-        Of the experiment, and of the learner where there are several.
-    learner : str
-    rounds, runs : int
-    at : array of shape (k,)
-        Rounds t.
-    mean, low, high : arrays of shape (k,)
-        Regret after t rounds, against the best action of these rounds: mean and 95 % band.
-    bound : array of shape (k,)
-        The guarantee, the mean over the runs.
-    uniform : array of shape (k,)
-        Mean regret of playing uniformly at random.
-    exponent, exponent_error : float
-        Growth of the mean regret, fitted on the second half of the rounds.
-    promise : dict
-        The guarantee at the end, of the first run.
-    valid : bool
-        Whether it was valid in all runs.
-    printed : dict or None
-        The paper's bound for the same game, as printed.
-    certificate : str
-        Of the best action in hindsight.
-    rank : int or None
-        Features of a bandit learner.
-    epsilon : float or None
-        Their error.
-    seconds, learner_seconds : float
-        All runs together: everything, and asking and telling alone.
-    failures : dict of int to str
-    """
-
-    name: str
+    experiment: str
+    title: str  # of the experiment
+    name: str  # of the experiment, and of the learner where there are several
     learner: str
     rounds: int
     runs: int
-    at: Any
-    mean: Any
-    low: Any
+    at: Any  # some rounds t, an array of shape (k,), as are the following
+    mean: Any  # running regret after t rounds, the mean over the runs
+    low: Any  # the ends of its band
     high: Any
-    bound: Any
-    uniform: Any
-    exponent: float
+    hindsight: Any  # mean regret after t rounds against the best action of the whole game
+    bound: Any  # the guarantee, the mean over the runs
+    uniform: Any  # mean running regret of playing uniformly at random
+    exponent: float  # growth of the mean running regret, fitted on the second half of the rounds
     exponent_error: float
-    promise: dict[str, Any]
-    valid: bool
-    printed: dict[str, Any] | None
-    certificate: str
-    rank: int | None
-    epsilon: float | None
-    seconds: float
-    learner_seconds: float
-    failures: dict[int, str] = field(default_factory=dict)
+    promise: dict[str, Any]  # the guarantee at the end, of the first run
+    valid: bool  # whether it was valid in all runs
+    printed: dict[str, Any] | None  # the paper's bound for the same game, as printed
+    certificate: str  # of the best action in hindsight
+    rank: int | None  # features of the learner, where it has any
+    epsilon: float | None  # their error
+    seconds: float  # all runs together
+    learner_seconds: float  # asking and telling alone
+    failures: dict[int, str] = field(default_factory=dict)  # by the number of the run
 
     @property
     def above(self) -> bool:
         """Whether the mean regret was anywhere above a valid guarantee."""
         return self.valid and bool(np.any(self.mean > self.bound))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for results.json."""
-        return {
-            "name": self.name,
-            "learner": self.learner,
-            "rounds": self.rounds,
-            "runs": self.runs,
-            "regret": {
-                "mean": float(self.mean[-1]),
-                "low": float(self.low[-1]),
-                "high": float(self.high[-1]),
-                "level": LEVEL,
-            },
-            "exponent": _finite(self.exponent),
-            "exponent_error": _finite(self.exponent_error),
-            "guarantee": float(self.bound[-1]),
-            "guarantee_valid": self.valid,
-            "guarantee_details": self.promise,
-            "above_guarantee": self.above,
-            "paper_guarantee": self.printed,
-            "certificate": self.certificate,
-            "rank": self.rank,
-            "epsilon": self.epsilon,
-            "seconds": self.seconds,
-            "learner_seconds": self.learner_seconds,
-            "failures": {str(k): text for k, text in self.failures.items()},
-            "curve": {
-                "rounds": [int(t) for t in self.at],
-                "mean": _list(self.mean),
-                "low": _list(self.low),
-                "high": _list(self.high),
-                "guarantee": _list(self.bound),
-                "uniform": _list(self.uniform),
-            },
-        }
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """What the Corollary speaks of, for one kernel: its eigendecay, and rank and guarantee against the horizon.
-
-    Attributes
-    ----------
-    learner : str
-    profile : "polynomial" or "exponential"
-        The envelope that fits the eigenvalues better.
-    rate : float
-        β of it.
-    corollary : float or None
-        Growth exponent of the paper's Corollary: β/(2(β - 1)), or 1/2; none where β is too small for it.
-    repaired : float or None
-        2β/(4β - 3), or 1/2: of the bound that is proved (theory B2).
-    eigenvalues : list
-        The first ones.
-    horizons, ranks, bounds : lists
-        Rank chosen for each horizon, and the guarantee.
-    rank_growth, bound_growth : float
-        Slopes of their logarithms against that of the horizon.
-    """
-
-    learner: str
-    profile: str
-    rate: float
-    corollary: float | None
-    repaired: float | None
-    eigenvalues: list[float]
-    horizons: list[int]
-    ranks: list[int]
-    bounds: list[float]
-    rank_growth: float
-    bound_growth: float
+    def entry(self) -> files.CurveEntry:
+        """What results.json says of it."""
+        return _entry(
+            files.CurveEntry,
+            self,
+            regret=files.Band(
+                mean=float(self.mean[-1]), low=float(self.low[-1]), high=float(self.high[-1]), level=LEVEL
+            ),
+            guarantee=float(self.bound[-1]),
+            guarantee_valid=self.valid,
+            guarantee_details=self.promise,
+            above_guarantee=self.above,
+            paper_guarantee=self.printed,
+            failures={str(k): text for k, text in self.failures.items()},
+            curve=files.CurveLines(
+                rounds=[int(t) for t in self.at],
+                guarantee=rounded(self.bound),
+                **{name: rounded(getattr(self, name)) for name in ("mean", "low", "high", "hindsight", "uniform")},
+            ),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,21 +155,14 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """Everything that a report needs.
+class Results(Reported):
+    """What a report of experiments needs."""
 
-    Attributes
-    ----------
-    results : tuple of Result
-    seed : int
-    seconds : float
-        Wall-clock time of the last call.
-    machine : dict
-    """
+    filename = "results.json"
 
     results: tuple[Result, ...]
     seed: int
-    seconds: float
+    seconds: float  # wall-clock time of the last call
     machine: dict[str, Any]
 
     @property
@@ -200,194 +170,248 @@ class Results:
         """All curves, in order."""
         return [curve for result in self.results for curve in result.curves]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The contents of results.json; docs/results_schema.md says what they mean."""
-        return {
-            "schema": 1,
-            "version": koloss.__version__,
-            "seed": self.seed,
-            "experiments": [
-                {"experiment": result.experiment.name, "title": result.experiment.title, **curve.to_dict()}
-                for result in self.results
-                for curve in result.curves
-            ],
-            "pictures": [
-                {
-                    "name": result.experiment.name,
-                    "title": result.experiment.title,
-                    **{k: v for k, v in result.picture.facts.items() if k != "digest"},
-                }
+    def file(self) -> files.ResultsFile:
+        return files.ResultsFile(
+            **self._top(),
+            experiments=[curve.entry() for curve in self.curves],
+            pictures=[
+                {"name": result.experiment.name, "title": result.experiment.title, **result.picture.facts}
                 for result in self.results
                 if result.picture is not None
             ],
-            "dimensions": [
-                {"experiment": result.experiment.name, **asdict(dimension)}
-                for result in self.results
-                for dimension in result.dimensions
-            ],
-            "failures": {
-                result.experiment.name: result.failures
-                for result in self.results
-                if result.failures
-            },
-            "seconds": self.seconds,
-            "machine": self.machine,
-        }  # fmt: skip
-
-    def write(self, out: Path) -> Path:
-        """Write results.json."""
-        path = out / "results.json"
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
-        return path
+            dimensions=[d for result in self.results for d in result.dimensions],
+            failures={result.experiment.name: result.failures for result in self.results if result.failures},
+        )  # fmt: skip
 
 
-def summarise(
-    experiments: Sequence[Experiment],
-    jobs: Sequence[Job],
-    *,
-    seed: int,
-    seconds: float = 0.0,
-    failures: dict[Path, str] | None = None,
-) -> Results:
-    """Read the files of the runs that are done, and say what is in them."""
-    failures = failures or {}
-    found = []
-    for experiment in experiments:
-        own = [job for job in jobs if job.experiment.name == experiment.name]
-        if experiment.picture is not None:
-            job = own[0]
-            picture = PictureRun.load(job.path) if is_done(job) else None
-            lost = {"picture": failures[job.path]} if job.path in failures else {}
-            found.append(Result(experiment, picture=picture, failures=lost))
-            continue
-        curves: list[Curve] = []
-        lost = {}
-        for learner in experiment.learners:
-            mine = [
-                job for job in own if job.learner is not None and job.learner.slug == learner.slug
-            ]
-            wrong = {job.number: failures[job.path] for job in mine if job.path in failures}
-            done = [job for job in mine if is_done(job)]
-            if done:
-                curves.append(_curve(experiment, learner, done, wrong))
-            else:
-                lost |= {f"{learner.name}, run {k}": text for k, text in wrong.items()}
-        dimensions = _dimensions(experiment) if experiment.horizons else ()
-        found.append(Result(experiment, tuple(curves), tuple(dimensions), failures=lost))
-    return Results(tuple(found), seed, seconds, machine())
+# The arena.
 
 
-def _curve(
-    experiment: Experiment, learner: LearnerSpec, jobs: Sequence[Job], failures: dict[int, str]
-) -> Curve:
-    traces = [Trace.load(job.path) for job in jobs]
-    at, regret = traces[0].checkpoints, np.stack([trace.running for trace in traces])
-    mean, low, high = band(regret, LEVEL)
-    slope, error = exponent(at, regret)
-    several = len(experiment.learners) > 1
-    return Curve(
-        name=f"{experiment.name}/{learner.slug}" if several else experiment.name,
-        learner=learner.name,
-        rounds=int(at[-1]),
-        runs=len(traces),
-        at=at,
-        mean=mean,
-        low=low,
-        high=high,
-        bound=np.mean([trace.bound for trace in traces], axis=0),
-        uniform=np.mean([trace.uniform for trace in traces], axis=0),
-        exponent=slope,
-        exponent_error=error,
-        promise=traces[0].facts["promise"],
-        valid=all(trace.valid for trace in traces),
-        printed=printed_bound(experiment, learner, jobs[0].rounds),
-        certificate=_worst([trace.certificate for trace in traces]),
-        rank=traces[0].facts["rank"],
-        epsilon=traces[0].facts["epsilon"],
-        seconds=sum(trace.facts["run_seconds"] for trace in traces),
-        learner_seconds=sum(trace.seconds for trace in traces),
-        failures=failures,
+@dataclass(frozen=True)
+class Run:
+    """What one run of the arena left behind: plain data."""
+
+    game: str
+    player: str
+    number: int  # k, from 0; the losses of run k of a kind game are the same for all players
+    rounds: int  # of the game
+    status: Status = (
+        "done"  # played to the end, an error, the time limit, no package, a process that died
     )
+    message: str = ""  # what happened, where it was not played to the end
+    played: int = 0  # rounds that were
+    regret: float = 0.0  # of these: the player's loss less that of the best action of all of them
+    loss: float = 0.0
+    best: int | None = None  # the best action; none where no round was played
+    best_loss: float = 0.0
+    at: tuple[int, ...] = ()  # some rounds, the last one among them
+    curve: tuple[float, ...] = ()  # regret after each of them, in hindsight
+    running: tuple[float, ...] = ()  # the same against the best action so far
+    seconds: float = 0.0  # asking and telling
+    making: float = 0.0  # until the player was made
+    limit: float = math.inf  # seconds that it was given, from when the player was made
+    seeds: tuple[int, ...] = ()  # of the player, and of the game
+    guarantee: dict[str, Any] | None = (
+        None  # total, statement, valid, informative, rank, epsilon, exceeded
+    )
+    insured: dict[str, Any] | None = None  # of an insured learner: alarms, explored, premium
 
 
-def printed_bound(
-    experiment: Experiment, learner: LearnerSpec, rounds: int
-) -> dict[str, Any] | None:
-    """The bound that the paper prints for a game, for its own tuning, and whether it is valid.
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """All runs of one player in one game."""
 
-    None where the paper has none: without a horizon, with delays, or in a setting that its theorem does not have.
-    """
-    if learner.anytime or learner.delay or learner.options.get("delay"):
-        return None
-    if learner.kind == InsuredBandit.__name__:
-        return None  # not in the paper
-    played = learner.options.get("tuning") == "paper"
-    bandit = learner.kind == BanditExpWeights.__name__
-    if bandit and not hasattr(actions_of(experiment), "X"):
-        return None  # the paper's Theorem 10 is for finitely many actions
-    try:
-        kept = {k: v for k, v in learner.options.items() if k in ("loss_norm", "tuning", "first")}
-        plain = LearnerSpec(learner.name, learner.kind, kept, learner.kernel)
-        promise = learner_of(experiment, plain, rounds, tuning="paper").guarantee()
-    except (TypeError, ValueError):
-        return None
-    return {**describe(promise), "of_this_tuning": played}
+    game: str
+    player: str
+    runs: tuple[Run, ...]  # in the order of their numbers
 
+    @cached_property
+    def done(self) -> list[Run]:
+        """Runs that were played to the end."""
+        return [run for run in self.runs if run.status == "done"]
 
-def _dimensions(experiment: Experiment) -> list[Dimension]:
-    """Rank and guarantee at several horizons, without playing."""
-    from koloss.proxy import eigendecay
+    @property
+    def finished(self) -> bool:
+        """Whether all were; only then is the player compared with others."""
+        return len(self.done) == len(self.runs)
 
-    found, actions = [], actions_of(experiment)
-    for learner in experiment.learners:
-        decay = eigendecay(kernel_of(experiment, learner), actions)
-        beta, power = decay.best.rate, decay.profile == "polynomial"
-        ranks, bounds = [], []
-        for n in experiment.horizons:
-            made = learner_of(experiment, learner, n)
-            ranks.append(int(made.setup.problem.rank))
-            bounds.append(float(proved(made, None).total))
-        logs = np.log(experiment.horizons)
-        found.append(
-            Dimension(
-                learner=learner.name,
-                profile=decay.profile,
-                rate=float(beta),
-                corollary=(beta / (2 * (beta - 1)) if beta > 2 else None) if power else 0.5,
-                repaired=(2 * beta / (4 * beta - 3) if beta > 1.5 else None) if power else 0.5,
-                eigenvalues=_list(decay.eigenvalues[:EIGENVALUES]),
-                horizons=list(experiment.horizons),
-                ranks=ranks,
-                bounds=bounds,
-                rank_growth=float(np.polyfit(logs, np.log(ranks), 1)[0]),
-                bound_growth=float(np.polyfit(logs, np.log(bounds), 1)[0]),
-            )
+    @property
+    def missing(self) -> bool:
+        """Whether the player's package is not installed."""
+        return any(run.status == "missing" for run in self.runs)
+
+    @property
+    def failures(self) -> list[Run]:
+        """Runs that were not played to the end."""
+        return [run for run in self.runs if run.status != "done"]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of the game."""
+        return self.runs[0].rounds
+
+    @cached_property
+    def mean(self) -> float:
+        """Regret of the runs done, on average; not a number where there are none."""
+        return float(np.mean(self._regrets)) if self.done else math.nan
+
+    @cached_property
+    def error(self) -> float:
+        """Standard error of the mean; not a number where there are fewer than two runs."""
+        if len(self.done) < 2:
+            return math.nan
+        return float(np.std(self._regrets, ddof=1)) / math.sqrt(len(self.done))
+
+    @cached_property
+    def worst(self) -> float:
+        """Largest regret of the runs done."""
+        return max(self._regrets, default=math.nan)
+
+    @cached_property
+    def round_seconds(self) -> float:
+        """Time of asking and telling per round, over all rounds that were played.
+
+        In a hostile game it is without what the player computes when the adversary looks at its law, which may be most.
+        """
+        played = sum(run.played for run in self.runs)
+        return sum(run.seconds for run in self.runs) / played if played else math.nan
+
+    @property
+    def _regrets(self) -> list[float]:
+        return [run.regret for run in self.done]
+
+    def curve(self) -> tuple[Any, Any, Any, Any]:
+        """Rounds, and the mean regret of the runs done with the ends of its 95 % band (Student's t)."""
+        at = np.asarray(self.done[0].at)
+        return at, *band(np.array([run.curve for run in self.done]), LEVEL)
+
+    def bound(self) -> dict[str, Any] | None:
+        """The guarantee: `total` is the largest of all runs, `valid` whether it was in all of them."""
+        promises = [run.guarantee for run in self.done if run.guarantee is not None]
+        if not promises or any(promise["total"] is None for promise in promises):
+            return None
+        total = max(promise["total"] for promise in promises)
+        valid = all(promise["valid"] for promise in promises)
+        return {
+            **promises[0],
+            "total": total,
+            "valid": valid,
+            "exceeded": sum(promise["exceeded"] for promise in promises),
+            "above": valid and self.mean > total,
+        }
+
+    def entry(self) -> files.ArenaEntry:
+        """What arena.json says of it."""
+        at, *lines = self.curve() if self.done else ((), (), (), ())
+        running = np.mean([run.running for run in self.done], axis=0) if self.done else ()
+        return _entry(
+            files.ArenaEntry,
+            self,
+            regret=_entry(files.Regret, self),
+            guarantee=self.bound(),
+            curve=files.ArenaLines([int(t) for t in at], *map(rounded, (*lines, running))),
+            runs=[_entry(files.RunEntry, run, seeds=list(run.seeds)) for run in self.runs],
         )
-    return found
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were computed with."""
-    import scipy
+@dataclass(frozen=True, eq=False)
+class ArenaResults(Reported):
+    """What a report of the arena needs."""
 
-    return {
-        "system": f"{platform.system()} {platform.machine()}",
-        "processors": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "koloss": koloss.__version__,
-    }
+    filename = "arena.json"
+
+    games: tuple[Game, ...]
+    players: tuple[PlayerSpec, ...]
+    runs: tuple[Run, ...]
+    seed: int = 0
+    limit: float = math.inf  # seconds that a run was given
+    seconds: float = 0.0  # wall-clock time of the last call
+    machine: dict[str, Any] = field(default_factory=machine)
+
+    @cached_property
+    def entries(self) -> dict[tuple[str, str], Entry]:
+        """By the names of game and player, in the order of both."""
+        runs: dict[tuple[str, str], list[Run]] = {
+            (game.name, spec.slug): [] for game in self.games for spec in self.players
+        }
+        for run in sorted(self.runs, key=lambda run: run.number):
+            runs[run.game, run.player].append(run)
+        return {key: Entry(*key, tuple(these)) for key, these in runs.items()}
+
+    def entry(self, game: str, player: str) -> Entry:
+        """The runs of a player in a game."""
+        return self.entries[game, player]
+
+    def row(self, player: str) -> list[Entry]:
+        """The runs of a player in all games."""
+        return [self.entries[game.name, player] for game in self.games]
+
+    def best(self, game: str) -> str | None:
+        """The player with the smallest mean regret in a game, of those that finished and hear only their own loss."""
+        means = {
+            spec.slug: entry.mean
+            for spec in self.players
+            for entry in [self.entry(game, spec.slug)]
+            if entry.finished and not spec.full
+        }
+        return min(means, key=lambda slug: means[slug], default=None)
+
+    @property
+    def shortened(self) -> int | None:
+        """Most rounds that any game had, where some had fewer than they are made for."""
+        rounds = [entry.rounds for entry in self.row(self.players[0].slug)]
+        short = any(n < game.rounds for n, game in zip(rounds, self.games, strict=True))
+        return max(rounds) if short else None
+
+    @property
+    def missing(self) -> list[PlayerSpec]:
+        """Players whose package is not installed."""
+        return [
+            spec for spec in self.players if any(entry.missing for entry in self.row(spec.slug))
+        ]
+
+    @property
+    def present(self) -> list[PlayerSpec]:
+        """Players that could play."""
+        missing = self.missing
+        return [spec for spec in self.players if spec not in missing]
+
+    def file(self) -> files.ArenaFile:
+        return files.ArenaFile(
+            **self._top(),
+            limit=self.limit,
+            shortened=self.shortened,
+            games=[
+                _entry(
+                    files.GameEntry,
+                    game,
+                    actions=len(game.points),
+                    dimension=int(game.points.shape[1]),
+                    kernel=repr(game.kernel),
+                    full_rounds=game.rounds,
+                    best=self.best(game.name),
+                )
+                for game in self.games
+            ],
+            players=[
+                _entry(
+                    files.PlayerEntry,
+                    spec,
+                    package=spec.package or None,
+                    package_version=version_of(spec.package) if spec.package else None,
+                )
+                for spec in self.players
+            ],
+            results=[entry.entry() for entry in self.entries.values()],
+        )
 
 
-def _worst(certificates: list[str]) -> str:
-    return "local only" if "local only" in certificates else certificates[0]
+def _entry(kind: type[S], source: Any, **others: Any) -> S:
+    """An entry of a file: what it has in common with the source, and the others."""
+    names = [name for name in kind.__struct_fields__ if name not in others]
+    return kind(**others, **{name: getattr(source, name) for name in names})
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _list(values: Any) -> list[float]:
+def rounded(values: Any) -> list[float]:
+    """Six digits, so that files stay small."""
     return [float(f"{value:.6g}") for value in values]

@@ -1,17 +1,20 @@
-"""From specs to a directory of results: play what is missing, and sum up."""
+"""From specs to a folder of results: play what is missing, and sum up."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_int
-from koloss.experiments.results import Results, summarise
-from koloss.experiments.runs import Progress, plan, run_all
+from koloss.experiments.build import check, jobs_of
+from koloss.experiments.results import Results
 from koloss.experiments.spec import Experiment, load, shipped
+from koloss.experiments.summary import summarise
+from koloss.games.store import Progress, missing, play_jobs
+from koloss.games.workers import processes
 
 
 def run(
@@ -23,16 +26,17 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     full: bool = False,
-    note: Callable[[Progress], Any] = lambda _: None,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], Any] | None = None,
 ) -> Results:
     """Play experiments, and sum up what they show. `koloss.report.write_page` makes a page of it.
 
     Parameters
     ----------
     experiments : sequence of names, paths of specs or Experiments, optional
-        All that come with the package by default.
+        All that come with the package by default. All are checked before the first one is played.
     out : path
-        Directory for `results.json` and `runs/`. Runs that are in there already are not computed again.
+        Folder for `results.json` and `runs/`. Runs that are in there already are not computed again.
     rounds, runs : int, optional
         In the place of each experiment's own.
     seed : int
@@ -40,23 +44,32 @@ def run(
         Processes; as many as there are processors by default. Results do not depend on it.
     full : bool
         At each experiment's full size, in place of the quick one.
-    note : callable
+    executor : concurrent.futures.Executor, optional
+        In the place of processes of our own.
+    progress : callable, optional
         Told of every run that has ended.
 
     Returns
     -------
     Results
 
+    Raises
+    ------
+    SpecError
+        Where a spec has a mistake; nothing has been written then.
+    FolderInUse
+        Where another process plays into the same folder.
+
     Examples
     --------
     >>> import tempfile
     >>> from koloss import experiments
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = experiments.run(["posynomial"], out=folder, rounds=30, runs=2, jobs=1)
-    >>> [(curve.name, curve.rounds, curve.runs) for curve in found.curves]
+    ...     results = experiments.run(["posynomial"], out=folder, rounds=30, runs=2, jobs=1)
+    >>> [(curve.name, curve.rounds, curve.runs) for curve in results.curves]
     [('posynomial', 30, 2)]
     """
-    begin = time.perf_counter()
+    begin, out = time.perf_counter(), Path(out)
     chosen = [spec if isinstance(spec, Experiment) else load(spec) for spec in experiments or shipped()]  # fmt: skip
     names = [experiment.name for experiment in chosen]
     for name in names:
@@ -64,13 +77,13 @@ def run(
             raise ValueError(f"`experiments` must have different names, got {name!r} twice")
     rounds = None if rounds is None else as_int("rounds", rounds, minimum=1)
     runs = None if runs is None else as_int("runs", runs, minimum=1)
-    seed = as_int("seed", seed, minimum=0)
-    workers = (os.cpu_count() or 1) if jobs is None else as_int("jobs", jobs, minimum=1)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    todo = plan(chosen, out, seed=seed, rounds=rounds, runs=runs, full=full)
-    failures = run_all(todo, workers=workers, note=note)
-    seconds = time.perf_counter() - begin
-    found = summarise(chosen, todo, seed=seed, seconds=seconds, failures=failures)
-    found.write(out)
-    return found
+    seed, count = as_int("seed", seed, minimum=0), processes(jobs)
+    todo = jobs_of(chosen, seed=seed, rounds=rounds, runs=runs, full=full)
+    waiting = {job.game: job.rounds for job in missing(todo, out)}
+    for experiment in chosen:
+        if experiment.name in waiting:
+            check(experiment, waiting[experiment.name])
+    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+    results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
+    results.write(out)
+    return results

@@ -28,121 +28,59 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from koloss import actions as action_sets
-from koloss import games
-from koloss.errors import KolossError
-from koloss.learners import (
-    BanditExpWeights,
-    ConditionalGradient,
-    ExpWeights,
-    FollowTheRegularizedLeader,
-    InsuredBandit,
-)
+import msgspec
+from msgspec import Meta, Struct
+
+from koloss import games, learners
+from koloss.experiments.source import Source, SpecError
+from koloss.games import adversaries, watching
+from koloss.learners import Learner
 
 LEARNERS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        BanditExpWeights,
-        InsuredBandit,
-        ExpWeights,
-        ConditionalGradient,
-        FollowTheRegularizedLeader,
-    )
+    name: kind
+    for name in learners.__all__
+    for kind in [getattr(learners, name)]
+    if isinstance(kind, type) and issubclass(kind, Learner) and kind is not Learner
 }
-ACTIONS: dict[str, Any] = {name: getattr(action_sets, name) for name in action_sets.__all__[1:]}
 ADVERSARIES: dict[str, Any] = {
-    "random": games.Random,
-    "biased": games.Biased,
-    "drifting": games.Drifting,
-    "switching": games.Switching,
-    "alternating": games.Alternating,
-    "rank-one": games.RankOne,
-    "predictive": games.Predictive,
-    "lure": games.Lure,
-    "replay": games.Replay,
+    re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): kind
+    for module in (adversaries, watching)
+    for name, kind in vars(module).items()
+    if name in games.__all__ and name not in ("Adversary", "Function")
 }
 """By the name that a spec gives them; "python" is the user's own."""
 
 RUNS = 20
 """Runs of a game where a spec does not say."""
 
-_GIVEN = (
-    "self",
-    "actions",
-    "kernel",
-    "horizon",
-    "rng",
-)  # what the game gives to a learner or an adversary
-_WORDS: dict[Any, str] = {int: "a whole number", float: "a number", str: "a string", bool: "true or false", dict: "a table", list: "an array"}  # fmt: skip
+_GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights", "former")
+"""Arguments that are not for a spec to say."""
+
+Count = Annotated[int, Meta(ge=1)]
 
 
-class SpecError(KolossError, ValueError):
-    """A mistake in a spec.
-
-    Attributes
-    ----------
-    path : str
-        File.
-    line : int
-        Line of the file, from 1.
-    key : str
-        Key, with the tables it is in.
-    problem : str
-        What is wrong with it.
-    """
-
-    def __init__(self, path: str, line: int, key: str, problem: str) -> None:
-        super().__init__(f"{path}, line {line}: {key + ': ' if key else ''}{problem}")
-        self.path, self.line, self.key, self.problem = path, line, key, problem
+# What a spec says.
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a spec comes from: its name and its text."""
+class Play(Struct, frozen=True, forbid_unknown_fields=True):
+    """How the game of a learner is played."""
 
-    path: str
-    text: str
-
-    def error(self, keys: tuple[Any, ...], message: str) -> SpecError:
-        """The error at a key, or at the nearest table around it that is in the text."""
-        lines = _lines(self.text)
-        near = next((keys[:k] for k in range(len(keys), 0, -1) if keys[:k] in lines), ())
-        words = [f"{k}[{i + 1}]" if isinstance(i, int) else str(k) for k, i in _pairs(keys)]
-        return SpecError(self.path, lines.get(near, 1), ".".join(words), message)
+    batch: Any = 1  # rounds that are played at once; "rank" is the number of features
+    delay: Annotated[int, Meta(ge=0)] = 0  # rounds after which losses are told
 
 
-@dataclass(frozen=True)
-class LearnerSpec:
-    """One `[[learner]]`: a class, its arguments, and how its game is played.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-        Of `LEARNERS`.
-    options : dict
-        Arguments of the class.
-    kernel : dict or None
-        A kernel of its own; then the adversary plays in its space.
-    anytime : bool
-        Without a horizon.
-    batch : int or "rank"
-        Rounds that are played at once; "rank" is the number of features.
-    delay : int
-        Rounds after which losses are told.
-    """
+class LearnerSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """One `[[learner]]`: a class, its arguments, and how its game is played."""
 
     name: str
-    kind: str
-    options: dict[str, Any] = field(default_factory=dict)
-    kernel: dict[str, Any] | None = None
-    anytime: bool = False
-    batch: Any = 1
-    delay: int = 0
+    kind: str  # of `LEARNERS`
+    options: dict[str, Any] = {}  # arguments of the class
+    kernel: dict[str, Any] | None = None  # of its own; then the adversary plays in its space
+    anytime: bool = False  # without a horizon
+    play: Play = Play()
 
     @property
     def slug(self) -> str:
@@ -150,65 +88,96 @@ class LearnerSpec:
         return slug(self.name)
 
 
-@dataclass(frozen=True)
-class Picture:
-    """`[picture]`: draws from exp(-η Σ K(x, z_i)) over the density, in place of a game.
+class Picture(Struct, frozen=True, forbid_unknown_fields=True):
+    """`[picture]`: draws from exp(-η Σ K(x, z_i)) over the density, in place of a game."""
 
-    Attributes
-    ----------
-    centers : int
-        Number of the z_i, uniform on the actions.
-    learning_rate : float
-        η.
-    draws, chains, steps : int
-        Draws of the sampler, and the chains and steps between two draws of one.
-    """
-
-    centers: int
-    learning_rate: float
-    draws: int = 1500
-    chains: int = 20
-    steps: int = 20
+    centers: Count  # number of the z_i, uniform on the actions
+    learning_rate: Annotated[float, Meta(gt=0)]  # η
+    draws: Count = 1500
+    chains: Count = 20
+    steps: Count = 20  # between two draws of a chain
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a spec says.
+    """What a spec says."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file, without its ending.
-    title : str
-    paper, text, shows : str
-        Where in the paper it is; what is played; what it shows. For readers of the report.
-    kernel, actions, adversary : dict
-        With their "kind".
-    rounds, runs : int
-    full : (int, int)
-        Rounds and runs at full size.
-    learners : tuple of LearnerSpec
-    picture : Picture or None
-    horizons : tuple of int
-        Horizons at which the rank and the guarantee of bandit learners are compared, without playing.
-    source : Source
-    """
-
-    name: str
+    name: str  # of the file, without its ending
     title: str
-    kernel: dict[str, Any]
+    kernel: dict[str, Any]  # with its "kind", as are actions and adversary
     actions: dict[str, Any]
     source: Source
-    paper: str = ""
-    text: str = ""
-    shows: str = ""
+    paper: str = ""  # where in the paper it is; for readers of the report, as are the next two
+    text: str = ""  # what is played
+    shows: str = ""  # what it shows
     rounds: int = 1
     runs: int = 1
-    full: tuple[int, int] = (1, 1)
+    full: tuple[int, int] = (1, 1)  # rounds and runs at full size
     adversary: dict[str, Any] = field(default_factory=dict)
     learners: tuple[LearnerSpec, ...] = ()
     picture: Picture | None = None
-    horizons: tuple[int, ...] = ()
+    horizons: tuple[int, ...] = ()  # at which rank and guarantee are compared, without playing
+
+
+# The file, table by table.
+
+
+class _Game(Struct, forbid_unknown_fields=True):
+    kernel: dict[str, Any]
+    actions: dict[str, Any]
+    rounds: Count
+    runs: Count = RUNS
+
+
+class _PictureGame(Struct, forbid_unknown_fields=True):
+    kernel: dict[str, Any]
+    actions: dict[str, Any]
+
+
+class _Full(Struct, forbid_unknown_fields=True):
+    rounds: Count | None = None
+    runs: Count | None = None
+
+
+class _Dimension(Struct, forbid_unknown_fields=True):
+    horizons: list[Annotated[int, Meta(ge=2)]] = []
+
+
+class _Adversary(Struct):
+    kind: str
+    options: dict[str, Any]
+
+
+class _Words(Struct, forbid_unknown_fields=True, kw_only=True):
+    title: str = ""
+    paper: str = ""
+    text: str = ""
+    shows: str = ""
+
+
+class _PictureFile(_Words, kw_only=True):
+    game: _PictureGame
+    picture: Picture
+
+
+class _File(_Words, kw_only=True):
+    game: _Game
+    adversary: _Adversary
+    learner: list[LearnerSpec]
+    full: _Full = msgspec.field(default_factory=_Full)
+    dimension: _Dimension = msgspec.field(default_factory=_Dimension)
+
+
+_TABLES: dict[tuple[str, ...], type[Struct]] = {
+    ("game",): _Game,
+    ("full",): _Full,
+    ("dimension",): _Dimension,
+    ("picture",): Picture,
+    ("learner", "play"): Play,
+}
+"""Which keys a table may have."""
+
+_WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
 
 
 def slug(name: str) -> str:
@@ -296,215 +265,141 @@ def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"^(.*) \(at line (\d+)", str(error))
-        message, line = (found[1], int(found[2])) if found else (str(error), text.count("\n") + 1)
+        where = re.search(r"^(.*) \(at line (\d+)", str(error))
+        message, line = (where[1], int(where[2])) if where else (str(error), text.count("\n") + 1)
         message = message.removesuffix(" (at end of document)")
         raise SpecError(path, line, "", message[:1].lower() + message[1:]) from error
-    top = _Table(data, (), source)
-    words = {key: " ".join(top.take(key, str, "").split()) for key in ("title", "paper")}
-    texts = {key: top.take(key, str, "").strip() for key in ("text", "shows")}
-    game = top.table("game")
-    kernel, actions = game.take("kernel", dict), game.take("actions", dict)
-    common = {
+    if "picture" in data:
+        picture_file = _decode(_PictureFile, data, source)
+        return Experiment(**_common(picture_file, name, source), picture=picture_file.picture)
+    file = _decode(_File, _with_options(data, source), source)
+    game, full = file.game, file.full
+    return Experiment(
+        **_common(file, name, source),
+        rounds=game.rounds,
+        runs=game.runs,
+        full=(full.rounds or game.rounds, full.runs or game.runs),
+        adversary=_adversary(file.adversary, source),
+        learners=_learners(file.learner, source),
+        horizons=tuple(file.dimension.horizons),
+    )
+
+
+def _common(file: _PictureFile | _File, name: str, source: Source) -> dict[str, Any]:
+    return {
         "name": slug(name),
-        "title": words["title"] or name,
-        "paper": words["paper"],
-        **texts,
-        "kernel": kernel,
-        "actions": actions,
+        "title": " ".join(file.title.split()) or name,
+        "paper": " ".join(file.paper.split()),
+        "text": file.text.strip(),
+        "shows": file.shows.strip(),
+        "kernel": file.game.kernel,
+        "actions": file.game.actions,
         "source": source,
     }
-    if "picture" in data:
-        picture = _picture(top.table("picture"))
-        game.done()
-        top.done()
-        return Experiment(**common, picture=picture)
-    rounds, runs = game.whole("rounds"), game.whole("runs", RUNS)
-    full = top.table("full", optional=True)
-    size = full.whole("rounds", rounds), full.whole("runs", runs)
-    adversary = _adversary(top.table("adversary"))
-    learners = _learners(top)
-    horizons = top.table("dimension", optional=True)
-    found_horizons = tuple(horizons.take("horizons", list, []))
-    for i, n in enumerate(found_horizons):
-        if isinstance(n, bool) or not isinstance(n, int) or n < 2:
-            raise source.error(
-                ("dimension", "horizons"),
-                f"must hold whole numbers of at least 2, got {n!r} at place {i + 1}",
-            )
-    for table in (game, full, horizons, top):
-        table.done()
-    return Experiment(
-        **common,
-        rounds=rounds,
-        runs=runs,
-        full=size,
-        adversary=adversary,
-        learners=learners,
-        horizons=found_horizons,
-    )
 
 
-def _picture(table: _Table) -> Picture:
-    rate = float(table.take("learning_rate", float))
-    if not rate > 0:
-        raise table.error("learning_rate", f"must be positive, got {rate:g}")
-    found = Picture(
-        table.whole("centers"),
-        rate,
-        table.whole("draws", Picture.draws),
-        table.whole("chains", Picture.chains),
-        table.whole("steps", Picture.steps),
-    )
-    table.done()
-    return found
+def _with_options(data: dict[str, Any], source: Source) -> dict[str, Any]:
+    """The same, with the arguments of classes in tables of their own."""
+    data = dict(data)
+    if isinstance(data.get("adversary"), dict):
+        data["adversary"] = _split(data["adversary"], ("kind",))
+    tables = data.get("learner")
+    if tables is not None:
+        if (
+            not isinstance(tables, list)
+            or not all(isinstance(t, dict) for t in tables)
+            or not tables
+        ):
+            raise source.error(("learner",), "must be one or more tables, written as [[learner]]")
+        own = ("name", "kind", "kernel", "anytime", "play")
+        data["learner"] = [_split({"name": t.get("kind"), **t}, own) for t in tables]
+    return data
 
 
-def _adversary(table: _Table) -> dict[str, Any]:
-    kind = table.one_of("kind", [*ADVERSARIES, "python"])
-    options = {key: value for key, value in table.data.items() if key != "kind"}
-    if kind == "python":
-        table.take("file", str)
-        table.take("make", str, "make")
-        table.done()
-    else:
-        allowed = _arguments(ADVERSARIES[kind])
-        table.only([*allowed, "kind"], f"the {kind} adversary")
-        if kind == "replay":
-            table.take("table", str)
+def _split(table: dict[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
+    options = {key: value for key, value in table.items() if key not in own}
+    return {key: value for key, value in table.items() if key in own} | {"options": options}
+
+
+def _adversary(table: _Adversary, source: Source) -> dict[str, Any]:
+    keys, kind, options = ("adversary",), table.kind, table.options
+    _one_of(kind, [*ADVERSARIES, "python"], keys, source)
+    needed = {"python": "file", "replay": "table"}.get(kind)
+    allowed = ["file", "make"] if kind == "python" else _arguments(ADVERSARIES[kind])
+    whose = "[adversary]" if kind == "python" else f"the {kind} adversary"
+    _only(options, [*allowed, "kind"], keys, whose, source)
+    if needed is not None and needed not in options:
+        raise source.error(keys, f"`{needed}` is missing in [adversary]")
+    for name in ("file", "make", "table"):
+        if name in options and not isinstance(options[name], str):
+            raise source.error((*keys, name), f"must be a string, got {options[name]!r}")
     return {"kind": kind, **options}
 
 
-def _learners(top: _Table) -> tuple[LearnerSpec, ...]:
-    tables = top.take("learner", list)
-    if not tables or not all(isinstance(table, dict) for table in tables):
-        raise top.error("learner", "must be one or more tables, written as [[learner]]")
-    found: list[LearnerSpec] = []
-    for i, data in enumerate(tables):
-        table = _Table(data, ("learner", i), top.source)
-        kind = table.one_of("kind", LEARNERS)
-        play = table.table("play", optional=True)
-        batch = play.take("batch", (int, str), 1)
-        if batch != "rank" and not (isinstance(batch, int) and batch >= 1):
-            raise play.error("batch", f'must be a positive whole number or "rank", got {batch!r}')
-        delay = play.whole("delay", 0, minimum=0)
-        play.done()
-        own = ("name", "kind", "kernel", "anytime", "play")
-        table.only([*_arguments(LEARNERS[kind]), *own], kind)
-        learner = LearnerSpec(
-            name=table.take("name", str, kind),
-            kind=kind,
-            options={key: value for key, value in data.items() if key not in own},
-            kernel=table.take("kernel", dict, None),
-            anytime=table.take("anytime", bool, False),
-            batch=batch,
-            delay=delay,
+def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, ...]:
+    slugs: list[str] = []
+    for i, learner in enumerate(tables):
+        keys, batch = ("learner", i), learner.play.batch
+        _one_of(learner.kind, LEARNERS, keys, source)
+        own = ["name", "kind", "kernel", "anytime", "play"]
+        _only(
+            learner.options, [*_arguments(LEARNERS[learner.kind]), *own], keys, learner.kind, source
         )
-        if learner.slug in [other.slug for other in found]:
-            raise table.error("name", f"must differ from the other learners', got {learner.name!r}")
-        found.append(learner)
-    return tuple(found)
+        if batch != "rank" and not (type(batch) is int and batch >= 1):
+            raise source.error(
+                (*keys, "play", "batch"),
+                f'must be a positive whole number or "rank", got {batch!r}',
+            )
+        if learner.slug in slugs:
+            raise source.error(
+                (*keys, "name"), f"must differ from the other learners', got {learner.name!r}"
+            )
+        slugs.append(learner.slug)
+    return tuple(tables)
 
 
 def _arguments(kind: Any) -> list[str]:
-    """What may be set of a class, beside what the game gives."""
-    return [name for name in inspect.signature(kind.__init__).parameters if name not in _GIVEN]
+    """What may be set of a class, beside what the game gives; names that it had before are understood."""
+    former = kind.settings_type.former if issubclass(kind, Learner) else ()
+    names = [*inspect.signature(kind.__init__).parameters, *former]
+    return [name for name in names if name not in _GIVEN]
 
 
-class _Table:
-    """A table of the file, and where it is."""
-
-    def __init__(self, data: dict[str, Any], keys: tuple[Any, ...], source: Source) -> None:
-        self.data, self.keys, self.source = data, keys, source
-        self.seen: set[str] = set()
-
-    def error(self, key: str, message: str) -> SpecError:
-        return self.source.error((*self.keys, key), message)
-
-    def take(self, key: str, kind: Any, *default: Any) -> Any:
-        """The value of a key, of the kind named; an error where it is missing and has no default."""
-        self.seen.add(key)
-        if key not in self.data:
-            if default:
-                return default[0]
-            where = f"[{self.keys[0]}]" if self.keys else "the file"
-            raise self.source.error(self.keys, f"`{key}` is missing in {where}")
-        value = self.data[key]
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-        if not fits or (isinstance(value, bool) and bool not in kinds):
-            words = " or ".join(_WORDS[k] for k in kinds)
-            raise self.error(key, f"must be {words}, got {value!r}")
-        return value
-
-    def whole(self, key: str, *default: int, minimum: int = 1) -> int:
-        value = self.take(key, int, *default)
-        if value < minimum:
-            raise self.error(key, f"must be at least {minimum}, got {value}")
-        return int(value)
-
-    def one_of(self, key: str, names: Iterable[str]) -> str:
-        value: str = self.take(key, str)
-        if value not in names:
-            raise self.error(key, f"must be one of {', '.join(names)}, got {value!r}")
-        return value
-
-    def table(self, key: str, *, optional: bool = False) -> _Table:
-        data = self.take(key, dict, *([{}] if optional else []))
-        return _Table(data, (*self.keys, key), self.source)
-
-    def only(self, allowed: list[str], whose: str) -> None:
-        """Refuse keys that are not allowed."""
-        for key in self.data:
-            if key not in allowed:
-                close = difflib.get_close_matches(key, allowed, 1)
-                hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(allowed)}"
-                raise self.error(key, f"is not a key of {whose}; {hint}")
-
-    def done(self) -> None:
-        """Refuse keys that nobody has asked for."""
-        self.only(
-            sorted(self.seen), f"[{'.'.join(map(str, self.keys))}]" if self.keys else "a spec"
-        )
+def _one_of(kind: str, names: Iterable[str], keys: tuple[Any, ...], source: Source) -> None:
+    if kind not in names:
+        raise source.error((*keys, "kind"), f"must be one of {', '.join(names)}, got {kind!r}")
 
 
-# Lines.
-
-_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"^\s*([A-Za-z0-9_.\-]+)\s*=(.*)$")
-_INNER = re.compile(r"[{,]\s*([A-Za-z0-9_\-]+)\s*=")
-
-
-def _lines(text: str) -> dict[tuple[Any, ...], int]:
-    """Line of every key of a TOML text: tables, keys, and keys of inline tables."""
-    found: dict[tuple[Any, ...], int] = {}
-    table: tuple[Any, ...] = ()
-    counts: dict[str, int] = {}
-    quotes = None  # that a string of several lines ends with
-    for number, line in enumerate(text.splitlines(), 1):
-        if quotes is not None:
-            quotes = None if quotes in line else quotes
-            continue
-        header, key = _HEADER.match(line), _KEY.match(line)
-        if header:
-            names = tuple(part.strip() for part in header[2].split("."))
-            if header[1] == "[[":
-                counts[header[2]] = counts.get(header[2], -1) + 1
-                found.setdefault(names, number)
-                names = (*names, counts[header[2]])
-            table = names
-            found.setdefault(table, number)
-        elif key:
-            keys = (*table, *key[1].split("."))
-            found.setdefault(keys, number)
-            for inner in _INNER.findall(key[2]):
-                found.setdefault((*keys, inner), number)
-            for mark in ('"""', "'''"):
-                if key[2].count(mark) % 2:
-                    quotes = mark
-    return found
+def _only(
+    table: Iterable[str], allowed: list[str], keys: tuple[Any, ...], whose: str, source: Source
+) -> None:
+    """Refuse keys that are not allowed."""
+    for key in table:
+        if key not in allowed:
+            close = difflib.get_close_matches(key, allowed, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(allowed)}"
+            raise source.error((*keys, key), f"is not a key of {whose}; {hint}")
 
 
-def _pairs(keys: tuple[Any, ...]) -> list[tuple[Any, Any]]:
-    """Each name with the number that follows it, if one does."""
-    return [(k, i) for k, i in pairwise([*keys, None]) if not isinstance(k, int)]
+def _decode(kind: type[Any], data: dict[str, Any], source: Source) -> Any:
+    """The types of a spec, or an error in words that point at the line and the key."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+    keys = tuple(int(key) if key.isdigit() else key for key in re.findall(r"\w+", place))
+    value: Any = data
+    for key in keys:
+        value = value[key]
+    where = f"[{'.'.join(key for key in keys if isinstance(key, str))}]" if keys else "the file"
+    if absent := re.search("missing required field `(.*)`", problem):
+        raise source.error(keys, f"`{absent[1]}` is missing in {where}")
+    if "unknown field" in problem:
+        table = _TABLES.get(tuple(key for key in keys if isinstance(key, str)), kind)
+        _only(value, list(table.__struct_fields__), keys, where if keys else "a spec", source)
+    if limit := re.search("> ?(=?) ?([0-9]+)", problem):
+        rule = f"at least {limit[2]}" if limit[1] else "positive"
+        raise source.error(keys, f"must be {rule}, got {value:g}")
+    expected = re.search("Expected `([a-z]+)", problem)
+    words = _WORDS.get(expected[1], expected[1]) if expected else problem
+    raise source.error(keys, f"must be {words}, got {value!r}")

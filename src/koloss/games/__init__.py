@@ -6,15 +6,15 @@ from koloss.games.adversaries import (
     Biased,
     Drifting,
     Function,
-    Lure,
-    Predictive,
     Random,
     RankOne,
     Replay,
     Switching,
 )
-from koloss.games.play import play, replicate
-from koloss.games.trace import Replicates, Trace, concatenate
+from koloss.games.play import play
+from koloss.games.replicate import replicate
+from koloss.games.trace import Replicates, Trace
+from koloss.games.watching import Lure, Predictive
 
 __all__ = [
     "Adversary",
@@ -30,7 +30,6 @@ __all__ = [
     "Replicates",
     "Switching",
     "Trace",
-    "concatenate",
     "play",
     "replicate",
 ]

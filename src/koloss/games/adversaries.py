@@ -1,12 +1,13 @@
 """Who plays against the learner: every round a loss, bounded in the kernel norm.
 
 An adversary is asked for the loss of a round before the player's coin is thrown. An oblivious one does not look at the
-player; the others may look at its distribution, never at its coin.
+player; the others (`koloss.games.watching`) may look at its distribution, never at its coin.
 """
 
 from __future__ import annotations
 
 import abc
+import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -15,34 +16,18 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds
-from koloss.kernels import (
-    Kernel,
-    KernelLoss,
-    Linear,
-    LinearLoss,
-    Loss,
-    Posynomial,
-    PosynomialLoss,
-    Quadratic,
-    QuadraticLoss,
-)
+from koloss.kernels import Kernel, Loss
 
 
 class Adversary(abc.ABC):
-    """A source of losses.
+    """A source of losses."""
 
-    Attributes
-    ----------
-    oblivious : bool
-        Whether it never looks at the player.
-    norm : float or None
-        Largest RKHS norm of a loss, checked in every round; None where nothing is promised.
-    """
-
-    oblivious = True
-    norm: float | None = None
+    oblivious = True  # whether it never looks at the player
+    norm: float | None = (
+        None  # largest RKHS norm of a loss, which is checked; None where nothing is promised
+    )
 
     @abc.abstractmethod
     def choose(self, t: int, player: Any) -> Any:
@@ -50,9 +35,7 @@ class Adversary(abc.ABC):
 
     def __call__(self, t: int, player: Any = None) -> Any:
         """The loss of round t, checked."""
-        return self._checked(t, self.choose(t, player))
-
-    def _checked(self, t: int, loss: Any) -> Any:
+        loss = self.choose(t, player)
         if self.norm is not None and isinstance(loss, Loss):
             size = loss.norm()
             if not size <= self.norm * (1 + 1e-9):
@@ -65,7 +48,7 @@ class Adversary(abc.ABC):
         return f"{type(self).__name__}()"
 
 
-class _InSpace(Adversary):
+class InSpace(Adversary):
     """What adversaries in the RKHS of a kernel share: random elements of a given norm."""
 
     def __init__(
@@ -83,45 +66,12 @@ class _InSpace(Adversary):
         return f"{type(self).__name__}({self.kernel!r}, {self.actions!r}, norm={self.norm:g})"
 
     def element(self) -> Loss:
-        """A random element of the largest norm: a direction, a matrix and a vector, coefficients, or a bump."""
-        x = self.coordinates()
-        if x is not None:
-            return self.from_coordinates(x)
-        return self.bump(
-            to_numpy(self.actions.sample(1, self.rng))[0], self.rng.choice([-1.0, 1.0])
-        )
-
-    def coordinates(self) -> Any:
-        """Coordinates of a random element in an orthonormal basis, where the kernel has its own form of losses."""
-        d, rng = self.actions.dimension, self.rng
-        if isinstance(self.kernel, Linear):
-            x = rng.standard_normal(d)
-        elif isinstance(self.kernel, Quadratic):
-            A = rng.standard_normal((d, d))
-            x = np.append((A + A.T) / 2, rng.standard_normal(d))  # ‖w‖² = ‖A‖² + |b|²
-        elif isinstance(self.kernel, Posynomial):
-            x = rng.random(len(self.kernel.exponents))
-        else:
-            return None
-        return x * (self.norm / np.linalg.norm(x))
-
-    def from_coordinates(self, x: Any) -> Loss:
-        """The loss with such coordinates."""
-        d = self.actions.dimension
-        if isinstance(self.kernel, Linear):
-            return LinearLoss(x)
-        if isinstance(self.kernel, Quadratic):
-            return QuadraticLoss(x[: d * d].reshape(d, d), x[d * d :])
-        assert isinstance(self.kernel, Posynomial)
-        return PosynomialLoss(self.kernel, x)
+        """A random element of the largest norm."""
+        return self.kernel.random_loss(self.actions, self.norm, rng=self.rng)
 
     def bump(self, point: Any, sign: float = 1.0) -> Loss:
         """±Φ(y), of the largest norm."""
-        y = np.asarray(point, dtype=float)[None]
-        if isinstance(self.kernel, (Linear, Quadratic, Posynomial)):
-            return self.scaled(sign * self.kernel.embed(y))
-        size = math.sqrt(float(self.kernel.diag(y)[0]))
-        return KernelLoss(self.kernel, y, [sign * self.norm / size if size > 0 else sign])
+        return self.kernel.bump(np.asarray(point, dtype=float)[None], sign * self.norm)
 
     def scaled(self, loss: Loss) -> Loss:
         """The same direction with the largest norm."""
@@ -129,7 +79,7 @@ class _InSpace(Adversary):
         return loss * (self.norm / size) if size > 0 else loss
 
 
-class Random(_InSpace):
+class Random(InSpace):
     """A fresh random element every round.
 
     Parameters
@@ -152,7 +102,7 @@ class Random(_InSpace):
         return self.element()
 
 
-class Biased(_InSpace):
+class Biased(InSpace):
     """A fixed mean plus noise: `bias` times one element and `noise` times a fresh one, scaled to the norm.
 
     Parameters
@@ -180,27 +130,14 @@ class Biased(_InSpace):
         self.noise = as_float("noise", noise, minimum=0.0)
         if self.bias + self.noise == 0:
             raise ValueError("`bias` and `noise` must not both be zero")
-        self._base = self.coordinates() if mean is None else None
-        if self._base is not None:
-            self.mean = self.from_coordinates(self._base)
-        else:
-            self.mean = self.element() if mean is None else self.scaled(mean)
+        self.mean = self.element() if mean is None else self.scaled(mean)
 
     def choose(self, t: int, player: Any) -> Loss:
         share = self.bias / (self.bias + self.noise)
-        if self._base is not None:  # the same in numbers, which is faster
-            return self.from_coordinates(share * self._base + (1 - share) * self.coordinates())
-        fresh = self.element()
-        if isinstance(self.mean, KernelLoss) and isinstance(fresh, KernelLoss):
-            return KernelLoss(
-                self.kernel,
-                np.concatenate([to_numpy(self.mean.centers), to_numpy(fresh.centers)]),
-                np.append(share * self.mean.coefficients, (1 - share) * fresh.coefficients),
-            )
-        return share * self.mean + (1 - share) * fresh
+        return Loss.combination([share, 1 - share], [self.mean, self.element()])
 
 
-class Drifting(_InSpace):
+class Drifting(InSpace):
     """One element turns slowly into another and back: cos·w + sin·w', with a period of so many rounds.
 
     Parameters
@@ -223,25 +160,22 @@ class Drifting(_InSpace):
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.period = as_int("period", period, minimum=1)
         self.first, second = self.element(), self.element()
+        if kernel.loss_family.is_one_sided:  # coefficients must not become negative
+            self.second = self.element()
+            return
         # Orthogonal, so that the norm stays what it is.
         rest = second - (self.first.inner(second) / self.first.inner(self.first)) * self.first
         self.second = self.scaled(rest) if rest.norm() > 1e-9 * self.norm else 0.0 * second
 
     def choose(self, t: int, player: Any) -> Loss:
         angle = 2 * math.pi * t / self.period
-        if isinstance(self.kernel, Posynomial):  # coefficients must not become negative
+        if self.kernel.loss_family.is_one_sided:
             turn = math.sin(angle) ** 2
-            return (1 - turn) * self.first + turn * self._mate
+            return (1 - turn) * self.first + turn * self.second
         return math.cos(angle) * self.first + math.sin(angle) * self.second
 
-    @property
-    def _mate(self) -> Loss:
-        if not hasattr(self, "_second"):
-            self._second = self.element()
-        return self._second
 
-
-class Switching(_InSpace):
+class Switching(InSpace):
     """One element for a while, then another.
 
     Parameters
@@ -272,7 +206,7 @@ class Switching(_InSpace):
         return self._pieces[piece]
 
 
-class Alternating(_InSpace):
+class Alternating(InSpace):
     """One element and its negative, in turn (of a posynomial: two elements in turn)."""
 
     def __init__(
@@ -280,13 +214,13 @@ class Alternating(_InSpace):
     ) -> None:
         super().__init__(kernel, actions, norm=norm, rng=rng)
         even = self.element()
-        self._two = (even, self.element() if isinstance(kernel, Posynomial) else -even)
+        self._two = (even, self.element() if kernel.loss_family.is_one_sided else -even)
 
     def choose(self, t: int, player: Any) -> Loss:
         return self._two[t % 2]
 
 
-class RankOne(_InSpace):
+class RankOne(InSpace):
     """±Φ(y_t) for a given sequence of points, repeated when it ends.
 
     Parameters
@@ -314,52 +248,6 @@ class RankOne(_InSpace):
 
     def choose(self, t: int, player: Any) -> Loss:
         return self.bump(self.points[t % len(self.points)], self.sign)
-
-
-class Predictive(_InSpace):
-    """Sees the player's distribution, not its coin, and puts the loss where the player is most likely.
-
-    On points it plays Φ of the likeliest one; elsewhere the mean of Φ over the player's distribution, the element that
-    costs the player most on average.
-    """
-
-    oblivious = False
-
-    def choose(self, t: int, player: Any) -> Loss:
-        X, p = peek(player, self.rng)
-        if isinstance(self.actions, Points):
-            return self.bump(X[int(np.argmax(p))])
-        return self.scaled(self.kernel.embed(X, p))
-
-
-class Lure(_InSpace):
-    """Sees the player's distribution, and is good where the player is least likely. For points.
-
-    The reward stays at one place for `patience` rounds, then moves to where the player is least likely by then.
-    """
-
-    oblivious = False
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        patience: int = 1,
-        norm: float = 1.0,
-        rng: Any = None,
-    ) -> None:
-        super().__init__(kernel, actions, norm=norm, rng=rng)
-        if not isinstance(actions, Points):
-            raise TypeError(f"`actions` must be Points for a lure, got {type(actions).__name__}")
-        self.patience = as_int("patience", patience, minimum=1)
-        self._place: Any = None
-
-    def choose(self, t: int, player: Any) -> Loss:
-        if self._place is None or t % self.patience == 0:
-            X, p = peek(player, self.rng)
-            self._place = X[int(np.argmin(p))]
-        return self.bump(self._place, -1.0)
 
 
 class Replay(Adversary):
@@ -436,31 +324,49 @@ class Function(Adversary):
         return f"Function({getattr(self.function, '__name__', 'function')})"
 
 
-def peek(player: Any, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
-    """Actions and probabilities of the player's next decision; fresh draws of it where it has a density.
-
-    Nothing of the player changes: a copy is asked, with random numbers of its own.
-    """
-    if player is None:
-        raise ValueError("`player` must be a learner: this adversary looks at its distribution")
-    if isinstance(player.actions, np.ndarray) and not hasattr(player, "mixture"):
-        return player.actions, player.distribution
-    copy = type(player).from_state(player.state())
-    if hasattr(copy, "mixture"):
-        found: tuple[Any, Any] = copy.mixture
-        return found
-    copy._rng = rng
-    return copy.ask(count).action, np.full(count, 1 / count)
-
-
 def _read(path: Path) -> Any:
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
     if path.suffix == ".csv":
-        return np.loadtxt(path, delimiter=",", ndmin=2)
+        return _read_csv(path)
     if path.suffix == ".parquet":
         from pyarrow import parquet
 
         table = parquet.read_table(path)
         return np.column_stack([column.to_numpy() for column in table.itercolumns()])
     raise ValueError(f"`table` must be a .npy, .csv or .parquet file, got {path.name}")
+
+
+def _read_csv(path: Path) -> Any:
+    """A table of numbers, whose first line may name the columns; what follows a # does not count."""
+    rows: list[list[float | None]] = []
+    head = False
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(line.partition("#")[0] for line in file)
+        for cells in lines:
+            row = [_number(cell) for cell in cells]
+            where = f"{path.name}, line {lines.line_num}"
+            if not "".join(cells).strip():
+                continue
+            if not (rows or head or any(value is not None for value in row)):
+                head = True
+            elif None in row:
+                text = ",".join(cells)
+                raise ValueError(
+                    f"`table` must hold numbers between commas, got {text!r} in {where}"
+                )
+            elif rows and len(row) != len(rows[0]):
+                expected = f"{len(rows[0])} numbers in every line"
+                raise ValueError(f"`table` must have {expected}, got {len(row)} in {where}")
+            else:
+                rows.append(row)
+    if not rows:
+        raise ValueError(f"`table` must have rows of numbers, got none in {path.name}")
+    return np.array(rows)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

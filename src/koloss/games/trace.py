@@ -4,50 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
+from koloss import _html
+
+Ended = Literal["done", "failed", "stopped", "missing", "died"]
+"""How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word."""
+
 _BY_ROUND = ("actions", "losses", "regret", "bound", "index", "probability")
-_BESIDE = ("checkpoints", "running", "uniform", "best")
+_BESIDE = ("checkpoints", "running", "uniform", "paid", "best_paid", "best")
 _ARRAYS = (*_BY_ROUND, *_BESIDE)
+_PLAIN = ("certificate", "valid", "seconds", "best_index", "ended", "message", "facts")
+
+
+class Packed(NamedTuple):
+    """What a file holds: plain data, and arrays by name."""
+
+    plain: dict[str, Any]
+    arrays: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A game that was played.
+    """A game that was played, or the rounds of it that were.
 
-    Attributes
-    ----------
-    actions : array of shape (rounds, d)
-    losses : array of shape (rounds,)
-        What they cost.
-    regret : array of shape (rounds,)
-        Σ_{s ≤ t} ℓ_s(a_s) - ℓ_s(a*), with a* the best fixed action in hindsight of the whole game.
-    bound : array of shape (rounds,)
-        What is proved of the learner for so many rounds; at a round between two checkpoints, that of the later one.
-    checkpoints : array of shape (k,)
-        Some rounds t, the last one among them.
-    running : array of shape (k,)
-        R_t = Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a): regret after t rounds against the best action of these rounds.
-    uniform : array of shape (k,)
-        The same for a player who draws uniformly at random, on average, against these very losses: what learning nothing
-        would have cost.
-    index, probability : arrays of shape (rounds,), or None
-        On a finite set.
-    best : array of shape (d,)
-        a*.
-    certificate : str
-        Why nothing is better than a*: "exhaustive", "dual", or "local only" where that is not proved.
-    valid : bool
-        Whether the guarantee was proved, with no assumption known to fail, at the end.
-    seconds : float
-        Time of asking and telling, without the adversary's.
-    facts : dict
-        Names of the learner and the adversary, the guarantee as text, and whatever the caller added.
+    There are two regrets. `regret` is in hindsight, against a*, the best fixed action of the whole game; `running` is
+    against the best fixed action of the rounds so far. At the end they are the same.
 
     Examples
     --------
@@ -61,23 +47,59 @@ class Trace:
     True
     """
 
-    actions: Any
-    losses: Any
-    regret: Any
-    bound: Any
-    checkpoints: Any
-    running: Any
-    uniform: Any
-    best: Any
-    certificate: str
-    valid: bool
-    seconds: float
-    index: Any = None
+    actions: Any  # array of shape (rounds, d)
+    losses: Any  # what they cost, of shape (rounds,), as are regret and bound
+    regret: Any  # Σ_{s ≤ t} ℓ_s(a_s) - ℓ_s(a*)
+    bound: Any  # what is proved for so many rounds; between two checkpoints, that of the later one
+    checkpoints: Any  # some rounds t, the last one among them, of shape (k,)
+    running: Any  # Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a), at the checkpoints
+    uniform: Any  # the same for a player who draws uniformly at random, on average, against these very losses
+    best: Any  # a*, of shape (d,)
+    certificate: str  # why nothing is better than a*: "exhaustive", "dual", or "local only" where that is not proved
+    valid: bool  # whether the guarantee was proved, with no assumption known to fail, at the end
+    seconds: float  # asking and telling, without the adversary's time
+    index: Any = None  # of the actions, of shape (rounds,), on a finite set
     probability: Any = None
+    paid: Any = None  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
+    best_paid: Any = None  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
+    best_index: int | None = None  # of a*, on a finite set
+    ended: Ended = "done"
+    message: str = ""  # what happened, where it was not played to the end
     facts: dict[str, Any] = field(default_factory=dict)
+    """Names of the learner and the adversary, the guarantee, rank and error of the features, and what the caller added."""
 
     def __len__(self) -> int:
         return len(self.losses)
+
+    @classmethod
+    def unplayed(cls, ended: Ended, message: str, facts: dict[str, Any] | None = None) -> Trace:
+        """A game without a round."""
+        rounds, points = np.zeros(0), np.zeros((0, 0))
+        counts = rounds.astype(int)
+        return cls(points, rounds, rounds, rounds, counts, rounds, rounds, rounds, "exhaustive",
+                   valid=False, seconds=0.0, paid=rounds, best_paid=rounds, ended=ended, message=message,
+                   facts=facts or {})  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        if len(self) == 0:
+            return _html.card("Game without a round", _html.facts_table({self.ended: self.message}))
+        every = slice(None) if len(self.regret) != self.checkpoints[-1] else self.checkpoints - 1
+        regret, bound = (np.asarray(line)[every].tolist() for line in (self.regret, self.bound))
+        rounds = int(self.checkpoints[-1])
+        facts = {
+            "regret": _html.short_number(regret[-1]),
+            "guarantee": _html.short_number(bound[-1]) + ("" if self.valid else " (not valid)"),
+            "best action": self.certificate,
+            "time of the learner": _html.duration(self.seconds / rounds) + " per round",
+        }
+        lines = [_html.Line("regret", regret), _html.Line("guarantee", bound, dashed=True)]
+        log = 0 < 20 * regret[-1] < bound[-1]
+        picture = _html.line_picture(
+            self.checkpoints.tolist(), lines, title="Regret", below="rounds", log=log
+        )
+        return _html.card(
+            f"Game of {_html.counted(rounds, 'round')}", _html.facts_table(facts), picture
+        )
 
     def thin(self) -> Trace:
         """The same at the checkpoints alone, for files that stay small: its k-th entries are of round `checkpoints[k]`."""
@@ -87,57 +109,60 @@ class Trace:
         }
         return replace(self, **kept)
 
+    def pack(self) -> Packed:
+        """The trace as plain data and arrays."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
+        return Packed(plain | {"facts": dict(self.facts)}, arrays)
+
+    @classmethod
+    def unpack(cls, packed: Packed) -> Trace:
+        """The trace that was packed."""
+        return cls(**packed.plain, **packed.arrays)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file: .npz, or .parquet (which needs pyarrow)."""
         path = Path(path)
-        plain = {
-            "certificate": self.certificate,
-            "valid": self.valid,
-            "seconds": self.seconds,
-            "facts": self.facts,
-        }
-        arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
         part = path.with_name(path.name + ".part")
         if path.suffix == ".npz":
-            text = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
             with open(part, "wb") as file:
-                np.savez_compressed(file, json=text, **arrays)
+                write_npz(file, self.pack())
         elif path.suffix == ".parquet":
-            _write_parquet(part, plain, arrays)
+            _write_parquet(part, self.pack())
         else:
             raise ValueError(f"`path` must end in .npz or .parquet, got {path.name}")
         os.replace(part, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read what `save` has written."""
+        """Read what `save` has written, or the file of a run."""
         path = Path(path)
-        if path.suffix == ".parquet":
-            plain, arrays = _read_parquet(path)
-        else:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                plain = json.loads(file["json"].tobytes())
-                arrays = {name: file[name] for name in _ARRAYS if name in file.files}
-        return cls(**plain, **arrays)
+        plain, arrays = _read_parquet(path) if path.suffix == ".parquet" else read_npz(path)
+        return cls.unpack(Packed({name: plain[name] for name in _PLAIN}, arrays))
+
+
+def write_npz(file: IO[bytes], packed: Packed) -> None:
+    """Plain data and arrays as one .npz."""
+    text = np.frombuffer(json.dumps(packed.plain).encode(), dtype=np.uint8)
+    np.savez_compressed(file, json=text, **packed.arrays)
+
+
+def read_npz(path: Path) -> Packed:
+    """What `write_npz` has written."""
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        plain = json.loads(file["json"].tobytes())
+        return Packed(plain, {name: file[name] for name in file.files if name != "json"})
 
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """Traces of independent runs of one game.
+    """Traces of independent runs of one game."""
 
-    Attributes
-    ----------
-    traces : list of Trace
-        Of the runs that ended, in order.
-    seeds : list of int
-        Number of each of these runs.
-    failures : dict of int to str
-        Number of each run that failed, and why.
-    """
-
-    traces: list[Trace]
-    seeds: list[int]
-    failures: dict[int, str] = field(default_factory=dict)
+    traces: list[Trace]  # of the runs that ended, in order
+    seeds: list[int]  # number of each of these runs
+    failures: dict[int, str] = field(
+        default_factory=dict
+    )  # number of each run that failed, and why
 
     def __len__(self) -> int:
         return len(self.traces)
@@ -218,42 +243,33 @@ def exponent(t: Any, regret: Any) -> tuple[float, float]:
     return slope, float(np.sqrt((runs - 1) / runs * np.sum((left - left.mean()) ** 2)))
 
 
-def concatenate(parts: Sequence[Replicates]) -> Replicates:
-    """Replicates of one game, computed in several parts."""
-    traces = [trace for part in parts for trace in part.traces]
-    if len({len(trace) for trace in traces}) > 1:
-        raise ValueError("`parts` must have one number of rounds, got several")
-    failures: dict[int, str] = {}
-    for part in parts:
-        failures |= part.failures
-    return Replicates(traces, [seed for part in parts for seed in part.seeds], failures)
-
-
 def _slope(t: Any, regret: Any) -> float:
     if len(t) < 2 or np.any(regret <= 0):
         return float("nan")
     return float(np.polyfit(np.log(t), np.log(regret), 1)[0])
 
 
-def _write_parquet(path: Path, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+def _write_parquet(path: Path, packed: Packed) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
+    plain, arrays = packed
     columns = {name: a for name, a in arrays.items() if name in _BY_ROUND and name != "actions"}
     actions = arrays["actions"]
     columns |= {f"action_{i}": actions[:, i] for i in range(actions.shape[1])}
-    about = json.dumps(plain | {name: arrays[name].tolist() for name in _BESIDE})
+    beside = {name: arrays[name].tolist() for name in _BESIDE if name in arrays}
+    about = json.dumps({"plain": plain, "beside": beside})
     table = pa.table({k: pa.array(v) for k, v in columns.items()})
     parquet.write_table(table.replace_schema_metadata({"koloss": about}), path)
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_parquet(path: Path) -> Packed:
     from pyarrow import parquet
 
     table = parquet.read_table(path)
-    plain = json.loads(table.schema.metadata[b"koloss"])
+    about = json.loads(table.schema.metadata[b"koloss"])
     columns = {name: table[name].to_numpy() for name in table.column_names}
     d = sum(name.startswith("action_") for name in columns)
     arrays = {"actions": np.column_stack([columns.pop(f"action_{i}") for i in range(d)])}
-    arrays |= {name: np.asarray(plain.pop(name)) for name in _BESIDE}
-    return plain, arrays | columns
+    arrays |= {name: np.asarray(values) for name, values in about["beside"].items()}
+    return Packed(about["plain"], arrays | columns)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from koloss import _html
+
 
 @dataclass(frozen=True)
 class Assumption:
@@ -87,3 +89,17 @@ class Guarantee:
         lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _html.short_number(value)) for name, value in self.terms.items() if value]
+        rows.append(("sum", _html.short_number(sum(self.terms.values()))))
+        if not self.informative:
+            rows.append(("trivial: no player exceeds", _html.short_number(self.trivial)))
+        marks = {True: "holds", False: "fails", None: "yours to know"}
+        assumed = [(a.text, marks[a.holds]) for a in self.assumptions]
+        parts: list[object] = [_html.Table(("term", "bound"), rows)]
+        if assumed:
+            parts.append(_html.Table(("it assumes", ""), assumed, left=(0, 1)))
+        verdict = "valid" if self.valid else "not valid" if self.proved else "not proved here"
+        title = f"{self.statement}: regret of {self.rounds:,} rounds, {verdict}"
+        return _html.card(title, *parts, *self.notes)

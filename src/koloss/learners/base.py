@@ -34,6 +34,7 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss import _html
 from koloss._arrays import as_float, as_int, as_points, to_numpy
 from koloss._plain import Plain
 from koloss._random import as_generator, generator_from_dict, generator_to_dict
@@ -623,6 +624,18 @@ class Learner(abc.ABC, Generic[S, L]):
 
     def __repr__(self) -> str:
         return self.settings.describe(type(self).__name__)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kernel": repr(self.settings.kernel),
+            "actions": repr(self.settings.actions),
+            "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
+            "decisions": f"{self.ledger.made:,} made, {self.ledger.heard:,} losses heard",
+        }
+        if self.rank is not None:
+            facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
+        promise = _html.Safe(self.guarantee()._repr_html_())
+        return _html.card(type(self).__name__, _html.facts_table(facts), promise)
 
     # Snapshots.
 

@@ -18,6 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss import _html
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
 from koloss.actions import ActionSet, Points
 from koloss.errors import NetTooLarge, RankUnreachable, ToleranceUnreachable
@@ -88,6 +89,18 @@ class Proxy:
             f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, rank {self.rank}, "
             f"epsilon {self.epsilon:.3g}>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kernel": repr(self.kernel),
+            "actions": repr(self.actions),
+            "rank": f"{self.rank:,}",
+            "certified error": f"{self.epsilon:.3g}",
+        }
+        curve = [_html.Line("certified error", self.residual_curve.tolist())]
+        ranks = range(len(self.residual_curve))
+        picture = _html.line_picture(ranks, curve, title="Certified error", below="rank", log=True)
+        return _html.card(f"Proxy by {self.method}", _html.facts_table(facts), picture)
 
     def __call__(self, X: Array) -> Array:
         """Features φ(x) of any points.

@@ -1,10 +1,11 @@
-"""What a computation found, as numbers, tables, figures and a page.
+"""Results as pages, figures and tables for the terminal.
 
-Tables need rich and figures need matplotlib (`pip install 'koloss[experiments]'`); both are imported only
-where they are used.
+These need Jinja2, matplotlib and rich (`pip install 'koloss[experiments]'`), which are imported only where they are
+used.
 """
 
-from koloss.report.inspection import Inspection, inspect, show, write
+from koloss.experiments.inspection import Inspection, inspect
+from koloss.report.inspection import show, write
 from koloss.report.page import write_page
 from koloss.report.text import show_bounds, show_catalogue, show_results
 

@@ -6,21 +6,31 @@ their markers. In the SVG files text is text, and the same figure is the same fi
 
 from __future__ import annotations
 
+import functools
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from koloss._arrays import to_numpy
+from koloss._html import decimals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from koloss.report.inspection import Inspection
+    from koloss.experiments import Curve, Result, Results
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-INK, GREY = "#222222", "#9A9A9A"
+PURPLE, SKY = "#CC79A7", "#56B4E9"
+INK, GREY, DARK_GREY = "#222222", "#9A9A9A", "#5A5A5A"
+
+WIDTH, WIDE = 4.8, 7.2
+"""Of figures, in inches: text of the first can be read where a phone makes it three inches wide."""
 
 LOOK: Any = {
     "axes.edgecolor": INK,
@@ -52,133 +62,317 @@ LOOK: Any = {
 }
 
 
+class Style(NamedTuple):
+    """How a curve is drawn; dashes and markers tell curves apart in grey."""
+
+    colour: str
+    dashes: Any
+    marker: str
+
+
+SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
+STYLES = (
+    Style(BLUE, SOLID, "o"),
+    Style(VERMILION, SOLID, "s"),
+    Style(GREEN, SOLID, "^"),
+    Style(ORANGE, SOLID, "D"),
+    Style(PURPLE, SOLID, "v"),
+    Style(SKY, SOLID, "P"),
+    Style(BLUE, DASHED, "X"),
+    Style(VERMILION, DASHED, "<"),
+    Style(GREEN, DASHED, ">"),
+)
+
+
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Draw with the look that all figures have."""
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **options: P.kwargs) -> T:
+        import matplotlib as mpl
+
+        with mpl.rc_context(LOOK):
+            return draw(*args, **options)
+
+    return drawn
+
+
+@styled
 def save(figure: Figure, directory: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG; the same figure gives the same bytes."""
-    import matplotlib as mpl
-
     paths = [directory / f"{name}.png", directory / f"{name}.svg"]
-    with mpl.rc_context(LOOK):
-        figure.savefig(paths[0])
-        figure.savefig(paths[1], metadata={"Date": None})
+    figure.savefig(paths[0])
+    figure.savefig(paths[1], metadata={"Date": None})
     return paths
 
 
-def inspection_figure(found: Inspection) -> Figure:
-    """Eigenvalues with their envelopes, certified error against rank, and the design on the actions."""
-    import matplotlib as mpl
+def start(height: float, width: float = WIDTH, **options: Any) -> tuple[Figure, Any]:
+    """An empty figure, and its axes."""
     from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    with mpl.rc_context(LOOK):
-        figure = Figure(figsize=(10.5, 4.3), layout=ConstrainedLayoutEngine(w_pad=0.1))
-        axes = figure.subplots(1, 3)
-        _draw_spectrum(axes[0], found)
-        _draw_certified(axes[1], found)
-        _draw_design(axes[2], found)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(**options)
+
+
+def plain(text: str) -> str:
+    """Text as it is: a dollar begins no formula, and an underscore hides nothing from a legend."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def wrapped(text: str, width: int = 40) -> str:
+    """A title in lines."""
+    return plain(textwrap.fill(text, width))
+
+
+# Regret of experiments.
+
+
+def logarithmic(curves: Sequence[Curve]) -> bool:
+    """Whether the regret can be drawn on a logarithmic axis: all means are positive from a tenth of the rounds on."""
+    return all((curve.mean[10 * curve.at >= curve.rounds] > 0).all() for curve in curves)
+
+
+@styled
+def regret_figure(result: Result) -> Figure:
+    """Mean regret with its band, the guarantee, and what playing at random pays.
+
+    Both axes are logarithmic; where the regret is negative, the vertical one is linear about zero.
+    """
+    curves, alone = result.curves, len(result.curves) == 1
+    figure, ax = start(3.3 + 0.21 * (len(curves) + 2 + (not alone)))
+    log = logarithmic(curves)
+    styles = [STYLES[k % len(STYLES)] for k in range(len(curves))]
+    for curve, style in zip(curves, styles, strict=True):
+        words = ["mean regret" if alone else plain(curve.learner)]
+        if np.isfinite(curve.exponent):
+            growth = decimals(curve.exponent, curve.exponent_error)
+            words.append(f"{'grows like ' if alone else ''}t^{growth}")
+        words += [] if curve.valid else ["guarantee not valid"]
+        label = f"{words[0]}: {', '.join(words[1:])}" if words[1:] else words[0]
+        band = [np.maximum(line, 1e-12) if log else line for line in (curve.low, curve.high)]
+        ax.fill_between(curve.at, *band, color=style.colour, alpha=0.22, linewidth=0)
+        draw_line(ax, curve.at, curve.mean, style, log=log, label=label, markersize=5, zorder=4)
+    hollow = {"markersize": 4.5, "markerfacecolor": "white", "linewidth": 1.4}
+    label = "guarantee" if alone else "guarantee (hollow marks)"
+    for curve, style in zip(curves, styles, strict=True):
+        dashed = style._replace(dashes="--")
+        draw_line(ax, curve.at, curve.bound, dashed, log=log, label=label, **hollow)
+        label = ""
+    ends = [curve.uniform[-1] for curve in curves]
+    same = float(np.ptp(ends)) <= 0.02 * abs(ends[0])
+    label = f"playing uniformly at random{'' if same else ' (same colours)'}"
+    for curve, style in zip(curves[:1] if same else curves, styles, strict=False):
+        dotted = Style(INK if same else style.colour, ":", "")
+        draw_line(ax, curve.at, curve.uniform, dotted, log=log, label=label, linewidth=1.4)
+        label = ""
+    ax.set(xscale="log", xlabel="rounds t", ylabel="regret after t rounds")
+    _regret_scale(ax, curves, log=log)
+    ax.set_title(wrapped(result.experiment.title))
+    title = None if alone else "mean regret, and what it grows like"
+    figure.legend(loc="outside lower left", handlelength=2.6, title=title, alignment="left")
     return figure
 
 
-def _draw_spectrum(ax: Axes, found: Inspection) -> None:
-    decay = found.decay
-    j = np.arange(1, len(decay.eigenvalues) + 1)
-    ax.semilogy(j, decay.eigenvalues, "o", color=INK, markersize=3, label="eigenvalues")
-    fits = [
-        (decay.exponential, VERMILION, "-", "e^{{-{} j}}"),
-        (decay.polynomial, BLUE, "--", "j^{{-{}}}"),
+def _regret_scale(ax: Axes, curves: Sequence[Curve], *, log: bool) -> None:
+    """Limits, ticks and lines to compare with, by what can be seen from a three-hundredth of the rounds on."""
+    last = max(curve.rounds for curve in curves)
+    first = max(1.0, last / 300)
+    ax.set_xlim(first, 1.04 * max(last, 2 * first))
+    lines = [
+        line[curve.at >= first]
+        for curve in curves
+        for line in (curve.mean, curve.bound, curve.uniform)
     ]
-    for fit, colour, dashes, formula in fits:
-        text = rf"${_number(fit.constant)}\,{formula.format(_number(fit.rate))}$"
-        better = ", fits better" if fit is decay.best else ""
-        ax.semilogy(
-            j,
-            fit.envelope(j),
-            dashes,
-            color=colour,
-            zorder=3,
-            label=f"{fit.profile} envelope{better}\n{text}",
-        )
-    # The polynomial envelope of a smooth kernel starts many decades too high; the eigenvalues set the scale.
-    top, bottom = float(decay.eigenvalues[0]), float(decay.eigenvalues[-1])
-    ax.set_ylim(bottom / 10, top * 30)
-    ax.set(title="Spectrum", xlabel="index j", ylabel="eigenvalue")
-    if decay.profile == "polynomial" and len(j) > 10:
-        ax.set_xscale("log")  # where its envelope is straight
+    values = np.concatenate(lines)
+    if log:
+        values = values[values > 0] if (values > 0).any() else np.ones(1)
+        ax.set_yscale("log")
+        ax.set_ylim(float(values.min()) / 6, 1.6 * float(values.max()))
+        _slopes(ax)
+        plain_ticks(ax.xaxis, ax.yaxis)
+        return
+    size = max(float(np.abs(curve.mean).max()) for curve in curves)
+    threshold = 10.0 ** np.floor(np.log10(max(size, 1e-6) / 3))
+    ax.set_yscale("symlog", linthresh=threshold, linscale=0.8)
+    ax.set_ylim(min(1.8 * float(values.min()), -threshold), 1.6 * float(values.max()))
+    ax.axhline(0, color=INK, linewidth=0.8, zorder=1)
+    plain_ticks(ax.xaxis)
+    ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+
+
+def _slopes(ax: Axes) -> None:
+    """Two short lines of slope 1 and 1/2 in the lower right corner, to compare with."""
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    if right / left < 8:
+        return
+    begin, end = left * (right / left) ** 0.6, left * (right / left) ** 0.82
+    base = low * (high / low) ** 0.05
+    for power, name in ((1.0, "t"), (0.5, "√t")):
+        top = base * (end / begin) ** power
+        ax.plot([begin, end], [base, top], "-", color=GREY, linewidth=1.2, zorder=1)
+        beside(ax, f"like {name}", end, top, color=DARK_GREY, fontsize=8)
+
+
+@styled
+def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
+    """All learners in one picture: the regret at the end, and the guarantee, as shares of what playing at random pays.
+
+    With `narrow` the names stand above the rows, for a phone.
+    """
+    rows: list[tuple[str, Curve | None]] = []
+    for result in results.results:
+        several = len(result.curves) > 1
+        if several:
+            rows.append((result.experiment.title, None))
+        rows += [(c.learner if several else result.experiment.title, c) for c in result.curves]
+    height = 1.5 + len(rows) * (0.36 if narrow else 0.27)
+    figure, ax = start(height, WIDTH if narrow else WIDE)
+    curves = [curve for _, curve in rows if curve is not None]
+    shares = [_shares(curve) for curve in curves]
+    means = [share[0] for share in shares]
+    log = all(mean > 0 for mean in means)
+    low, high = min([1.0, *means]), max([1.0, *(x for share in shares for x in share)])
+    low, high = (low / 4, high * 1.6) if log else (low - 0.1 * (high - low), 1.1 * high)
+    ax.set(xscale="log" if log else "linear", xlim=(low, high), ylim=(len(rows) - 0.4, -0.8))
+    for k, (_, curve) in enumerate(rows):
+        if curve is not None:
+            mean, lower, upper, bound = _shares(curve)
+            ax.plot([max(lower, low), upper], [k, k], "-", color=BLUE, alpha=0.35, linewidth=5, solid_capstyle="butt")  # fmt: skip
+            ax.plot(bound, k, "D", color=INK, markersize=5.5, markerfacecolor="white", zorder=3)
+            ax.plot(mean, k, "o", color=BLUE, markersize=6, zorder=4)
+    ax.axvline(1, color=INK, linewidth=0.9, linestyle=DASHED, zorder=1)
+    if log:
+        plain_ticks(ax.xaxis)
+    ax.grid(False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("share of what playing at random pays")
+    texts = [plain(textwrap.shorten(name, 46 if narrow else 52, placeholder=" …")) for name, _ in rows]  # fmt: skip
+    weights = ["bold" if curve is None else "normal" for _, curve in rows]
+    if narrow:
+        ax.set_yticks([])
+        for k, (text, weight) in enumerate(zip(texts, weights, strict=True)):
+            note = ax.annotate(text, (0, k - 0.42), xycoords=ax.get_yaxis_transform(), xytext=(2, 0), textcoords="offset points", va="center", fontsize=8, weight=weight, zorder=5)  # fmt: skip
+            halo(note)
     else:
-        _whole_numbers(ax)
-    _legend(ax)
+        ax.set_yticks(range(len(rows)), texts)
+        for label, weight in zip(ax.get_yticklabels(), weights, strict=True):
+            label.set_fontweight(weight)
+    marks = {
+        "mean regret, 95 % band": {"marker": "o", "color": BLUE, "markersize": 6},
+        "guarantee": {"marker": "D", "color": INK, "markerfacecolor": "white", "markersize": 5.5},
+    }
+    handles = [ax.plot([], [], linestyle="", label=name, **look)[0] for name, look in marks.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
+    figure.suptitle(wrapped(overview_headline(curves), 42 if narrow else 62), x=0.01, ha="left", fontsize=12, weight="bold")  # fmt: skip
+    return figure
 
 
-def _draw_certified(ax: Axes, found: Inspection) -> None:
-    rank, epsilon, certified = found.proxy.rank, found.proxy.epsilon, found.certified
-    m = np.arange(len(certified))
-    ax.semilogy(m[: rank + 1], certified[: rank + 1], color=BLUE, label="up to the chosen rank")
-    if len(certified) > rank + 1:
-        ax.semilogy(m[rank:], certified[rank:], ":", color=BLUE, label="beyond")
-    ax.plot(
-        rank,
-        epsilon,
-        "D",
-        color=VERMILION,
-        markersize=7,
-        zorder=3,
-        label=f"chosen: rank {rank}, error {epsilon:.2g}",
+def overview_headline(curves: Sequence[Curve]) -> str:
+    """How many learners did better than chance, and whether the guarantees held."""
+    better = sum(_shares(curve)[2] < 1 for curve in curves)
+    above = sum(curve.above for curve in curves)
+    held = "none was above its guarantee" if not above else f"{above} above a valid guarantee"
+    return f"{better} of {len(curves)} learners clearly beat playing at random; {held}"
+
+
+def _shares(curve: Curve) -> tuple[float, float, float, float]:
+    """Mean, both ends of its band, and the guarantee, as shares of what playing at random pays."""
+    unit = float(curve.uniform[-1])
+    unit = unit if unit > 0 else float(curve.rounds)
+    mean, low, high = (float(line[-1]) for line in (curve.mean, curve.low, curve.high))
+    low, high = (low, high) if np.isfinite([low, high]).all() else (mean, mean)
+    return mean / unit, low / unit, high / unit, float(curve.bound[-1]) / unit
+
+
+@styled
+def dimension_figure(result: Result) -> Figure:
+    """Eigenvalues of each kernel, and the number of features chosen against the horizon."""
+    figure, axes = start(6.2, nrows=2)
+    for dimension, style in zip(result.dimensions, STYLES, strict=False):
+        j = np.arange(1, len(dimension.eigenvalues) + 1)
+        decay = "power" if dimension.profile == "polynomial" else "exponential"
+        label = f"{plain(dimension.learner)}: {decay} decay, β = {dimension.rate:.2f}"
+        draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5, label=label)
+        axes[1].plot(
+            dimension.horizons, dimension.ranks, "-", color=style.colour, marker=style.marker, markersize=5
+        )  # fmt: skip
+    for ax in axes:
+        ax.set(xscale="log", yscale="log")
+    axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3))
+    axes[1].set(xlabel="horizon n", ylabel="features chosen")
+    axes[1].set_ylim(top=2 * max(max(d.ranks) for d in result.dimensions))
+    plain_ticks(axes[0].xaxis, axes[1].xaxis, axes[1].yaxis)
+    axes[0].set_title("Eigenvalues of the kernels")
+    axes[1].set_title("How many features the guarantee asks for")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", handlelength=2.4)
+    return figure
+
+
+@styled
+def picture_figure(result: Result) -> Figure:
+    """Draws over the density, and the points z that push them away."""
+    picture = result.picture
+    assert picture is not None
+    figure, ax = start(4.7)
+    density = picture.density / np.nanmax(picture.density)
+    image = ax.pcolormesh(
+        picture.edges, picture.edges, density, cmap="cividis", vmin=0, vmax=1, rasterized=True
     )
-    ax.set(
-        title="Certified error",
-        xlabel="rank m (number of features)",
-        ylabel="largest |K(x, y) − φ(x)′φ(y)|",
-    )
-    _whole_numbers(ax)
-    _legend(ax)
+    dots = {"color": INK, "markersize": 2.2, "zorder": 3, "rasterized": True}
+    ax.plot(*picture.points.T, ".", label="draws", **dots)
+    crosses = {"color": "white", "markeredgecolor": INK, "markeredgewidth": 0.7, "markersize": 6.5}
+    label = "points z, which push them away"
+    ax.plot(*picture.centers.T, "X", label=label, zorder=4, clip_on=False, **crosses)
+    ax.set(xlabel="first coordinate", ylabel="second coordinate", aspect="equal")
+    ax.grid(False)
+    bar = figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
+    bar.set_label("density, relative to its largest value")
+    ax.set_title(wrapped(result.experiment.title))
+    figure.legend(loc="outside lower left", ncols=2, handlelength=1.2)
+    return figure
 
 
-def _draw_design(ax: Axes, found: Inspection) -> None:
-    X, design = to_numpy(found.actions.X), found.design
-    support = design.support
-    weights = to_numpy(design.weights)
-    label = f"design: {len(support)} of {len(X):,} actions"
-    if X.shape[1] == 1:
-        ax.vlines(X[support, 0], 0, weights[support], color=VERMILION, linewidth=1.2)
-        ax.plot(X[support, 0], weights[support], "o", color=VERMILION, markersize=4, label=label)
-        ax.plot(X[:, 0], np.zeros(len(X)), "|", color=GREY, markersize=5, label="actions")
-        ax.set(xlabel="action", ylabel="weight", ylim=(None, 1.1 * float(weights.max())))
-    else:
-        dot = min(3.0, max(0.7, 3000 / len(X)))
-        ax.scatter(
-            X[:, 0], X[:, 1], s=dot, color=GREY, linewidth=0, rasterized=True, label="actions"
+# What they share.
+
+
+def draw_line(ax: Axes, at: Any, values: Any, style: Style, *, log: bool = True, **more: Any) -> None:  # fmt: skip
+    """A line with a few markers, and gaps where there is no logarithm; on a linear axis as it is."""
+    at, values = np.asarray(at), np.asarray(values)
+    if log:
+        values = np.where(values > 0, values, np.nan)
+    more["label"] = more.get("label") or None
+    more.setdefault("markevery", marks(np.geomspace(max(at[-1] / 300, 1), at[-1], 8), at))
+    ax.plot(at, values, linestyle=style.dashes, color=style.colour, marker=style.marker, **more)
+
+
+def marks(wanted: Any, at: Any) -> list[int]:
+    """Indices of the abscissae nearest to those wanted."""
+    return sorted({int(np.argmin(np.abs(np.asarray(at) - t))) for t in wanted})
+
+
+def beside(ax: Axes, text: str, x: float, y: float, **more: Any) -> None:
+    """Words right of a point; no line runs through them."""
+    halo(ax.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", va="center", **more))
+
+
+def halo(text: Any) -> None:
+    """A white rim, so that what passes below a text does not run through it."""
+    from matplotlib.patheffects import withStroke
+
+    text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+
+
+def plain_ticks(*axes: Any) -> None:
+    """On logarithmic axes numbers in full, not as powers of ten; none between the decades where there are several."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        few = high / max(low, 1e-300) < 60
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
         )
-        area = 160 / float(weights.max())  # points² of a disc, per unit of weight
-        ax.scatter(
-            X[support, 0],
-            X[support, 1],
-            s=area * weights[support],
-            color=VERMILION,
-            alpha=0.75,
-            edgecolor=INK,
-            linewidth=0.5,
-            clip_on=False,
-            zorder=3,
-            label=f"{label}\n(area: weight, at most {weights.max():.2g})",
-        )
-        ax.set(xlabel="first coordinate", ylabel="second coordinate")
-        ax.set_aspect("equal")
-        ax.grid(False)
-    ax.set_title("G-optimal design")
-    _legend(ax)
-
-
-def _whole_numbers(ax: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
-
-
-def _number(value: float) -> str:
-    """Two digits, as mathematics."""
-    mantissa, _, exponent = f"{value:.2g}".partition("e")
-    return rf"{mantissa}\times 10^{{{int(exponent)}}}" if exponent else mantissa
-
-
-def _legend(ax: Axes) -> None:
-    """A legend below the axes, where it hides nothing."""
-    ax.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0, handlelength=2.2)
+        axis.set_minor_formatter(NullFormatter())

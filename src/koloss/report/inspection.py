@@ -1,280 +1,250 @@
-"""A kernel on a set of actions, looked at from all sides: spectrum, proxy, designs, and what they cost."""
+"""An inspection of a kernel as a figure, as tables for the terminal, and as files."""
 
 from __future__ import annotations
 
 import json
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss.actions import Points
-from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
-from koloss.errors import RankUnreachable, ToleranceUnreachable
-from koloss.kernels import Kernel
-from koloss.proxy import (
-    Decay,
-    Eigendecay,
-    Proxy,
-    eigendecay,
-    exact_features,
-    kernel_pca,
-    mercer_features,
-    pivoted_cholesky,
-)
-from koloss.proxy.base import DEFAULT_TOLERANCE
+from koloss._html import Table
+from koloss.experiments.inspection import Inspection
+from koloss.report.figures import BLUE, GREY, INK, VERMILION, save, styled
+from koloss.report.text import console, rich_table, say, section
 
-METHODS: dict[str, Callable[..., Proxy]] = {
-    "pivoted-cholesky": pivoted_cholesky,
-    "kernel-pca": kernel_pca,
-    "mercer": mercer_features,
-    "exact": exact_features,
-}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
 
-SPECTRUM_POINTS = 2048
-"""Actions up to which the spectrum is that of all of them; beyond, that of so many draws."""
-
-CURVE_BYTES = 2**30
-"""Most memory spent on showing the certified error beyond the rank chosen."""
+    from koloss.designs import Design
 
 
-@dataclass(frozen=True, eq=False)
-class Inspection:
-    """What `inspect` found.
-
-    Attributes
-    ----------
-    proxy : Proxy
-    decay : Eigendecay
-        The spectrum, and both decay profiles fitted to it.
-    certified : array of shape (at least rank + 1,)
-        Certified error of rank 0, 1, ..., also beyond the rank of the proxy where that can be had.
-    epsilon : float
-        Error for which the paper's numbers are given: the tolerance asked for; with a rank, the error of the
-        proxy; otherwise a thousandth of the largest K(a, a).
-    designs : tuple of Design
-        The G-optimal design, a barycentric spanner and the uniform distribution.
-    seconds : dict
-        Wall-clock time of each step: "proxy", "spectrum", "design", "spanner" and "uniform".
-    """
-
-    proxy: Proxy
-    decay: Eigendecay
-    certified: Any
-    epsilon: float
-    designs: tuple[Design, ...]
-    seconds: dict[str, float]
-
-    @property
-    def kernel(self) -> Any:
-        """The kernel looked at."""
-        return self.proxy.kernel
-
-    @property
-    def actions(self) -> Points:
-        """The actions looked at."""
-        return self.proxy.points
-
-    @property
-    def design(self) -> Design:
-        """The G-optimal design."""
-        return self.designs[0]
-
-    def effective_dimension(self, decay: Decay) -> int | None:
-        """Rank that the paper's proposition asks for; None where the rate is too small for it."""
-        bound = self.decay.eigenfunction_bound
-        try:
-            return decay.effective_dimension(self.epsilon, eigenfunction_bound=bound)
-        except ValueError:
-            return None
-
-    @property
-    def measured_dimension(self) -> int | None:
-        """The same from the eigenvalues alone; None where those below rounding would decide."""
-        try:
-            return self.decay.measured_dimension(self.epsilon)
-        except ToleranceUnreachable:
-            return None
-
-    @property
-    def sample_size(self) -> float | None:
-        """Samples that the paper's theorem asks for; None where the spectrum ends before the rank."""
-        if self.proxy.rank > len(self.decay.eigenvalues):
-            return None
-        return self.decay.sample_size(self.proxy.rank, self.epsilon)
-
-    def statement(self) -> str:
-        """The sample size in plain words."""
-        if self.sample_size is not None:
-            return self.decay.describe(self.proxy.rank, self.epsilon)
-        return (
-            f"The theorem's sample size for rank {self.proxy.rank} is not known: only "
-            f"{len(self.decay.eigenvalues)} eigenvalues stand out from rounding."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers as plain data, ready for JSON (where infinity becomes None)."""
-        from koloss import __version__
-
-        proxy, decay, design = self.proxy, self.decay, self.design
-        support = design.support
-        return {
-            "version": __version__,
-            "kernel": self.kernel.to_dict(),
-            "actions": {
-                "count": len(self.actions),
-                "dimension": self.actions.dimension,
-                "covering_radius": self.actions.covering_radius,
-            },
-            "proxy": {
-                "method": proxy.method,
-                "rank": proxy.rank,
-                "epsilon": proxy.epsilon,
-                "certified": [float(e) for e in self.certified],
-            },
-            "spectrum": {
-                "eigenvalues": [float(mu) for mu in decay.eigenvalues],
-                "size": decay.size,
-                "sampled": decay.sampled,
-                "bound": decay.bound,
-                "eigenfunction_bound": decay.eigenfunction_bound,
-                "better": decay.profile,
-                "polynomial": self._fit(decay.polynomial),
-                "exponential": self._fit(decay.exponential),
-                "epsilon": self.epsilon,
-                "measured_dimension": self.measured_dimension,
-            },
-            "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
-            "designs": [
-                {
-                    "method": d.method,
-                    "support": len(d.support),
-                    "rank": d.rank,
-                    "max_leverage": d.max_leverage,
-                    "gap": d.gap,
-                }
-                for d in self.designs
-            ],
-            "design": {
-                "support": support.tolist(),
-                "weights": to_numpy(design.weights)[support].tolist(),
-                "actions": to_numpy(self.actions.X)[support].tolist(),
-            },
-            "seconds": dict(self.seconds),
-        }
-
-    def _fit(self, decay: Decay) -> dict[str, Any]:
-        return {
-            "constant": _finite(decay.constant),
-            "rate": decay.rate,
-            "slack": decay.slack,
-            "valid": decay.valid,
-            "effective_dimension": self.effective_dimension(decay),
-        }
-
-
-def inspect(
-    kernel: Kernel,
-    actions: Points,
-    *,
-    method: str = "pivoted-cholesky",
-    rank: int | None = None,
-    tolerance: float | None = None,
-) -> Inspection:
-    """Spectrum, proxy and designs of a kernel on a finite set of actions.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    actions : Points
-    method : "pivoted-cholesky", "kernel-pca", "mercer" or "exact"
-        How the proxy is built.
-    rank, tolerance : optional
-        As for the proxies: at most one of them, and none with "exact".
-
-    Returns
-    -------
-    Inspection
-
-    Examples
-    --------
-    >>> import koloss as kl
-    >>> from koloss.report import inspect
-    >>> square = kl.Box([0, 0], [1, 1]).net(0.1)
-    >>> found = inspect(kl.Gaussian(0.5), square, tolerance=1e-3)
-    >>> found.proxy.epsilon <= 1e-3, found.design.gap <= 1e-3, found.decay.profile
-    (True, True, 'exponential')
-    """
-    if method not in METHODS:
-        raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
-    size = {
-        name: value
-        for name, value in (("rank", rank), ("tolerance", tolerance))
-        if value is not None
-    }
-    if method == "exact" and size:
-        name, value = next(iter(size.items()))
-        raise ValueError(f"`{name}` must be left out for exact features, got {value}")
-    seconds: dict[str, float] = {}
-
-    def timed(name: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        start = time.perf_counter()
-        result = call(*arguments, **options)
-        seconds[name] = time.perf_counter() - start
-        return result
-
-    proxy = timed("proxy", METHODS[method], kernel, actions, **size)
-    draws = None if len(actions) <= SPECTRUM_POINTS else SPECTRUM_POINTS
-    decay = timed("spectrum", eigendecay, kernel, actions, samples=draws, rng=0)
-    designs = (
-        timed("design", john_design, proxy),
-        timed("spanner", barycentric_spanner, proxy),
-        timed("uniform", uniform_design, proxy),
-    )
-    if tolerance is None:
-        tolerance = DEFAULT_TOLERANCE * decay.bound if rank is None else proxy.epsilon
-    return Inspection(proxy, decay, _certified(proxy, method), tolerance, designs, seconds)
-
-
-def _certified(proxy: Proxy, method: str) -> Any:
-    """Certified error of every rank, as far as twice that of the proxy where there is so much to see."""
-    rank = min(2 * proxy.rank, len(proxy.points))
-    if method == "exact" or rank * len(proxy.points) * 8 > CURVE_BYTES:
-        return proxy.residual_curve
-    build = METHODS[method]
-    try:
-        return build(proxy.kernel, proxy.actions, rank=rank).residual_curve
-    except RankUnreachable as error:
-        return build(proxy.kernel, proxy.actions, rank=error.rank).residual_curve
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def write(found: Inspection, directory: Path | str) -> list[Path]:
+def write(inspection: Inspection, directory: Path | str) -> list[Path]:
     """Write inspect.png, inspect.svg and inspect.json into a directory, made where it is missing."""
-    from koloss.report.figures import inspection_figure, save
-
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    paths = save(inspection_figure(found), directory, "inspect")
+    paths = save(inspection_figure(inspection), directory, "inspect")
     numbers = directory / "inspect.json"
-    text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
+    text = json.dumps(inspection.to_dict(), indent=2, allow_nan=False)
     numbers.write_text(text + "\n", encoding="utf-8")
     return [*paths, numbers]
 
 
-def show(found: Inspection, paths: Sequence[Path] = ()) -> None:
-    """Print an inspection to standard output, and the names of files written from it."""
-    from rich.console import Console
+def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
+    """Print an inspection to standard output, fit for 80 columns, and the names of files written from it."""
+    from rich.text import Text
 
-    from koloss.report.tables import inspection_table
-
-    console = Console(highlight=False)
-    console.print(inspection_table(found))
+    proxy, actions, design = inspection.proxy, inspection.actions, inspection.design
+    size = f"{len(actions):,} in dimension {actions.dimension}"
+    facts = {
+        "Kernel": repr(inspection.kernel),
+        "Actions": f"{size}, covering radius {actions.covering_radius:.3g}",
+        "Proxy": f"{proxy.method}, rank {proxy.rank}, certified error {proxy.epsilon:.3g}",
+        "Design": f"{len(design.support)} actions, max leverage {_times_rank(design)} times the rank",
+    }
+    screen = console()
+    for name, value in facts.items():
+        screen.print(Text.assemble((f"{name:<9}", "bold cyan"), value))
+    screen.print()
+    screen.print(_spectrum(inspection))
+    screen.print(_decay(inspection))
+    screen.print(_certified(inspection))
+    screen.print(section("Samples the theorem asks for", Text(inspection.statement())))
+    screen.print(_designs(inspection))
+    seconds = inspection.seconds
+    row = [f"{value:.3f}" for value in seconds.values()]
+    screen.print(section("Seconds", Table(list(seconds), [row], left=())))
     for path in paths:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        say(screen, f"wrote {path}")
+
+
+# Tables.
+
+
+def _spectrum(inspection: Inspection) -> RenderableType:
+    decay = inspection.decay
+    measure = f"{decay.size:,} uniform draws" if decay.sampled else "uniform on the actions"
+    rows = [
+        [f"{j}", *(f"{x:.3g}" for x in (decay.eigenvalues[j - 1], decay.exponential.envelope(j), decay.polynomial.envelope(j)))]
+        for j in milestones(len(decay.eigenvalues))
+    ]  # fmt: skip
+    head = ["index", "eigenvalue", "exponential envelope", "polynomial envelope"]
+    count = len(decay.eigenvalues)
+    title = f"Spectrum: {count} eigenvalues above rounding; {measure}"
+    return section(title, Table(head, rows, left=()))
+
+
+def _decay(inspection: Inspection) -> RenderableType:
+    decay = inspection.decay
+    rows: list[list[str]] = []
+    bold: list[int] = []
+    for formula, fit in (("C exp(-beta j)", decay.exponential), ("C j^-beta", decay.polynomial)):
+        better = fit is decay.best
+        bold += [len(rows)] if better else []
+        numbers = f"{fit.constant:.3g}", f"{fit.rate:.3g}", f"{fit.slack:.2f}"
+        dimension = _count(inspection.effective_dimension(fit))
+        rows.append([formula, *numbers, dimension, "fits better" if better else ""])
+    rows.append(["eigenvalues alone", "", "", "", _count(inspection.measured_dimension), ""])
+    head = ["envelope", "C", "beta", "mean slack", "dimension", ""]
+    title = f"Decay, and the effective dimension at error {inspection.epsilon:.3g}"
+    return section(title, rich_table(Table(head, rows, left=(0, 5)), bold))
+
+
+def _certified(inspection: Inspection) -> RenderableType:
+    rank, last = inspection.proxy.rank, len(inspection.certified) - 1
+    ranks = sorted({*milestones(last), rank})
+    rows = [
+        [f"{m:,}", f"{inspection.certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks
+    ]
+    table = Table(["rank", "certified error", ""], rows, left=(2,))
+    return section(
+        "Certified error of the leading features", rich_table(table, [ranks.index(rank)])
+    )
+
+
+def _designs(inspection: Inspection) -> RenderableType:
+    rows = [
+        [d.method, f"{len(d.support):,}", f"{d.max_leverage:,.2f}", _times_rank(d)]
+        for d in inspection.designs
+    ]
+    table = Table(["design", "support", "max leverage", "times the rank"], rows)
+    title = f"Designs: a max leverage of {inspection.design.rank} is the least there is"
+    return section(title, rich_table(table, [inspection.designs.index(inspection.design)]))
+
+
+def _count(value: int | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if value < 10**6 else f"{value:.2g}"
+
+
+def _times_rank(design: Design) -> str:
+    return f"{design.max_leverage / design.rank:.4f}"
+
+
+def milestones(last: int, count: int = 8) -> list[int]:
+    """1, 2, ..., `last`, or about `count` of them at even ratios, the first and the last included."""
+    if last <= count:
+        return list(range(1, last + 1))
+    return sorted({round(float(j)) for j in np.geomspace(1, last, count)})
+
+
+# The figure.
+
+
+@styled
+def inspection_figure(inspection: Inspection) -> Figure:
+    """Eigenvalues with their envelopes, certified error against rank, and the design on the actions."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = Figure(figsize=(10.5, 4.3), layout=ConstrainedLayoutEngine(w_pad=0.1))
+    spectrum, certified, design = figure.subplots(1, 3)
+    _draw_spectrum(spectrum, inspection)
+    _draw_certified(certified, inspection)
+    _draw_design(design, inspection)
+    for ax in figure.axes:  # a legend below the axes hides nothing
+        ax.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.2), borderaxespad=0, handlelength=2.2)
+    return figure
+
+
+def _draw_spectrum(ax: Axes, inspection: Inspection) -> None:
+    decay = inspection.decay
+    j = np.arange(1, len(decay.eigenvalues) + 1)
+    ax.semilogy(j, decay.eigenvalues, "o", color=INK, markersize=3, label="eigenvalues")
+    fits = [
+        (decay.exponential, VERMILION, "-", "e^{{-{} j}}"),
+        (decay.polynomial, BLUE, "--", "j^{{-{}}}"),
+    ]
+    for fit, colour, dashes, formula in fits:
+        text = rf"${_two_digits(fit.constant)}\,{formula.format(_two_digits(fit.rate))}$"
+        better = ", fits better" if fit is decay.best else ""
+        ax.semilogy(
+            j,
+            fit.envelope(j),
+            dashes,
+            color=colour,
+            zorder=3,
+            label=f"{fit.profile} envelope{better}\n{text}",
+        )
+    # The polynomial envelope of a smooth kernel starts many decades too high; the eigenvalues set the scale.
+    top, bottom = float(decay.eigenvalues[0]), float(decay.eigenvalues[-1])
+    ax.set_ylim(bottom / 10, top * 30)
+    ax.set(title="Spectrum", xlabel="index j", ylabel="eigenvalue")
+    if decay.profile == "polynomial" and len(j) > 10:
+        ax.set_xscale("log")  # where its envelope is straight
+    else:
+        _whole_numbers(ax)
+
+
+def _draw_certified(ax: Axes, inspection: Inspection) -> None:
+    rank, epsilon, certified = inspection.proxy.rank, inspection.proxy.epsilon, inspection.certified
+    m = np.arange(len(certified))
+    ax.semilogy(m[: rank + 1], certified[: rank + 1], color=BLUE, label="up to the chosen rank")
+    if len(certified) > rank + 1:
+        ax.semilogy(m[rank:], certified[rank:], ":", color=BLUE, label="beyond")
+    ax.plot(
+        rank,
+        epsilon,
+        "D",
+        color=VERMILION,
+        markersize=7,
+        zorder=3,
+        label=f"chosen: rank {rank}, error {epsilon:.2g}",
+    )
+    ax.set(
+        title="Certified error",
+        xlabel="rank m (number of features)",
+        ylabel="largest |K(x, y) − φ(x)′φ(y)|",
+    )
+    _whole_numbers(ax)
+
+
+def _draw_design(ax: Axes, inspection: Inspection) -> None:
+    X, design = to_numpy(inspection.actions.X), inspection.design
+    support = design.support
+    weights = to_numpy(design.weights)
+    label = f"design: {len(support)} of {len(X):,} actions"
+    if X.shape[1] == 1:
+        ax.vlines(X[support, 0], 0, weights[support], color=VERMILION, linewidth=1.2)
+        ax.plot(X[support, 0], weights[support], "o", color=VERMILION, markersize=4, label=label)
+        ax.plot(X[:, 0], np.zeros(len(X)), "|", color=GREY, markersize=5, label="actions")
+        ax.set(xlabel="action", ylabel="weight", ylim=(None, 1.1 * float(weights.max())))
+    else:
+        dot = min(3.0, max(0.7, 3000 / len(X)))
+        ax.scatter(
+            X[:, 0], X[:, 1], s=dot, color=GREY, linewidth=0, rasterized=True, label="actions"
+        )
+        area = 160 / float(weights.max())  # points² of a disc, per unit of weight
+        ax.scatter(
+            X[support, 0],
+            X[support, 1],
+            s=area * weights[support],
+            color=VERMILION,
+            alpha=0.75,
+            edgecolor=INK,
+            linewidth=0.5,
+            clip_on=False,
+            zorder=3,
+            label=f"{label}\n(area: weight, at most {weights.max():.2g})",
+        )
+        ax.set(xlabel="first coordinate", ylabel="second coordinate")
+        ax.set_aspect("equal")
+        ax.grid(False)
+    ax.set_title("G-optimal design")
+
+
+def _whole_numbers(ax: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
+
+
+def _two_digits(value: float) -> str:
+    """Two digits, as mathematics."""
+    mantissa, _, exponent = f"{value:.2g}".partition("e")
+    return rf"{mantissa}\times 10^{{{int(exponent)}}}" if exponent else mantissa

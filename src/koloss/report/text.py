@@ -1,93 +1,230 @@
-"""Results, guarantees and the catalogue as tables on standard output (rich); plain where it is piped."""
+"""Tables for the terminal (rich): in colour there, plain text in a pipe or a file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from koloss._html import Table, short_number
+from koloss.experiments.arena.ranking import FAMILIES, cell_text, overview_table, yardstick
 from koloss.report.page import exponent_text, regret_text
-from koloss.report.tables import empty_table, section
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from koloss.experiments import Results
+    from koloss.experiments.arena import ArenaResults, Entry, Game
+
+GAP = 2
+"""Spaces between two columns."""
+
+CELL = "mean regret ± standard error (worst run); * smallest mean"
+
+Notes = dict[tuple[str, str], list["Entry"]]
+"""What did not finish, by player and by what happened."""
+
+
+# What all of them share.
+
+
+def console() -> Console:
+    """Standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def section(title: str, body: Table | RenderableType) -> RenderableType:
+    """A bold line, and something below it, set in a little."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    body = rich_table(body) if isinstance(body, Table) else body
+    return Group(Text(title, style="bold"), Padding(body, (0, 0, 1, 2), expand=False))
+
+
+def rich_table(table: Table, bold: Iterable[int] = ()) -> RenderableType:
+    """A table with a rule below its head, in which nothing is cut; some rows, and cells that end with a star, in bold."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    strong, left = set(bold), set(table.left)
+    made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, GAP - 1))  # fmt: skip
+    for k, name in enumerate(table.head):
+        made.add_column(Text(name), justify="left" if k in left else "right", overflow="fold")
+    for k, row in enumerate(table.rows):
+        texts = [Text(cell, style="bold" if cell.endswith("*") else "") for cell in row]
+        made.add_row(*texts, style="bold" if k in strong else "")
+    return made
+
+
+def say(screen: Console, text: str) -> None:
+    """Print a line as it is, however long."""
+    screen.print(text, markup=False, soft_wrap=True)
+
+
+# Experiments.
 
 
 def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
     """Print a line for every curve, and the names of files written."""
-    console = _console()
-    rows = empty_table("experiment", "rounds", "runs", "regret", "exponent", "guarantee", left=(0,))
-    rows.columns[0].overflow = "fold"
+    screen = console()
+    rows: list[Sequence[str]] = []
     for result in results.results:
         several = len(result.curves) > 1
         if several:
-            rows.add_row(result.experiment.name)
+            rows.append((result.experiment.name,))
         for curve in result.curves:
             mark = "" if curve.valid else " (not valid)"
-            rows.add_row(
-                f"  {curve.learner}" if several else curve.name,
-                f"{curve.rounds:,}",
-                str(curve.runs),
-                regret_text(curve, band=False),
-                exponent_text(curve),
-                f"{curve.bound[-1]:,.0f}{mark}" + (" ABOVE" if curve.above else ""),
+            rows.append(
+                (
+                    f"  {curve.learner}" if several else curve.name,
+                    f"{curve.rounds:,}",
+                    str(curve.runs),
+                    regret_text(curve, band=False),
+                    exponent_text(curve),
+                    f"{curve.bound[-1]:,.0f}{mark}" + (" ABOVE" if curve.above else ""),
+                )
             )
+    head = ("experiment", "rounds", "runs", "regret", "exponent", "guarantee")
     if results.curves:
-        console.print(section("Regret against the best single action in hindsight", rows))
+        title = "Regret against the best single action in hindsight"
+        screen.print(section(title, Table(head, rows)))
     for result in results.results:
         if result.picture is not None:
             facts = result.picture.facts
-            console.print(
-                f"{result.experiment.name}: {facts['draws']:,} draws, R-hat {facts['r_hat']:.3f}, effective size "
-                f"{facts['effective_size']:,.0f}"
-            )
+            size = f"effective size {facts['effective_size']:,.0f}"
+            words = f"{facts['draws']:,} draws, R-hat {facts['r_hat']:.3f}, {size}"
+            say(screen, f"{result.experiment.name}: {words}")
     for path in paths:
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        say(screen, f"wrote {path}")
 
 
-def show_bounds(found: list[dict[str, Any]]) -> None:
+def show_bounds(bounds: list[dict[str, Any]]) -> None:
     """Print guarantees, term by term."""
-    console = _console()
-    for entry in found:
+    screen = console()
+    for entry in bounds:
         promise, paper = entry["guarantee"], entry["paper"]
-        rows = empty_table("term", "bound", left=(0,))
-        for name, value in promise["terms"].items():
-            rows.add_row(name, f"{value:,.1f}")
-        rows.add_row("sum", f"{sum(promise['terms'].values()):,.1f}", style="bold")
+        rows = [(name, f"{value:,.1f}") for name, value in promise["terms"].items()]
+        bold = [len(rows)]
+        rows.append(("sum", f"{sum(promise['terms'].values()):,.1f}"))
         if not promise["informative"]:
-            rows.add_row("trivial: no player exceeds", f"{promise['trivial']:,.1f}", style="bold")
+            bold.append(len(rows))
+            rows.append(("trivial: no player exceeds", f"{promise['trivial']:,.1f}"))
         if paper is not None:
-            rows.add_row(
-                f"the paper prints ({'valid' if paper['valid'] else 'not valid'})", f"{paper['total']:,.1f}"
-            )  # fmt: skip
+            valid = "valid" if paper["valid"] else "not valid"
+            rows.append((f"the paper prints ({valid})", f"{paper['total']:,.1f}"))
         title = f"{entry['learner']}, {entry['kernel']}, {entry['rounds']:,} rounds: {promise['statement']}"
-        console.print(section(title, rows), soft_wrap=True)
+        table = rich_table(Table(("term", "bound"), rows), bold)
+        screen.print(section(title, table), soft_wrap=True)
         if entry["rank"] is not None:
-            console.print(f"  features: {entry['rank']}, error at most {entry['epsilon']:.3g}")
-        console.print(f"  valid: {'yes' if promise['valid'] else 'no'}")
+            say(screen, f"  features: {entry['rank']}, error at most {entry['epsilon']:.3g}")
+        say(screen, f"  valid: {'yes' if promise['valid'] else 'no'}")
         for assumption in promise["assumptions"]:
             mark = {True: "holds", False: "FAILS", None: "yours to know"}[assumption["holds"]]
-            console.print(f"  assumes: {assumption['text']} [{mark}]", markup=False, soft_wrap=True)
+            say(screen, f"  assumes: {assumption['text']} [{mark}]")
         for note in promise["notes"]:
-            console.print(f"  note: {note}", markup=False, soft_wrap=True)
-        console.print()
+            say(screen, f"  note: {note}")
+        screen.print()
 
 
-def show_catalogue(found: dict[str, list[dict[str, str]]]) -> None:
+def show_catalogue(catalogue: dict[str, list[dict[str, str]]]) -> None:
     """Print what there is, with a line about each."""
-    console = _console()
-    width = max(len(entry["name"]) for entries in found.values() for entry in entries)
-    for heading, entries in found.items():
-        console.print(heading.capitalize(), style="bold")
+    screen = console()
+    width = max(len(entry["name"]) for entries in catalogue.values() for entry in entries)
+    for heading, entries in catalogue.items():
+        screen.print(heading.capitalize(), style="bold")
         for entry in entries:
-            line = f"  {entry['name']:<{width}}  {entry['about']}"
-            console.print(line, markup=False, soft_wrap=True)
-        console.print()
+            say(screen, f"  {entry['name']:<{width}}  {entry['about']}")
+        screen.print()
 
 
-def _console() -> Console:
-    from rich.console import Console
+# The arena.
 
-    return Console(highlight=False)
+
+def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
+    """Print all results: an overview, a table for every family of games, and what failed."""
+    screen = console()
+    notes: Notes = {}
+    unit = yardstick(results, results.games).words
+    title = f"All games: those finished, those with the smallest mean, regret as a share of {unit}"
+    screen.print(section(title, _overview(results, screen.width)))
+    for family, heading in FAMILIES.items():
+        for k, table in enumerate(_family_tables(results, family, screen.width, notes)):
+            screen.print(section("further games" if k else f"{heading}\n{CELL}", table))
+    for k, entries in enumerate(notes.values(), start=1):
+        say(screen, f"[{k}] {failure_text(entries)}")
+    for spec in results.missing:
+        (message, *_) = {run.message for e in results.row(spec.slug) for run in e.failures}
+        say(screen, f"{spec.slug}: {message}")
+    for path in paths:
+        say(screen, f"wrote {path}")
+
+
+def _overview(results: ArenaResults, width: int) -> Table:
+    """The overview, with names of games and columns in two lines where the terminal is narrow."""
+    table = overview_table(results, slugs=True)
+    head = [name.replace(" share", "") for name in table.head]
+    if width >= 90:
+        return Table(head, table.rows, table.left)
+    return Table(
+        head, [(*row[:5], _in_two_lines(row[5]), row[6]) for row in table.rows], table.left
+    )
+
+
+def _family_tables(results: ArenaResults, family: str, width: int, notes: Notes) -> Iterator[Table]:
+    """Tables of one family, each as wide as the terminal: players as rows, games as columns."""
+    columns = {
+        _in_two_lines(game.name): _column(results, game, notes)
+        for game in results.games
+        if game.family == family
+    }
+    slugs = [spec.slug for spec in results.present]
+    room = width - 2 - max((len(slug) for slug in slugs), default=0)
+    blocks: list[list[str]] = []
+    left = -1
+    for head, cells in columns.items():
+        needed = GAP + max(len(text) for text in (*head.split("\n"), *cells))
+        if needed > left:
+            blocks.append([])
+            left = room
+        blocks[-1].append(head)
+        left -= needed
+    for block in blocks:
+        rows = zip(slugs, *(columns[head] for head in block), strict=True)
+        yield Table(("player", *block), list(rows))
+
+
+def _column(results: ArenaResults, game: Game, notes: Notes) -> list[str]:
+    best = results.best(game.name)
+    texts = []
+    for spec in results.present:
+        entry = results.entry(game.name, spec.slug)
+        note = 0
+        if not entry.finished:
+            # What differs in its numbers only is told once.
+            key = spec.slug, re.sub(r"[\d,.]+", "", entry.failures[0].message)
+            notes.setdefault(key, []).append(entry)
+            note = list(notes).index(key) + 1
+        texts.append(cell_text(entry, best=spec.slug == best, note=note))
+    return texts
+
+
+def _in_two_lines(name: str) -> str:
+    return name.replace("-", "-\n", 1) if len(name) > 12 else name
+
+
+def failure_text(entries: Sequence[Entry]) -> str:
+    """What happened in the first run that was not played to the end, how far it was by then, and where else."""
+    entry = entries[0]
+    lost = entry.failures
+    which = f"{len(lost)} of {len(entry.runs)} runs, the first: " if len(entry.runs) > 1 else ""
+    so_far = f"; regret so far {short_number(lost[0].regret)} (partial)" if lost[0].played else ""
+    others = [other.game for other in entries[1:]]
+    more = f"; likewise in {', '.join(others)}" if others else ""
+    message = " ".join(lost[0].message.split())
+    return f"{entry.player} in {entry.game}: {which}{message}{so_far}{more}"

@@ -37,7 +37,8 @@ HOSTILE = [name for name, game in ALL.items() if game.weather == "hostile"]
 def player(game, p=None):
     """All that a game may look at: anything else is an AttributeError."""
     N = len(game.points)
-    return SimpleNamespace(actions=game.points, distribution=np.full(N, 1 / N) if p is None else p)
+    law = np.full(N, 1 / N) if p is None else p
+    return SimpleNamespace(peek=lambda rng, count=64: (game.points, law))
 
 
 def mass(game, i):
@@ -160,7 +161,7 @@ def test_hostile_games_need_a_player_of_theirs(name):
     with pytest.raises(ValueError, match="`player` must be a learner"):
         game.make(0)(t)
     with pytest.raises(ValueError, match=r"over \d+ points, got shape \(2,\)"):
-        game.make(0)(t, SimpleNamespace(distribution=np.full(2, 0.5)))
+        game.make(0)(t, player(game, np.full(2, 0.5)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import re
 import statistics
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import ArenaResults, Game, PlayerSpec, play_run
-from koloss.experiments.arena.page import _command
-from koloss.experiments.arena.play import Run
+from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
@@ -27,7 +24,9 @@ from koloss.experiments.arena.ranking import (
     standings,
     yardstick,
 )
-from tests.pages import check_alone, open_page, read_page
+from koloss.experiments.results import Run
+from koloss.report.arena import page, repeat_command
+from tests.pages import HOSTILE, check_alone, check_texts, open_page, read_page
 
 POINTS = np.linspace(0, 1, 25)[:, None]
 OWN = arena.players()
@@ -57,49 +56,56 @@ GAMES = (
 )
 
 
-class Stubborn:
+class Stubborn(Player):
     """Always the first action; tells what is wrong in a way that a page must be careful with."""
 
-    def __init__(self, game, seed):
-        self.actions, self.count = game.points, 0
-
     distribution = np.eye(25)[0]
+
+    def __init__(self, game, seed):
+        super().__init__(game)
+        self.count = 0
 
     def ask(self):
         self.count += 1
         if self.count > 30:
             raise RuntimeError("<b>no luck</b>")
-        return SimpleNamespace(index=0)
+        return arena.Choice(0, 1.0)
 
     def tell(self, decision, loss):
         pass
+
+
+class Told(Player):
+    """Told all losses: plays the best of all so far."""
+
+    feedback = "full"
+    distribution = np.full(25, 1 / 25)
+
+    def __init__(self, game, seed):
+        super().__init__(game)
+        self.total = np.zeros(25)
+
+    def ask(self):
+        return arena.Choice(int(np.argmin(self.total)), 1.0)
+
+    def tell(self, decision, loss):
+        self.total += loss
 
 
 def absent(game, seed):
     raise ImportError("this player needs it: pip install 'koloss[arena]'")
 
 
-def told(game, seed):
-    """Told all losses: plays the best of all so far."""
-    total = np.zeros(25)
-    return SimpleNamespace(
-        actions=game.points,
-        distribution=np.full(25, 1 / 25),
-        ask=lambda: SimpleNamespace(index=int(np.argmin(total))),
-        tell=lambda decision, loss: np.add(total, loss, out=total),
-    )
-
-
 SPECS = (
     *(OWN[s] for s in ("insured", "exp-weights", "exp3", "uniform", "gp-ucb")),
     PlayerSpec("Stubborn", "stubborn", Stubborn, summary="the first action"),
     PlayerSpec("Absent", "absent", absent, package="nothing-like-it", summary="not here"),
-    PlayerSpec("Told all", "told-all", told, full=True, summary="the leader"),
+    PlayerSpec("Told all", "told-all", Told, full=True, summary="the leader"),
 )
 
 
 @pytest.fixture(scope="module")
-def found():
+def played():
     runs = [play_run(g, s, k, rounds=60) for g in GAMES for s in SPECS for k in range(3)]
     late = next(i for i, run in enumerate(runs) if (run.player, run.game) == ("exp3", "calm"))
     runs[late] = replace(runs[late], status="stopped", message="stopped after round 9 of 60 by the time limit of 1 s", played=9)  # fmt: skip
@@ -107,8 +113,8 @@ def found():
 
 
 @pytest.fixture(scope="module")
-def written(found, tmp_path_factory):
-    return arena.write_page(found, tmp_path_factory.mktemp("arena"))
+def written(played, tmp_path_factory):
+    return arena.write_page(played, tmp_path_factory.mktemp("arena"))
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +137,7 @@ def test_page_needs_nothing_but_itself(written):
     check_alone(written[0], images=5)
 
 
-def test_page_says_everything(read, found):
+def test_page_says_everything(read, played):
     text = " ".join("".join(read.text).split()).replace("\u00a0", " ")
     for game in GAMES:
         assert game.name in text
@@ -144,11 +150,11 @@ def test_page_says_everything(read, found):
         assert spec.summary in text
     assert "nothing-like-it not installed" in text
     assert "Absent: not installed: pip install 'koloss[arena]'" in text
-    for entry in found.entries.values():
+    for entry in played.entries.values():
         if entry.finished:
             digits = 0 if abs(entry.mean) >= 9.95 else 1
             assert f"{entry.mean:.{digits}f} ±{entry.error:.{digits}f} ({entry.worst:.{digits}f})" in text  # fmt: skip
-    failed = [run for run in found.runs if run.status in ("failed", "stopped")]
+    failed = [run for run in played.runs if run.status in ("failed", "stopped")]
     assert len(failed) == 13
     tail = text.split("What failed")[1]
     for run in failed:
@@ -158,13 +164,13 @@ def test_page_says_everything(read, found):
             tail,
         )
     assert tail.count("failed in round 31 of 60: RuntimeError: <b>no luck</b>") == 1  # told once
-    assert caption(found, GAMES[1:]) in text
+    assert caption(played, GAMES[1:]) in text
     assert "the game is made for 70 rounds" in text
     assert "nan" not in text.lower().split()
 
 
-def test_command_repeats_the_arena(found):
-    assert _command(found) == (
+def test_command_repeats_the_arena(played):
+    assert repeat_command(played) == (
         "koloss arena --out DIR --runs 3 --seed 0 --limit 60 --rounds 60 --games calm valley chase record "
         "--players insured exp-weights exp3 uniform gp-ucb stubborn absent told-all"
     )
@@ -172,16 +178,47 @@ def test_command_repeats_the_arena(found):
     own = tuple(spec for spec in OWN.values() if not spec.package)
     runs = [Run(g.name, s.slug, 0, g.rounds) for g in library for s in own]
     results = ArenaResults(library, own, tuple(runs))
-    assert _command(results) == "koloss arena --out DIR --runs 1 --seed 0 --no-peers"
+    assert repeat_command(results) == "koloss arena --out DIR --runs 1 --seed 0 --no-peers"
 
 
-def test_same_results_same_files(found, written, tmp_path):
-    for one, two in zip(written, arena.write_page(found, tmp_path), strict=True):
+@pytest.mark.slow
+def test_same_results_same_files(played, written, tmp_path):
+    for one, two in zip(written, arena.write_page(played, tmp_path), strict=True):
         assert one.read_bytes() == two.read_bytes()
 
 
-def test_page_without_any_failure(tmp_path):
-    text = arena.write_page(synthetic(), tmp_path)[0].read_text("utf-8")
+def page_text(results):
+    """The page without its pictures."""
+    return page(results, dict.fromkeys(["", "narrow", *(game.name for game in results.games)], ""))
+
+
+def test_names_are_escaped(played, tmp_path):
+    """Every string that a user may give, in the text, in addresses, in file names and in figures."""
+    games = tuple(
+        replace(game, name=f"{HOSTILE}{k}", summary=HOSTILE, source=HOSTILE)
+        for k, game in enumerate(GAMES)
+    )
+    specs = tuple(
+        replace(spec, name=f"{HOSTILE} {spec.slug}", slug=f"{HOSTILE}{spec.slug}", summary=HOSTILE, package=HOSTILE)
+        for spec in SPECS
+    )  # fmt: skip
+    names = {old.name: new.name for old, new in zip(GAMES, games, strict=True)}
+    runs = tuple(
+        replace(run, game=names[run.game], player=f"{HOSTILE}{run.player}", message=HOSTILE)
+        for run in played.runs
+    )
+    results = ArenaResults(games, specs, runs, machine={**played.machine, "system": HOSTILE})
+    files = arena.write_page(results, tmp_path)
+    check_alone(files[0], images=5)
+    assert {path.parent for path in files} == {tmp_path, tmp_path / "figures"}
+    text = "".join(read_page(files[0]).text)
+    for part in (*names.values(), *(spec.name for spec in specs)):
+        assert part in text
+    assert "<script" not in arena.markdown_tables(results)
+
+
+def test_page_without_any_failure():
+    text = page_text(synthetic())
     assert "all players finished all runs of all games" in text
 
 
@@ -193,7 +230,7 @@ def test_page_where_nobody_finished(tmp_path):
     assert "Did not finish every game, so not shown: Stubborn." in text
 
 
-def test_a_mean_above_its_bound_is_said(tmp_path):
+def test_a_mean_above_its_bound_is_said():
     promise = {"total": 3.0, "statement": "s", "valid": True, "informative": True, "rank": 7,
                "epsilon": 0.01, "exceeded": True}  # fmt: skip
     alarm = {"round": 12, "policy": "ucb", "reason": "budget", "estimated_regret": 1.0, "successor": "robust"}  # fmt: skip
@@ -203,12 +240,12 @@ def test_a_mean_above_its_bound_is_said(tmp_path):
         replace(run, guarantee=promise, insured=insured) if run.player == "insured" else run
         for run in results.runs
     ]
-    text = arena.write_page(replace(results, runs=tuple(runs)), tmp_path)[0].read_text("utf-8")
+    text = page_text(replace(results, runs=tuple(runs)))
     assert "3.00 (m = 7, ε = 0.01; exceeded in 3 runs)" in text
     assert "mean above it" in text
     assert "in 3 of 3 runs, after 12 rounds (budget 3); explored 4 rounds at a premium of 1.5" in text  # fmt: skip
     calm = [replace(run, guarantee={**promise, "valid": False}) for run in results.runs]
-    text = arena.write_page(replace(results, runs=tuple(calm)), tmp_path)[0].read_text("utf-8")
+    text = page_text(replace(results, runs=tuple(calm)))
     assert "mean above it" not in text
 
 
@@ -239,17 +276,22 @@ def test_shares_by_hand():
     results = synthetic()
     games = picture_games(results)
     assert [game.name for game in games] == ["valley", "chase", "record"]  # nothing was tuned there
-    found = {s.player.slug: s for s in standings(results, games)}
-    assert list(found) == ["insured", "exp3", "uniform", "gp-ucb"]
-    assert found["insured"].shares == pytest.approx({"valley": 0.25, "chase": 0.4, "record": 0.25})
-    assert (found["gp-ucb"].worst, found["gp-ucb"].worst_game) == (pytest.approx(2.6), "chase")
-    assert found["gp-ucb"].shares["record"] == pytest.approx(-0.4)
-    assert found["uniform"].errors == dict.fromkeys(["valley", "chase", "record"], 0.0)
+    compared = {s.player.slug: s for s in standings(results, games)}
+    assert list(compared) == ["insured", "exp3", "uniform", "gp-ucb"]
+    assert compared["insured"].shares == pytest.approx(
+        {"valley": 0.25, "chase": 0.4, "record": 0.25}
+    )
+    assert (compared["gp-ucb"].worst, compared["gp-ucb"].worst_game) == (
+        pytest.approx(2.6),
+        "chase",
+    )
+    assert compared["gp-ucb"].shares["record"] == pytest.approx(-0.4)
+    assert compared["uniform"].errors == dict.fromkeys(["valley", "chase", "record"], 0.0)
     # r = a/b with errors s: √(s² + r²s²)/b, where s = 0.5/√3
-    assert found["insured"].errors["chase"] == pytest.approx(0.5 / 3**0.5 * (1 + 0.4**2) ** 0.5 / 50)  # fmt: skip
-    assert [game.name for game in picture_games(results, whole=True)] == [g.name for g in GAMES]
-    whole = standings(results, GAMES)
-    assert next(s for s in whole if s.player.slug == "insured").worst == pytest.approx(50 / 60)
+    assert compared["insured"].errors["chase"] == pytest.approx(0.5 / 3**0.5 * (1 + 0.4**2) ** 0.5 / 50)  # fmt: skip
+    assert [game.name for game in picture_games(results, all_games=True)] == [g.name for g in GAMES]
+    everywhere = standings(results, GAMES)
+    assert next(s for s in everywhere if s.player.slug == "insured").worst == pytest.approx(50 / 60)
     lines = {line.player.slug: line for line in overview(results)}
     assert lines["gp-ucb"].best == 3
     assert lines["gp-ucb"].median == pytest.approx(statistics.median([1 / 60, 0.1, 2.6, -0.4]))
@@ -257,9 +299,9 @@ def test_shares_by_hand():
     assert lines["exp3"].seconds == pytest.approx(0.01 / 70)
 
 
-def test_caption_is_true(found):
+def test_caption_is_true(played):
     """All its numbers again, from arena.json alone."""
-    plain = json.loads(json.dumps(found.to_dict()))
+    plain = json.loads(json.dumps(played.to_dict()))
     games = {g["name"]: g for g in plain["games"] if g["family"] != "reported"}
     means = {
         (e["player"], e["game"]): statistics.fmean(run["regret"] for run in e["runs"])
@@ -276,7 +318,7 @@ def test_caption_is_true(found):
     worst = sorted((max(row.values()), max(row, key=row.get), slug) for slug, row in shares.items())
     kind = [g for g, facts in games.items() if facts["weather"] == "kind"]
     middle = sorted((statistics.median(row[g] for g in kind), slug) for slug, row in shares.items())
-    said = caption(found, picture_games(found))
+    said = caption(played, picture_games(played))
     assert "Mean regret of 3 runs as a share of uniform play's regret in the same game" in said
     assert "2 kind and 1 hostile games." in said
     listed = "; ".join(f"{names[s]} {value:.2f} ({g})" for value, g, s in worst)
@@ -312,6 +354,27 @@ def test_headline_claims_only_what_is_clear():
     assert caption(synthetic(), games) != caption(results, games)
 
 
+def test_headline_of_a_steady_player():
+    """Close to the best in most kind games, and never far from it in hostile ones; not with more noise, or one that is far."""
+    games = GAMES[1:]
+    message = "Insured: close to the best in most kind games, never far from it in hostile ones"
+    near = {**REGRETS, "insured": {"calm": 2.0, "valley": 5.0, "chase": 45.0, "record": -7.0}}
+
+    def said(regrets, **options):
+        return headline(standings(synthetic(regrets, **options), games), games)
+
+    assert said(near) == message
+    assert "Close: at most 0.15" in caption(synthetic(near), games)
+    assert said(near, spread=10.0) != message
+    assert (
+        said({**near, "insured": {**near["insured"], "chase": 61.0}}) != message
+    )  # 0.32 behind EXP3
+    assert (
+        said({**near, "insured": {**near["insured"], "valley": 12.0}}) != message
+    )  # close in one of two
+    assert said({**near, "exp3": near["insured"]}) != message  # two of them
+
+
 def test_rounds_are_the_yardstick_where_uniform_play_is_none():
     for results in (
         synthetic(changed("uniform", "record", -1.0)),
@@ -327,8 +390,8 @@ def test_who_is_shown():
     many = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
     many["botorch-ucb"] = dict.fromkeys(many["botorch-ucb"], 1.0)
     results = synthetic(many)
-    found = standings(results, GAMES)
-    seen = [s.player.slug for s in shown(found)]
+    compared = standings(results, GAMES)
+    seen = [s.player.slug for s in shown(compared)]
     assert len(seen) == 9
     assert seen[0] == "botorch-ucb"  # the best is never left out
     assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(
@@ -363,15 +426,15 @@ def test_dots_are_where_the_numbers_are():
     FigureCanvasAgg(figure).draw()
     units = [ax.bbox.width / np.ptp(ax.get_xlim()) for ax in (kind, hostile)]
     assert units[0] == pytest.approx(units[1], rel=0.1)
-    whole = arena.summary_figure(results, whole=True).axes[0]
-    assert len(next(line for line in whole.lines if line.get_marker() == "o").get_xdata()) == 3
+    kind = arena.summary_figure(results, all_games=True).axes[0]
+    assert len(next(line for line in kind.lines if line.get_marker() == "o").get_xdata()) == 3
 
 
-def test_curves_are_drawn_as_they_are(found):
-    ax = arena.regret_figure(found, GAMES[1]).axes[0]
+def test_curves_are_drawn_as_they_are(played):
+    ax = arena.regret_figure(played, GAMES[1]).axes[0]
     lines = {line.get_label(): line for line in ax.lines}
     for spec in SPECS[:5]:
-        at, mean, _, _ = found.entry("valley", spec.slug).curve()
+        at, mean, _, _ = played.entry("valley", spec.slug).curve()
         np.testing.assert_allclose(lines[spec.name].get_xdata()[1:], at)
         np.testing.assert_allclose(lines[spec.name].get_ydata()[1:], mean)
     looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in lines.values() if line.get_label() in {s.name for s in SPECS[:5]}}  # fmt: skip
@@ -381,39 +444,17 @@ def test_curves_are_drawn_as_they_are(found):
 
 
 @pytest.mark.parametrize("name", ["wide", "narrow", "whole", "valley", "chase", "many"])
-def test_no_text_overlaps_or_is_cut(found, name):
+def test_no_text_overlaps_or_is_cut(played, name):
     many = synthetic({slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)})
     figure = {
-        "wide": lambda: arena.summary_figure(found),
-        "narrow": lambda: arena.summary_figure(found, narrow=True),
-        "whole": lambda: arena.summary_figure(synthetic(), whole=True),
-        "valley": lambda: arena.regret_figure(found, GAMES[1]),
-        "chase": lambda: arena.regret_figure(found, GAMES[2]),
+        "wide": lambda: arena.summary_figure(played),
+        "narrow": lambda: arena.summary_figure(played, narrow=True),
+        "whole": lambda: arena.summary_figure(synthetic(), all_games=True),
+        "valley": lambda: arena.regret_figure(played, GAMES[1]),
+        "chase": lambda: arena.regret_figure(played, GAMES[2]),
         "many": lambda: arena.summary_figure(many),
     }[name]()
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer, size = canvas.get_renderer(), figure.bbox
-    texts = [figure._suptitle] if figure._suptitle else []
-    for ax in figure.axes:
-        texts += [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
-        for axis in (ax.xaxis, ax.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
-            texts += [label for tick in ticks for label in (tick.label1, tick.label2)]
-    for legend in figure.legends:
-        texts += [legend.get_title(), *legend.get_texts()]
-    boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts if t.get_text() and t.get_visible()]  # fmt: skip
-    assert len(boxes) > 8
-    for text, box in boxes:
-        assert box.x0 >= size.x0 - 1, text
-        assert box.x1 <= size.x1 + 1, text
-        assert box.y0 >= size.y0 - 1, text
-        assert box.y1 <= size.y1 + 1, text
-    for i, (one, a) in enumerate(boxes):
-        for two, b in boxes[i + 1 :]:
-            apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-            assert apart, (one, two)
+    check_texts(figure)
 
 
 def test_text_in_the_picture_is_text(written):
@@ -426,28 +467,28 @@ def test_text_in_the_picture_is_text(written):
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "160"])
-def test_tables(found, capsys, monkeypatch, columns):
+def test_tables(played, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
-    arena.show_arena(found, [Path("arena.html")])
+    arena.show_arena(played, [Path("arena.html")])
     text = capsys.readouterr().out
     lines = text.splitlines()
     for line in lines:
         assert len(line) <= int(columns) or line.startswith(("[", "absent:", "wrote")), line
     for game in GAMES:
         assert game.name in text
-    best = found.best("valley")
-    entry = found.entry("valley", best)
+    best = played.best("valley")
+    entry = played.entry("valley", best)
     assert f"{entry.mean:.1f} ±{entry.error:.1f} ({entry.worst:.1f}) *" in text
     assert text.count("*") == 4 + 3  # one for each game, and in each heading what it means
     assert "absent: not installed: pip install 'koloss[arena]'" in text
     notes = re.findall(r"^\[(\d+)\] (.*)$", text, flags=re.M)
     assert [int(k) for k, _ in notes] == [1, 2]
-    assert text.count("failed [2]") == 4
-    assert "stopped 1/3 [1]" in text
-    assert notes[0][1].startswith("exp3 in calm: 1 of 3 runs, the first: stopped after round 9")
-    words = "stubborn in calm: 3 of 3 runs, the first: failed in round 31 of 60: RuntimeError: <b>no luck</b>; regret so far"  # fmt: skip
-    assert notes[1][1].startswith(words)
-    assert notes[1][1].endswith("(partial); likewise in valley, chase, record")
+    assert text.count("failed [1]") == 4
+    assert "stopped 1/3 [2]" in text
+    assert notes[1][1].startswith("exp3 in calm: 1 of 3 runs, the first: stopped after round 9")
+    words = "stubborn in valley: 3 of 3 runs, the first: failed in round 31 of 60: RuntimeError: <b>no luck</b>; regret so far"  # fmt: skip
+    assert notes[0][1].startswith(words)
+    assert notes[0][1].endswith("(partial); likewise in chase, record, calm")
     assert "wrote arena.html" in text
     assert "…" not in text
 

@@ -13,13 +13,12 @@ import scipy.special
 from scipy import stats
 
 import koloss as kl
-from koloss.experiments.arena.base import Game
+from koloss.experiments.arena import baselines
+from koloss.experiments.arena.base import Choice, Game
+from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, features
 from koloss.experiments.arena.peers import PEERS
-from koloss.experiments.arena.players import GPUCB, Choice, Exp3, GPThompson, features, players
+from koloss.experiments.arena.players import players
 
-module = importlib.import_module(
-    "koloss.experiments.arena.players"
-)  # its function has the same name
 SPECS = players()
 POINTS = np.random.default_rng(5).uniform(-1, 1, size=(12, 2))
 LEVEL = 1e-4
@@ -55,8 +54,6 @@ def make(slug, game, seed=0):
         pytest.skip("kl.InsuredBandit is not there")
     if spec.package and importlib.util.find_spec(spec.package) is None:
         pytest.skip(f"{spec.package} is not installed")
-    if spec.package == "SMPyBandits" and not hasattr(scipy.special, "btdtri"):
-        pytest.skip("SMPyBandits does not run on this SciPy")
     return spec.make(game, seed)
 
 
@@ -145,7 +142,6 @@ RANDOMISED = [
     "river-exp3",
     "vowpal-wabbit-squarecb",
     "coba-corral",
-    "smpybandits-tsallis-inf",
     "noregret-mwu",
 ]
 
@@ -182,7 +178,7 @@ def test_draws_of_thompson_sampling_follow_the_posterior(scale, monkeypatch):
     law = np.bincount(np.argmin(draws, axis=1), minlength=len(POINTS)) + 1.0
     law /= law.sum()
     check_law([player.ask().index for _ in range(3000)], law)
-    monkeypatch.setattr(module, "DRAWS", 3000)
+    monkeypatch.setattr(baselines, "DRAWS", 3000)
     seen = np.rint(3000 * player.distribution).astype(int)
     check_law(np.repeat(np.arange(len(POINTS)), seen), law)
 
@@ -190,7 +186,7 @@ def test_draws_of_thompson_sampling_follow_the_posterior(scale, monkeypatch):
 def test_what_adversaries_see_of_thompson_sampling():
     player = GPThompson(make_game(), 0)
     seen = player.distribution
-    np.testing.assert_array_equal(seen * module.DRAWS, np.rint(seen * module.DRAWS))
+    np.testing.assert_array_equal(seen * baselines.DRAWS, np.rint(seen * baselines.DRAWS))
     np.testing.assert_array_equal(player.distribution, seen)  # until something is heard
     player.tell(Choice(0, None), 0.0)
     assert not np.array_equal(player.distribution, seen)
@@ -303,21 +299,20 @@ def test_a_missing_package_is_named(spec, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == spec.package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, spec.package, None)
-    install = "SMPyBandits 'scipy<1.15'" if spec.package == "SMPyBandits" else "'koloss[arena]'"
-    expected = f"this player needs {spec.package}: pip install {install}"
+    expected = f"this player needs {spec.package}: pip install 'koloss[arena]'"
     with pytest.raises(ImportError, match=re.escape(expected)):
         spec.make(make_game(), 0)
 
 
 def test_a_broken_package_says_why(tmp_path, monkeypatch):
-    for name in [name for name in sys.modules if name.split(".")[0] == "SMPyBandits"]:
+    for name in [name for name in sys.modules if name.split(".")[0] == "river"]:
         monkeypatch.delitem(sys.modules, name)
-    folder = tmp_path / "SMPyBandits"
+    folder = tmp_path / "river"
     folder.mkdir()
     (folder / "__init__.py").write_text("from scipy.special import what_is_gone")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ImportError, match=r"SMPyBandits, which cannot be imported.*what_is_gone"):
-        SPECS["smpybandits-tsallis-inf"].make(make_game(), 0)
+    with pytest.raises(ImportError, match=r"river, which cannot be imported.*what_is_gone"):
+        SPECS["river-exp3"].make(make_game(), 0)
 
 
 @peers_may_warn

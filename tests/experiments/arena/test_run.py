@@ -7,9 +7,6 @@ import json
 import os
 import re
 import sys
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,10 +17,12 @@ import pytest
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import Game, PlayerSpec, play, play_run
-from koloss.experiments.arena.play import Run, seeds_of
-from koloss.experiments.arena.runs import _digest, is_done, run_all
+from koloss.experiments.arena import Choice, Game, Player, PlayerSpec, Run, play_run
+from koloss.experiments.arena.play import job_of, keyed
+from koloss.experiments.files import read
 from koloss.games.adversaries import Adversary
+from koloss.games.store import seeds_of
+from koloss.games.trace import read_npz
 
 POINTS = np.linspace(0, 1, 30)[:, None]
 KERNEL = kl.Gaussian(0.3)
@@ -60,11 +59,13 @@ CHASE = Game("chase", "reported", "hostile", "A chase.", POINTS, KERNEL, 60, Cha
 OWN = [VALLEY, CHASE]
 
 
-class Lazy:
+class Lazy(Player):
     """Plays one action for ever, unless told otherwise."""
 
-    def __init__(self, game, seed, *, index=3, law=None, trouble="", at=10):
-        self.actions, self.index, self.law = game.points, index, law
+    def __init__(self, game, seed, *, index=3, law=None, trouble="", at=10, full=False):
+        super().__init__(game)
+        self.feedback = "full" if full else "bandit"
+        self.index, self.law = index, law
         self.trouble, self.at, self.heard = trouble, at, []
 
     @property
@@ -83,7 +84,7 @@ class Lazy:
         if self.trouble == "interrupt":
             raise KeyboardInterrupt
         late = len(self.heard) >= self.at
-        return SimpleNamespace(index=self.index if late else 3)
+        return Choice(self.index if late else 3)
 
     def tell(self, decision, loss):
         if self.trouble == "tell" and len(self.heard) == self.at:
@@ -100,7 +101,7 @@ def no_package(game, seed):
 
 
 def lazy(slug, full=False, **settings):
-    return PlayerSpec(slug, slug, partial(Lazy, **settings), full=full, summary="lazy")
+    return PlayerSpec(slug, slug, partial(Lazy, full=full, **settings), full=full, summary="lazy")
 
 
 UNIFORM, UCB = arena.players()["uniform"], arena.players()["gp-ucb"]
@@ -147,7 +148,7 @@ def test_kind_games_have_the_same_losses_for_all():
     heard = {}
     for slug in ("one", "two"):
         made = []
-        maker = lambda game, seed, kept=made: kept.append(Lazy(game, seed)) or kept[0]  # noqa: E731
+        maker = lambda game, seed, kept=made: kept.append(Lazy(game, seed, full=True)) or kept[0]  # noqa: E731
         run = play_run(VALLEY, PlayerSpec(slug, slug, maker, full=True), 1)
         heard[slug] = np.array(made[0].heard), run.seeds
     np.testing.assert_array_equal(heard["one"][0], heard["two"][0])
@@ -163,22 +164,9 @@ def test_players_hear_their_own_loss_alone():
     made = []
     maker = lambda game, seed: made.append(Lazy(game, seed)) or made[0]  # noqa: E731
     play_run(VALLEY, PlayerSpec("x", "x", maker))
-    table = Noise(seeds_of(VALLEY, UNIFORM, 0, 0)[1]).table
+    table = Noise(seeds_of(job(VALLEY, UNIFORM))[1]).table
     assert made[0].heard == table[:, 3].tolist()
     assert all(type(loss) is float for loss in made[0].heard)
-
-
-def test_seeds_depend_on_names_and_numbers_alone():
-    mine, theirs = seeds_of(VALLEY, UNIFORM, 0, 3)
-    assert seeds_of(replace(VALLEY, rounds=9, summary="other"), UNIFORM, 0, 3) == (mine, theirs)
-    assert seeds_of(VALLEY, UCB, 0, 3)[1] == theirs
-    others = [
-        seeds_of(VALLEY, UCB, 0, 3)[0],
-        *seeds_of(VALLEY, UNIFORM, 0, 2),
-        *seeds_of(VALLEY, UNIFORM, 1, 3),
-        *seeds_of(CHASE, UNIFORM, 0, 3),
-    ]
-    assert len({mine, theirs, *others}) == 9
 
 
 class Clock:
@@ -192,9 +180,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    found = Clock()
-    monkeypatch.setattr(play, "time", found)
-    return found
+    ticking = Clock()
+    for module in ("play", "store"):
+        monkeypatch.setattr(importlib.import_module(f"koloss.games.{module}"), "time", ticking)
+    return ticking
 
 
 class Busy(Lazy):
@@ -258,8 +247,8 @@ def test_guarantees_and_alarms_are_kept():
     promise, seen = player.guarantee(rounds=60), player.diagnostics
     assert run.guarantee["total"] == promise.total
     assert run.guarantee["valid"] == promise.valid
-    assert run.guarantee["rank"] == player.setup.problem.rank
-    assert run.guarantee["epsilon"] == player.setup.problem.epsilon
+    assert run.guarantee["rank"] == player.rank
+    assert run.guarantee["epsilon"] == player.epsilon
     assert run.guarantee["exceeded"] is (run.regret > promise.total)
     assert [(a["round"], a["reason"]) for a in run.insured["alarms"]] == [
         (a.round, a.reason) for a in seen.alarms
@@ -274,7 +263,7 @@ def test_guarantees_and_alarms_are_kept():
 class Promising(Lazy):
     """Promises what it cannot keep."""
 
-    def guarantee(self):
+    def guarantee(self, *, rounds=None, printed=None):
         return kl.Guarantee("a hope", 80, {"all": 0.5}, 80.0)
 
 
@@ -364,14 +353,14 @@ SIZE = {"runs": 2, "rounds": 50}
 
 def files(folder):
     """Everything in the files of the runs that is not a time."""
-    found = {}
-    for path in sorted(folder.glob("runs/**/*")):
-        if path.is_file():
-            plain = json.loads(path.read_text("utf-8"))
-            assert plain.pop("seconds") >= 0
-            assert plain.pop("making") >= 0
-            found[str(path.relative_to(folder))] = json.dumps(plain)
-    return found
+    runs = {}
+    for path in sorted(folder.glob("runs/**/*.npz")):
+        plain, data = read_npz(path)
+        for times in (plain, plain["facts"]):
+            for name in ("seconds", "run_seconds", "making", "digest"):
+                times.pop(name, None)
+        runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in data.items()}
+    return runs
 
 
 def numbers(folder):
@@ -408,15 +397,15 @@ def test_going_on_after_an_interruption(whole, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        arena.run(OWN[:1], SQUAD, out=tmp_path, jobs=1, note=interrupt, **SIZE)
+        arena.run(OWN[:1], SQUAD, out=tmp_path, jobs=1, progress=interrupt, **SIZE)
     assert not (tmp_path / "arena.json").exists()
-    kept = sorted(tmp_path.glob("runs/**/*.json"))
+    kept = sorted(tmp_path.glob("runs/**/*.npz"))
     assert len(kept) >= 3
     torn = kept[0]
     torn.write_bytes(torn.read_bytes()[:100])
     stamps = {path: path.stat().st_mtime_ns for path in kept}
     seen = []
-    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert (seen[0].done, seen[0].total) == (len(kept) - 1, 12)
     assert [p.done for p in seen] == list(range(len(kept) - 1, 13))
     changed = [path for path in kept if path.stat().st_mtime_ns != stamps[path]]
@@ -424,14 +413,14 @@ def test_going_on_after_an_interruption(whole, tmp_path):
     assert files(tmp_path) == files(whole[0])
     assert numbers(tmp_path) == numbers(whole[0])
     seen.clear()
-    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, note=seen.append, **SIZE)
+    arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert [p.done for p in seen] == [12]  # nothing was played
 
 
 def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     squad = [UNIFORM, lazy("deadly", trouble="death"), lazy("lazy")]
     seen = []
-    found = arena.run([VALLEY], squad, out=tmp_path, jobs=2, note=seen.append, **SIZE)
+    found = arena.run([VALLEY], squad, out=tmp_path, jobs=2, progress=seen.append, **SIZE)
     assert found.entry("valley", "uniform").finished
     assert found.entry("valley", "lazy").finished
     dead = found.entry("valley", "deadly")
@@ -442,68 +431,31 @@ def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_run_whose_word_was_lost_is_not_lost(tmp_path, monkeypatch):
-    # The process wrote its file, and the pool broke before it could say so.
-    class Broken:
-        def submit(self, function, *arguments):
-            function(*arguments)
-            future = Future()
-            future.set_exception(BrokenProcessPool())
-            return future
-
-    runs = importlib.import_module("koloss.experiments.arena.runs")
-    monkeypatch.setattr(runs, "worker_pool", lambda workers: nullcontext(Broken()))
-    seen = []
-    found = arena.run([VALLEY], [UNIFORM], out=tmp_path, jobs=1, note=seen.append, **SIZE)
-    assert found.entry("valley", "uniform").finished
-    assert [p.done for p in seen] == [0, 1, 2]
+def job(game, spec, number=0, *, rounds=None, seed=0):
+    return keyed(job_of(game, spec, number, rounds=rounds, seed=seed, limit=9.0))
 
 
-def job_at(path, **changes):
-    return replace(arena.Job("valley", "uniform", 0, 40, 0, 5.0, path, "digest"), **changes)
-
-
-def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
-    job = job_at(tmp_path / "0.json")
-    assert not is_done(job)
-    stopped = Run("valley", "uniform", 0, 40, "stopped", "…", played=9, limit=5.0, digest="digest")
-    stopped.save(job.path)
-    assert is_done(job)
-    assert is_done(replace(job, limit=4.0))
-    assert not is_done(replace(job, limit=6.0))
-    assert not is_done(replace(job, digest="other"))
-    replace(stopped, status="done").save(job.path)
-    assert is_done(replace(job, limit=6.0))
-
-
-def test_files_of_runs_come_back_as_they_were(tmp_path):
-    for run in (play_run(VALLEY, SPECS[0]), play_run(VALLEY, lazy("x", trouble="ask"), limit=5.0)):
-        run.save(tmp_path / "run.json")
-        assert Run.load(tmp_path / "run.json") == run
-    assert Run.load(tmp_path / "other.json") is None
-    for text in ("", "{", "[]", "{}", '{"limit": 3}'):
-        (tmp_path / "run.json").write_text(text)
-        assert Run.load(tmp_path / "run.json") is None
-
-
-def test_digests_know_what_a_run_depends_on():
-    first = _digest(VALLEY, UNIFORM, 80, 0, 0)
-    assert _digest(replace(VALLEY, summary="other", source="x"), UNIFORM, 80, 0, 0) == first
+def test_keys_know_what_a_run_depends_on():
+    first = job(VALLEY, UNIFORM).key
+    assert job(replace(VALLEY, summary="other", source="x"), UNIFORM).key == first
     others = [
-        _digest(VALLEY, UNIFORM, 79, 0, 0),
-        _digest(VALLEY, UNIFORM, 80, 1, 0),
-        _digest(VALLEY, UNIFORM, 80, 0, 1),
-        _digest(VALLEY, UCB, 80, 0, 0),
-        _digest(CHASE, UNIFORM, 80, 0, 0),
-        _digest(replace(VALLEY, points=POINTS / 2), UNIFORM, 80, 0, 0),
-        _digest(replace(VALLEY, kernel=kl.Gaussian(0.4)), UNIFORM, 80, 0, 0),
-        _digest(replace(VALLEY, make=Chaser), UNIFORM, 80, 0, 0),
-        _digest(VALLEY, replace(UNIFORM, package="numpy"), 80, 0, 0),
-        _digest(VALLEY, lazy("uniform"), 80, 0, 0),
-        _digest(VALLEY, lazy("uniform", index=4), 80, 0, 0),
+        job(VALLEY, UNIFORM, rounds=79),
+        job(VALLEY, UNIFORM, seed=1),
+        job(VALLEY, UNIFORM, 1),
+        job(VALLEY, UCB),
+        job(CHASE, UNIFORM),
+        job(replace(VALLEY, points=POINTS / 2), UNIFORM),
+        job(replace(VALLEY, kernel=kl.Gaussian(0.4)), UNIFORM),
+        job(replace(VALLEY, make=Chaser), UNIFORM),
+        job(VALLEY, replace(UNIFORM, package="numpy")),
+        job(VALLEY, lazy("uniform")),
+        job(VALLEY, lazy("uniform", index=4)),
     ]
-    assert len({first, *others}) == 12
-    assert _digest(VALLEY, lazy("uniform"), 80, 0, 0) == others[-2]
+    assert len({first, *(other.key for other in others)}) == 12
+    assert job(VALLEY, lazy("uniform")).key == others[-2].key
+    recorded = job(arena.games()["compressor"], UNIFORM)
+    assert [Path(path).name for path in recorded.files] == ["flights.npz", "compressions.npz"]
+    assert replace(recorded, files=()).key != recorded.key
 
 
 @pytest.mark.parametrize(
@@ -527,13 +479,16 @@ def test_bad_input(tmp_path, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_processes_that_cannot_start(tmp_path, monkeypatch):
-    """As in a script whose main program starts the arena when it is imported: no endless loop."""
+def test_processes_that_cannot_find_a_game(tmp_path, monkeypatch):
     monkeypatch.setattr(Noise, "__module__", "not_a_module")  # the other process will not find it
     monkeypatch.setitem(sys.modules, "not_a_module", SimpleNamespace(Noise=Noise))
-    job = job_at(tmp_path / "0.json")
     with pytest.raises(RuntimeError, match="end before they play"):
-        run_all([job], [VALLEY], [UNIFORM], workers=1)
+        arena.run([VALLEY], [UNIFORM], out=tmp_path, runs=1, jobs=1)
+
+
+def test_a_player_that_hears_what_its_spec_does_not_say():
+    run = play_run(VALLEY, replace(lazy("x", full=True), full=False))
+    assert run.message.endswith("`feedback` of x must be 'bandit', got 'full'")
 
 
 # Results.
@@ -619,6 +574,7 @@ def test_arena_json_is_as_documented(tmp_path):
     assert "NaN" not in text
     plain = json.loads(text)
     assert validate(plain) == []
+    assert len(read(tmp_path / "arena.json").results) == 2 * len(specs)  # and has its types
     assert len(plain["results"]) == 2 * len(specs)
     assert {run["status"] for e in plain["results"] for run in e["runs"]} == {"done", "failed", "missing"}  # fmt: skip
     insured = plain["results"][0]["runs"][0]["insured"]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from koloss.learners.bandit.epoch import Epoch
 
 import koloss as kl
 from koloss.guarantees import bandit
-from koloss.learners.bandit.epoch import Epoch
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
 

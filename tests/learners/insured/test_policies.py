@@ -126,7 +126,7 @@ def test_what_is_no_policy_is_refused():
     for policy, got in ((3, "int"), (None, "NoneType"), (object(), "object"), (["ucb", 7], "int")):
         with pytest.raises(TypeError, match=f"`policy` must be .*{got} without propose"):
             make(policy=policy)
-    with pytest.raises(TypeError, match="`policy` must be .*Half without hear"):
+    with pytest.raises(TypeError, match=r"`policy` must be .*Half without hear"):
         make(policy=type("Half", (), {"propose": lambda self: 0})())
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+import numpy as np
 
 from koloss.games.adversaries import Adversary
 from koloss.kernels import Kernel
@@ -15,85 +18,73 @@ Weather = Literal["kind", "hostile"]
 
 @dataclass(frozen=True)
 class Game:
-    """One game of the arena: finitely many actions, a kernel, losses in [0, 1].
+    """One game of the arena: finitely many actions, a kernel, losses in [0, 1]."""
 
-    Attributes
-    ----------
-    name : str
-        Its own, in lower case with hyphens.
-    family : "reported", "held-out" or "data"
-        Whether the insured learner was tuned while its results on this game were being looked at, was not, or the
-        losses come from real data.
-    weather : "kind" or "hostile"
-        Hostile: the losses depend on what the player is about to do.
-    summary : str
-        A line for people.
-    points : array of shape (N, d)
-    kernel : Kernel
-        What players that use a kernel are told.
-    rounds : int
-    make : callable
-        From a seed to the adversary; its losses are arrays of shape (N,) with entries in [0, 1]. The same seed gives
-        the same losses, where these do not depend on the player.
-    source : str
-        Where real data come from, and their licence.
-    """
-
-    name: str
+    name: str  # in lower case with hyphens
     family: Family
-    weather: Weather
-    summary: str
-    points: Any
-    kernel: Kernel
+    """Whether the insured learner was tuned while its results on this game were being looked at, was not, or the losses
+    come from real data."""
+    weather: Weather  # hostile: the losses depend on what the player is about to do
+    summary: str  # a line for people
+    points: Any  # array of shape (N, d)
+    kernel: Kernel  # what players that use a kernel are told
     rounds: int
     make: Callable[[Any], Adversary]
-    source: str = ""
+    """From a seed to the adversary; its losses are arrays of shape (N,) with entries in [0, 1]. The same seed gives the same
+    losses, where these do not depend on the player."""
+    source: str = ""  # where real data come from, and their licence
 
 
-class Player(Protocol):
-    """What the arena asks of a player; all learners of the library with bandit feedback on points are players."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An action, and the probability with which it was drawn where that is known."""
+
+    index: int
+    probability: float | None = None
+
+
+class Player(abc.ABC):
+    """What a player is that is no learner of the library: it has as much of their contract as a game needs."""
+
+    feedback: Literal["bandit", "full"] = "bandit"  # full: `tell` hears the losses of all actions
+    rank: int | None = None  # number of features, where there are any
+    epsilon: float | None = None  # their error
+
+    def __init__(self, game: Game) -> None:
+        self.actions = np.asarray(game.points, dtype=float)  # of shape (N, d)
 
     @property
-    def actions(self) -> Any:
-        """The points, an array of shape (N, d)."""
-
-    @property
+    @abc.abstractmethod
     def distribution(self) -> Any:
         """Probability of every action in the next `ask`, which adversaries may look at before it."""
 
+    @abc.abstractmethod
     def ask(self) -> Any:
-        """A decision with an `index`."""
+        """A decision with an `index`, and a `probability` where that is known."""
 
+    @abc.abstractmethod
     def tell(self, decision: Any, loss: Any) -> None:
         """Hear the loss of that action; with full information the losses of all actions."""
+
+    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
+        """All actions, and their probabilities in the next `ask`."""
+        return self.actions, self.distribution
+
+    def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Any:
+        """What is proved of it: nothing."""
+        return None
 
 
 @dataclass(frozen=True)
 class PlayerSpec:
-    """How to make a player.
+    """How to make a player."""
 
-    Attributes
-    ----------
-    name : str
-        As in the table.
-    slug : str
-        In lower case with hyphens.
-    make : callable
-        (game, seed) -> Player. Imports the package it needs.
-    package : str
-        The distribution on PyPI that it needs beside the library itself; empty where none.
-    full : bool
-        Whether it is told the losses of all actions.
-    summary : str
-        A line for people: what it is, and with which settings.
-    most_runs : int, optional
-        Runs of a game that it plays at most, where it is slow.
-    """
-
-    name: str
-    slug: str
-    make: Callable[[Game, Any], Player]
-    package: str = ""
-    full: bool = False
-    summary: str = ""
-    most_runs: int | None = None
+    name: str  # as in the table
+    slug: str  # in lower case with hyphens
+    make: Callable[
+        [Game, Any], Any
+    ]  # (game, seed) -> Player, or a learner; imports the package it needs
+    package: str = ""  # the distribution on PyPI that it needs beside the library itself
+    full: bool = False  # whether it is told the losses of all actions
+    summary: str = ""  # a line for people: what it is, and with which settings
+    most_runs: int | None = None  # of a game, where it is slow

@@ -8,13 +8,17 @@ from __future__ import annotations
 import sysconfig
 import time
 import zlib
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import as_int, as_vector, to_numpy
+
+RECORDED = tuple(
+    Path(__file__).parent / "recorded" / name for name in ("flights.npz", "compressions.npz")
+)
+"""The files."""
 
 HOURS = range(5, 24)
 """Hours of the day in which the airport is open."""
@@ -62,7 +66,7 @@ def pricing_losses(prices: Any) -> Any:
     p = to_numpy(as_vector("prices", prices))
     if p.min() < 0:
         raise ValueError(f"`prices` must not be negative, got {p.min():.6g}")
-    flights = _load("flights.npz")["departures"][:, HOURS.start : HOURS.stop].reshape(-1, 1)
+    flights = _load(RECORDED[0])["departures"][:, HOURS.start : HOURS.stop].reshape(-1, 1)
     sold = np.minimum(40.0, 8.0 * flights * np.exp(-3.0 * p))
     # The best price for d people: 1/3, the maximum of p exp(-3p), or the one that sells just all cars.
     d = 8.0 * float(flights.max())
@@ -89,7 +93,7 @@ def compression_losses() -> Any:
     >>> losses.shape, bool(losses.min() > 0), bool(losses.max() <= 1)
     ((1500, 63), True, True)
     """
-    recorded = _load("compressions.npz")
+    recorded = _load(RECORDED[1])
     seconds = TICK * recorded["ticks"] + GRAIN * recorded["grains"] / 5e6
     return np.minimum(seconds / 0.01, 1.0)
 
@@ -146,9 +150,7 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
         rng.bytes(2**20),
         " ".join(f"{x:.3f}" for x in walk).encode(),
     ]
-    kinds = [
-        kind for kind in kinds if len(kind) > size
-    ]  # not every Python comes with compiled files
+    kinds = [kind for kind in kinds if len(kind) > size]  # not every Python has compiled files
     settings = [(level, window) for level in LEVELS for window in WINDOWS]
     ticks, grains = (np.zeros((rounds, len(settings)), dtype=np.uint16) for _ in range(2))
     kind = 0
@@ -157,9 +159,7 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
             kind = int(rng.integers(len(kinds)))
         start = int(rng.integers(len(kinds[kind]) - size))
         payload = kinds[kind][start : start + size]
-        for i in rng.permutation(
-            len(settings)
-        ):  # so that a slow moment hits no setting in particular
+        for i in rng.permutation(len(settings)):  # a slow moment hits no setting in particular
             level, window = settings[i]
             begin = time.perf_counter()
             compressor = zlib.compressobj(level, zlib.DEFLATED, window)
@@ -173,13 +173,10 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
 def _library(pattern: str) -> bytes:
     """Some files of Python's standard library, one after the other."""
     root = Path(sysconfig.get_path("stdlib"))
-    found = sorted(p for p in root.glob(f"**/{pattern}") if "site-packages" not in p.parts)
-    return b"".join(p.read_bytes() for p in found[:400])
+    paths = sorted(p for p in root.glob(f"**/{pattern}") if "site-packages" not in p.parts)
+    return b"".join(p.read_bytes() for p in paths[:400])
 
 
-def _load(name: str) -> dict[str, Any]:
-    with (
-        (files("koloss.experiments.arena") / "recorded" / name).open("rb") as file,
-        np.load(file) as found,
-    ):
-        return {key: found[key].astype(float) for key in found}
+def _load(path: Path) -> dict[str, Any]:
+    with np.load(path) as file:
+        return {key: file[key].astype(float) for key in file}

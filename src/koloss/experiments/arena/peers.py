@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import io
 import math
 import warnings
 from collections.abc import Iterator
@@ -16,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss.experiments.arena.base import Game, PlayerSpec
-from koloss.experiments.arena.players import Choice, Deterministic, Randomised, exp3_exploration
+from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
+from koloss.experiments.arena.baselines import Deterministic, Randomised, exp3_exploration
 
 WINDOW = 200
 """Observations that the Gaussian process of BoTorch keeps."""
@@ -29,12 +28,12 @@ REFIT = 50
 """Most rounds between two fits of its hyperparameters."""
 
 
-class RiverExp3:
+class RiverExp3(Player):
     """EXP3 of river, with the tuning of the article that its documentation cites."""
 
     def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
         bandit = _imported("river.bandit", "river")
-        self.actions = np.asarray(game.points, dtype=float)
         self._arms = list(range(len(self.actions)))
         self._policy = bandit.Exp3(
             gamma=exp3_exploration(len(self._arms), game.rounds), seed=_integer(seed)
@@ -48,12 +47,10 @@ class RiverExp3:
         return (1 - gamma) / w.sum() * w + gamma / len(w)
 
     def ask(self) -> Choice:
-        """Pull an arm."""
         index = self._policy.pull(self._arms)
         return Choice(index, self._policy._probabilities[index])
 
     def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
         self._policy.update(decision.index, 1 - float(loss))
 
 
@@ -164,12 +161,12 @@ class BoTorchUCB(Deterministic):
         return model.eval()
 
 
-class CobaLinUCB:
+class CobaLinUCB(Player):
     """LinUCB of coba on the coordinates and their products of two and three."""
 
     def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
         learners = _imported("coba.learners", "coba")
-        self.actions = np.asarray(game.points, dtype=float)
         self._tuples = [tuple(row) for row in self.actions.tolist()]
         self._index = {id(action): i for i, action in enumerate(self._tuples)}
         self._learner = self._make(learners, game, _integer(seed))
@@ -184,13 +181,11 @@ class CobaLinUCB:
         return np.array(self._learner._pmf(None, self._tuples))
 
     def ask(self) -> Choice:
-        """Predict."""
         self._asked = self._learner.predict(None, self._tuples)
         action, probability, *_ = self._asked
         return Choice(self._index[id(action)], probability)
 
     def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
         action, probability, *memory = self._asked
         self._learner.learn(None, action, 1 - float(loss), probability, **(memory or [{}])[0])
 
@@ -213,44 +208,10 @@ class CobaCorral(CobaLinUCB):
         return (p / p.sum()) @ np.array(laws)  # it solves for a sum of one to four digits
 
 
-class TsallisInf:
-    """Tsallis-INF of SMPyBandits, which needs a SciPy before 1.15 (`scipy.special.btdtri`) and is no part of the extra."""
-
-    def __init__(self, game: Game, seed: Any) -> None:
-        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it misses
-            policies = _imported(
-                "SMPyBandits.Policies.TsallisInf",
-                "SMPyBandits",
-                install="SMPyBandits 'scipy<1.15'",
-            )
-        self.actions = np.asarray(game.points, dtype=float)
-        self._legacy = _Legacy(seed)
-        with self._legacy.swapped():
-            self._policy = policies.TsallisInf(len(self.actions))
-            self._policy.startGame()
-
-    @property
-    def distribution(self) -> Any:
-        """Every arm once in an order of its own, then its trusts."""
-        policy = self._policy
-        if policy.t >= len(self.actions):
-            return np.array(policy.trusts)
-        mass = np.zeros(len(self.actions))
-        mass[policy._initial_exploration[policy.t]] = 1.0
-        return mass
-
-    def ask(self) -> Choice:
-        """Choose an arm."""
-        with self._legacy.swapped():
-            return Choice(int(self._policy.choice()), None)
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
-        self._policy.getReward(decision.index, 1 - float(loss))
-
-
 class NoRegretMWU(Randomised):
     """Multiplicative weights of noregret, told the losses of all actions, with the rate √(8 log N / n)."""
+
+    feedback = "full"
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game, seed)
@@ -272,13 +233,13 @@ class NoRegretMWU(Randomised):
 # Helpers.
 
 
-def _imported(module: str, package: str, *, install: str = "'koloss[arena]'") -> Any:
+def _imported(module: str, package: str) -> Any:
     """A module of another package, or an error that says what to do."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and module.startswith(error.name or module):
-            message = f"this player needs {package}: pip install {install}"
+            message = f"this player needs {package}: pip install 'koloss[arena]'"
         else:
             message = f"this player needs {package}, which cannot be imported: {error}"
         raise ImportError(message) from error
@@ -309,64 +270,32 @@ class _Legacy:
 
 PEERS = (
     PlayerSpec(
-        "river EXP3",
-        "river-exp3",
-        RiverExp3,
-        package="river",
+        "river EXP3", "river-exp3", RiverExp3, package="river",
         summary="bandit.Exp3, γ = √(N log N / ((e - 1)n))",
     ),
     PlayerSpec(
-        "PyXAB HCT",
-        "pyxab-hct",
-        PyXABHCT,
-        package="PyXAB",
+        "PyXAB HCT", "pyxab-hct", PyXABHCT, package="PyXAB",
         summary="HCT on the bounding box with its default settings, moved to the nearest action",
     ),
     PlayerSpec(
-        "Vowpal Wabbit SquareCB",
-        "vowpal-wabbit-squarecb",
-        VowpalWabbit,
-        package="vowpalwabbit",
+        "Vowpal Wabbit SquareCB", "vowpal-wabbit-squarecb", VowpalWabbit, package="vowpalwabbit",
         summary="--cb_explore_adf --squarecb --gamma_scale 100 -q aa, coordinates as features",
     ),
     PlayerSpec(
-        "BoTorch UCB",
-        "botorch-ucb",
-        BoTorchUCB,
-        package="botorch",
+        "BoTorch UCB", "botorch-ucb", BoTorchUCB, package="botorch", most_runs=SLOW,
         summary=f"SingleTaskGP with its default kernel, fitted at most every {REFIT} rounds, UCB with β = 1; "
         f"keeps the latest {WINDOW} observations only",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "coba LinUCB",
-        "coba-linucb",
-        CobaLinUCB,
-        package="coba",
+        "coba LinUCB", "coba-linucb", CobaLinUCB, package="coba", most_runs=SLOW,
         summary="LinUCBLearner with features 1, a, aa, aaa and α = 1",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "coba Corral",
-        "coba-corral",
-        CobaCorral,
-        package="coba",
+        "coba Corral", "coba-corral", CobaCorral, package="coba", most_runs=SLOW,
         summary="CorralLearner (off-policy) over LinUCB as above and ε-greedy with ε = 0.05",
-        most_runs=SLOW,
     ),
     PlayerSpec(
-        "SMPyBandits Tsallis-INF",
-        "smpybandits-tsallis-inf",
-        TsallisInf,
-        package="SMPyBandits",
-        summary="TsallisInf with its default settings; version 0.9.7 needs SciPy < 1.15",
-    ),
-    PlayerSpec(
-        "noregret multiplicative weights",
-        "noregret-mwu",
-        NoRegretMWU,
-        package="noregret",
-        full=True,
+        "noregret multiplicative weights", "noregret-mwu", NoRegretMWU, package="noregret", full=True,
         summary="MultiplicativeWeightsUpdate, rate √(8 log N / n), told all losses: a reference, not a rival",
     ),
-)
+)  # fmt: skip

@@ -1,353 +1,121 @@
-"""One run of the arena: a game, a player, a number. Whatever the player does, the outcome is a result.
-
-In every round the adversary chooses first, then the player throws its coin. Regret is against the best fixed action in
-hindsight of the rounds that were played, found by adding up the losses of all actions. What is timed is asking and
-telling, not the adversary, nor the distribution that adversaries look at.
-"""
+"""A run of the arena as a job: which game, which player, and how they are made."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import json
-import math
-import operator
-import os
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from inspect import signature
+import inspect
+import pickle
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
-from koloss.experiments.arena.base import Game, Player, PlayerSpec
-from koloss.games.play import milestones
+from koloss.experiments.arena.base import Game, PlayerSpec
+from koloss.experiments.arena.data import RECORDED
+from koloss.experiments.arena.games import games
+from koloss.experiments.arena.players import players
+from koloss.games.adversaries import Adversary
+from koloss.games.play import Match
+from koloss.games.store import Job
+from koloss.learners import InsuredBandit
 
 CHECKPOINTS = 60
 """About how many rounds of a run are kept."""
 
-Status = Literal["done", "failed", "stopped", "missing", "died"]
+
+def job_of(
+    game: Game, spec: PlayerSpec, number: int, *, rounds: int | None, seed: int, limit: float
+) -> Job:
+    """One run. The library's games and players are known by their names; others travel with the job."""
+    own = (
+        None if games().get(game.name) is game else game,
+        None if players().get(spec.slug) is spec else spec,
+    )
+    return Job(
+        make=f"{__name__}:make",
+        game=game.name,
+        player=spec.slug,
+        number=number,
+        rounds=min(rounds or game.rounds, game.rounds),
+        seed=seed,
+        seeds="numbers",
+        limit=limit,
+        package=spec.package,
+        files=tuple(str(path) for path in RECORDED) if game.family == "data" else (),
+        own=own,
+    )
 
 
-@dataclass(frozen=True)
-class Run:
-    """What one run left behind: plain data.
-
-    Attributes
-    ----------
-    game, player : str
-        Names.
-    number : int
-        k, from 0. The losses of run k of a kind game are the same for all players.
-    rounds : int
-        Of the game.
-    status : "done", "failed", "stopped", "missing" or "died"
-        Whether it was played to the end; an error of the player; the time limit; a package that is not installed; a
-        process that ended without a word.
-    message : str
-        What happened, where it was not played to the end.
-    played : int
-        Rounds that were.
-    regret, loss, best_loss : float
-        Of the rounds played: the player's loss less that of the best action, and both of them.
-    best : int or None
-        The best action; none where no round was played.
-    at, curve : list
-        Some rounds, the last one among them, and the regret after each of them against that same action.
-    seconds : float
-        Time of asking and telling.
-    making : float
-        Seconds in which the player was made.
-    limit : float
-        The time limit of the run, in seconds, from when the player has been made.
-    seeds : list of int
-        Of the player, and of the game.
-    guarantee : dict or None
-        What the player promised: `total`, `statement`, `valid`, `informative`, `rank`, `epsilon`, and whether the regret
-        `exceeded` it.
-    insured : dict or None
-        Of an insured learner: its `alarms`, and the `explored` actions and `premium` of its last policy.
-    digest : str
-        Of everything that the run depends on.
-    """
-
-    game: str
-    player: str
-    number: int
-    rounds: int
-    status: Status = "done"
-    message: str = ""
-    played: int = 0
-    regret: float = 0.0
-    loss: float = 0.0
-    best: int | None = None
-    best_loss: float = 0.0
-    at: tuple[int, ...] = ()
-    curve: tuple[float, ...] = ()
-    seconds: float = 0.0
-    making: float = 0.0
-    limit: float = math.inf
-    seeds: tuple[int, ...] = ()
-    guarantee: dict[str, Any] | None = None
-    insured: dict[str, Any] | None = None
-    digest: str = ""
-
-    def save(self, path: Path) -> None:
-        """Write one small JSON file, never half of it."""
-        part = path.with_name(path.name + ".part")
-        plain = asdict(self) | {"limit": self.limit if math.isfinite(self.limit) else None}
-        part.write_text(json.dumps(plain, allow_nan=False, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(part, path)
-
-    @classmethod
-    def load(cls, path: Path) -> Run | None:
-        """What `save` has written; None where there is no such file, or it is not whole."""
-        try:
-            plain = json.loads(path.read_text("utf-8"))
-            limit = math.inf if plain["limit"] is None else plain["limit"]
-            kept = {name: tuple(plain[name]) for name in ("at", "curve", "seeds")}
-            return cls(**{**plain, **kept, "limit": limit})
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+def keyed(job: Job) -> Job:
+    """The same with a digest of the games and players that travel with it, for a job that leaves a file."""
+    game, spec = job.own
+    digest = hashlib.sha256()
+    if game is not None:
+        digest.update(np.asarray(game.points).tobytes() + repr(game.kernel).encode())
+        digest.update(_made_by(game.make))
+    if spec is not None:
+        digest.update(f"{spec.full}".encode() + _made_by(spec.make))
+    return replace(job, own_digest=digest.hexdigest())
 
 
-def play_run(
-    game: Game,
-    spec: PlayerSpec,
-    number: int = 0,
-    *,
-    seed: int = 0,
-    rounds: int | None = None,
-    limit: float = math.inf,
-) -> Run:
-    """Play one run. An error of the player is a result, too.
-
-    Parameters
-    ----------
-    game : Game
-    spec : PlayerSpec
-    number : int
-        k.
-    seed : int
-        Of all runs.
-    rounds : int, optional
-        Fewer than the game's own.
-    limit : float
-        Seconds after which no further round is played, from when the player has been made.
-
-    Returns
-    -------
-    Run
-
-    Examples
-    --------
-    >>> from koloss.experiments.arena import games, play_run, players
-    >>> run = play_run(games()["stationary"], players()["gp-ucb"], rounds=300)
-    >>> run.status, run.played, run.regret < 50
-    ('done', 300, True)
-    """
-    begin = time.perf_counter()
-    game = replace(game, rounds=min(rounds or game.rounds, game.rounds))
-    seeds = seeds_of(game, spec, seed, number)
-    table = _Table(game)
-    found = Run(game.name, spec.slug, number, game.rounds, limit=limit, seeds=seeds)
-    extras: dict[str, Any] = {}
-    where = "before the first round"
-    try:
-        player = spec.make(game, seeds[0])
-        found = replace(found, making=time.perf_counter() - begin)
-        adversary = game.make(seeds[1])
-        shown = _Shown(player, len(game.points))
-        # From here on: a package that is imported first would pay for all that come later.
-        begin = time.perf_counter()
-        for t in range(game.rounds):
-            where = f"in round {t + 1:,} of {game.rounds:,}"
-            table.play(t, adversary(t, None if adversary.oblivious else shown), player, spec.full)
-            if time.perf_counter() - begin > limit and t + 1 < game.rounds:
-                stop = f"stopped after round {t + 1:,} of {game.rounds:,} by the time limit"
-                found = replace(found, status="stopped", message=f"{stop} of {limit:g} s")
-                break
-        else:
-            where = "after the last round"
-            extras = {"guarantee": _promise(player, game.rounds), "insured": _insured(player)}
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # even an exit: other players go on
-        status, message = _explain(spec, error, where)
-        found = replace(found, status=status, message=message)
-    found = replace(found, **table.result(), **extras)
-    if found.guarantee is not None:
-        bound = found.guarantee["total"]
-        found.guarantee["exceeded"] = bound is not None and found.regret > bound
-    return found
+def make(job: Job, mine: int, theirs: int) -> Match:
+    """The game and the player of a job."""
+    game, spec = job.own
+    game = replace(game or games()[job.game], rounds=job.rounds)
+    spec = spec or players()[job.player]
+    player = spec.make(game, mine)
+    hears = "full" if spec.full else "bandit"
+    if player.feedback != hears:
+        raise ValueError(f"`feedback` of {spec.slug} must be {hears!r}, got {player.feedback!r}")
+    adversary = _Checked(game, game.make(theirs))
+    facts = partial(_insurance, player) if isinstance(player, InsuredBandit) else dict
+    return Match(player, adversary, job.rounds, {"checkpoints": CHECKPOINTS}, facts)
 
 
-def seeds_of(game: Game, spec: PlayerSpec, seed: int, number: int) -> tuple[int, int]:
-    """Seeds of the player and of the game: they depend on names and numbers alone, the game's not on the player."""
+class _Checked(Adversary):
+    """The adversary of a game, held to its word."""
 
-    def child(*key: int) -> int:
-        state = np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)
-        return int(state[0] >> 1)
+    def __init__(self, game: Game, adversary: Adversary) -> None:
+        self.name, self.shape = game.name, (len(game.points),)
+        self.adversary, self.oblivious = adversary, adversary.oblivious
 
-    name = _number(game.name)
-    return child(name, 1, _number(spec.slug), number), child(name, 0, number)
-
-
-# The loop.
-
-
-class _Table:
-    """The losses of all actions, added up, and what the player paid and the time it took."""
-
-    def __init__(self, game: Game) -> None:
-        self.name, self.at = game.name, milestones(game.rounds, CHECKPOINTS)
-        self.total = np.zeros(len(game.points))
-        self.kept: list[tuple[int, float, Any]] = []  # round, what was paid, all totals
-        self.paid, self.seconds, self.played = 0.0, 0.0, 0
-
-    def play(self, t: int, loss: Any, player: Player, full: bool) -> None:
-        """One round, after the adversary has chosen."""
-        loss = np.asarray(loss, dtype=float)
-        if loss.shape != self.total.shape:
+    def choose(self, t: int, player: Any) -> Any:
+        loss = np.asarray(self.adversary(t, player), dtype=float)
+        if loss.shape != self.shape:
             raise ValueError(
-                f"the losses of {self.name} must have shape {self.total.shape}, got {loss.shape}"
+                f"the losses of {self.name} must have shape {self.shape}, got {loss.shape}"
             )
         if not (loss.min() >= -1e-9 and loss.max() <= 1 + 1e-9):  # NaN fails, too
             raise ValueError(
                 f"the losses of {self.name} must be in [0, 1], got {loss.min():.6g} to {loss.max():.6g}"
             )
-        begin = time.perf_counter()
-        decision = player.ask()
-        asked = time.perf_counter()
-        index = _index(decision, len(loss))
-        told: Any = loss.copy() if full else float(loss[index])
-        ready = time.perf_counter()
-        player.tell(decision, told)
-        self.seconds += asked - begin + time.perf_counter() - ready
-        self.total += loss
-        self.paid += float(loss[index])
-        self.played = t + 1
-        if self.played == self.at[len(self.kept)]:
-            self.kept.append((self.played, self.paid, self.total.copy()))
+        return loss
 
-    def result(self) -> dict[str, Any]:
-        """Regret of the rounds played, against the best action of all of them."""
-        if self.played == 0:
-            return {}
-        if not self.kept or self.kept[-1][0] < self.played:
-            self.kept.append((self.played, self.paid, self.total))
-        best = int(np.argmin(self.total))
-        curve = tuple(paid - float(total[best]) for _, paid, total in self.kept)
-        return {
-            "played": self.played,
-            "regret": curve[-1],
-            "loss": self.paid,
-            "best": best,
-            "best_loss": float(self.total[best]),
-            "at": tuple(int(t) for t, _, _ in self.kept),
-            "curve": curve,
-            "seconds": self.seconds,
-        }
+    def __repr__(self) -> str:
+        return repr(self.adversary)
 
 
-class _Shown:
-    """All that an adversary may see of a player: its law, which is checked, and never its coin."""
-
-    def __init__(self, player: Player, count: int) -> None:
-        self._player, self._count = player, count
-
-    @property
-    def actions(self) -> Any:
-        return self._player.actions
-
-    @property
-    def distribution(self) -> Any:
-        p = np.asarray(to_numpy(self._player.distribution), dtype=float)
-        if p.shape != (self._count,):
-            raise ValueError(f"`distribution` must have shape ({self._count},), got {p.shape}")
-        if not (p.min() >= -1e-9 and abs(p.sum() - 1) <= 1e-6):  # NaN fails, too
-            raise ValueError(
-                f"`distribution` must be non-negative and sum to 1, got {p.min():.6g} and {p.sum():.6g}"
-            )
-        return p
-
-
-def _index(decision: Any, count: int) -> int:
-    value = decision.index
-    try:
-        index = operator.index(value)
-    except TypeError:
-        index = -1
-    if not 0 <= index < count:
-        raise ValueError(f"`index` must be a whole number from 0 to {count - 1}, got {value!r}")
-    return index
-
-
-# What else is kept.
-
-
-def _promise(player: Any, rounds: int) -> dict[str, Any] | None:
-    """What is proved of a player for so many rounds, as plain data."""
-    guarantee: Callable[..., Any] | None = getattr(player, "guarantee", None)
-    if guarantee is None:
-        return None
-    wanted = {"rounds": rounds, "printed": False}
-    takes = signature(guarantee).parameters
-    found = guarantee(**{name: value for name, value in wanted.items() if name in takes})
-    problem = player.setup.problem if hasattr(player, "setup") else None
-    return {
-        "total": _finite(found.total),
-        "statement": str(found.statement),
-        "valid": bool(found.valid),
-        "informative": bool(found.informative),
-        "rank": None if problem is None else int(problem.rank),
-        "epsilon": None if problem is None else _finite(problem.epsilon),
-    }
-
-
-def _insured(player: Any) -> dict[str, Any] | None:
+def _insurance(player: InsuredBandit) -> dict[str, Any]:
     """When and why an insured learner stopped its policy, and what exploring has cost."""
-    from koloss.learners import InsuredBandit
-
-    if not isinstance(player, InsuredBandit):
-        return None
     seen = player.diagnostics
     return {
-        "alarms": [asdict(alarm) for alarm in seen.alarms],
-        "explored": int(seen.explored),
-        "premium": float(seen.premium),
+        "insured": {
+            "alarms": [asdict(alarm) for alarm in seen.alarms],
+            "explored": int(seen.explored),
+            "premium": float(seen.premium),
+        }
     }
 
 
-def _explain(spec: PlayerSpec, error: BaseException, where: str) -> tuple[Status, str]:
-    """Words for an error."""
-    if isinstance(error, ImportError) and spec.package and version_of(spec.package) is None:
-        how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
-        return "missing", f"not installed: pip install {how}"
-    return "failed", f"failed {where}: {type(error).__name__}: {error}"
-
-
-def version_of(package: str) -> str | None:
-    """Version of a package; None where it is not installed.
-
-    Examples
-    --------
-    >>> version_of("numpy") is None, version_of("a-package-that-is-not-there")
-    (False, None)
-    """
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _number(name: str) -> int:
-    """A number that stands for a name, the same everywhere."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+def _made_by(make: Any) -> bytes:
+    """Digest of a function that makes games or players: its arguments, and the whole file that it is in."""
+    digest = hashlib.sha256(pickle.dumps(make))
+    inner = make
+    while isinstance(inner, partial):
+        inner = inner.func
+    with suppress(OSError, TypeError):  # made without a file, or not by a function
+        digest.update(Path(inspect.getsourcefile(inner) or "").read_bytes())
+    return digest.digest()

@@ -1,27 +1,18 @@
-"""Who plays in the arena: the library's own learners, classical baselines in NumPy, and peers from other packages."""
+"""Who plays in the arena: the library's own learners, classical baselines, and peers from other packages."""
 
 from __future__ import annotations
 
-import abc
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import koloss as kl
-from koloss.experiments.arena.base import Game, Player, PlayerSpec
-from koloss.learners.insured.forecast import Forecaster
-
-CENTRE = 0.5
-"""Of losses in [0, 1]: what a Gaussian process expects before it has heard anything."""
-
-TOLERANCE = 1e-6
-"""Error of the features of a Gaussian process, relative to the largest K(a, a)."""
-
-DRAWS = 64
-"""Posterior draws from which the law of Thompson sampling is estimated."""
+from koloss.actions import Points
+from koloss.experiments.arena.base import Game, PlayerSpec
+from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, Uniform
+from koloss.experiments.arena.peers import PEERS
+from koloss.learners import BanditExpWeights, InsuredBandit
 
 
 def players() -> dict[str, PlayerSpec]:
@@ -44,315 +35,66 @@ def players() -> dict[str, PlayerSpec]:
     >>> int(np.argmax(player.distribution))
     2
     """
-    from koloss.experiments.arena.peers import PEERS  # which is made of what is here
-
-    return {spec.slug: spec for spec in (*_OWN, *_BASELINES, *PEERS)}
+    return {spec.slug: spec for spec in (*LEARNERS, *BASELINES, *PEERS)}
 
 
-# What baselines and peers share.
+def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
+    """How to make a learner of the library: with the game's horizon unless there is another."""
 
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An action, and the probability with which it was drawn where that is known."""
-
-    index: int
-    probability: float | None
-
-
-class Randomised(abc.ABC):
-    """A player that knows its law and draws from it."""
-
-    def __init__(self, game: Game, seed: Any) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
-        self._rng = np.random.default_rng(seed)
-        self._law: Any = None
-
-    @abc.abstractmethod
-    def law(self) -> Any:
-        """Probability of every action, from all that was heard."""
-
-    @abc.abstractmethod
-    def learn(self, choice: Choice, loss: Any) -> None:
-        """Hear the loss of a choice."""
-
-    @property
-    def distribution(self) -> Any:
-        """Probability of every action in the next `ask`."""
-        if self._law is None:
-            self._law = self.law()
-        return self._law
-
-    def ask(self) -> Choice:
-        """Draw an action."""
-        p = self.distribution
-        c = p.cumsum()
-        index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
-        return Choice(index, float(p[index]))
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
-        self.learn(decision, loss)
-        self._law = None
-
-
-class Deterministic(abc.ABC):
-    """A player whose next action follows from what it has heard."""
-
-    def __init__(self, game: Game) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
-        self._next: int | None = None
-
-    @abc.abstractmethod
-    def best(self) -> int:
-        """The action to play, from all that was heard."""
-
-    @abc.abstractmethod
-    def learn(self, choice: Choice, loss: Any) -> None:
-        """Hear the loss of a choice."""
-
-    @property
-    def distribution(self) -> Any:
-        """All mass on the action of the next `ask`."""
-        mass = np.zeros(len(self.actions))
-        mass[self.ask().index] = 1.0
-        return mass
-
-    def ask(self) -> Choice:
-        """The next action."""
-        if self._next is None:
-            self._next = self.best()
-        return Choice(self._next, 1.0)
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
-        self.learn(decision, loss)
-        self._next = None
-
-
-# Baselines.
-
-
-class Uniform(Randomised):
-    """Every action with the same probability, whatever happens."""
-
-    def law(self) -> Any:
-        return np.full(len(self.actions), 1 / len(self.actions))
-
-    def learn(self, choice: Choice, loss: Any) -> None:
-        pass
-
-
-class Exp3(Randomised):
-    """Exponential weights for adversarial bandits, with gains 1 - loss and weights in log space.
-
-    p = (1 - γ)w/Σw + γ/N, and the weight of the action that was played is multiplied by exp(γ gain/(pN)).
-    Auer, Cesa-Bianchi, Freund and Schapire (2002), Corollary 3.2: γ = min(1, √(N log N / ((e - 1)n))).
-    """
-
-    def __init__(self, game: Game, seed: Any) -> None:
-        super().__init__(game, seed)
-        self.exploration = exp3_exploration(len(self.actions), game.rounds)
-        self.log_weights = np.zeros(len(self.actions))
-
-    def law(self) -> Any:
-        w, gamma = np.exp(self.log_weights - self.log_weights.max()), self.exploration
-        return (1 - gamma) / w.sum() * w + gamma / len(w)
-
-    def learn(self, choice: Choice, loss: Any) -> None:
-        # The probability is the one of the draw, so that a late loss counts as it should.
-        assert choice.probability is not None
-        estimate = (1 - float(loss)) / choice.probability
-        self.log_weights[choice.index] += self.exploration / len(self.actions) * estimate
-
-
-def exp3_exploration(actions: int, rounds: int) -> float:
-    """γ of EXP3 for so many actions and rounds, whose best gain is at most the number of rounds.
-
-    Examples
-    --------
-    >>> exp3_exploration(10, 10), round(exp3_exploration(10, 10_000), 4)
-    (1.0, 0.0366)
-    """
-    return min(1.0, math.sqrt(actions * math.log(actions) / ((math.e - 1) * rounds)))
-
-
-class GPUCB(Deterministic):
-    """GP-UCB: the smallest lower confidence bound of the loss, mean - width * deviation.
-
-    The prior is that of the game's kernel plus a constant of variance 1, around `CENTRE`; losses are heard with
-    a noise of variance 0.05. Srinivas, Krause, Kakade and Seeger (2010) with a fixed width; with a discount
-    below 1, a loss heard k rounds ago has its noise multiplied by discount^-k.
-    """
-
-    def __init__(self, game: Game, *, discount: float = 1.0, width: float = 1.0) -> None:
-        super().__init__(game)
-        self.width = width
-        self.forecaster = Forecaster(features(game), discounts=(discount,))
-
-    def best(self) -> int:
-        return int(np.argmin(self.forecaster.mean - self.width * self.forecaster.deviation))
-
-    def learn(self, choice: Choice, loss: Any) -> None:
-        self.forecaster.update(choice.index, float(loss) - CENTRE)
-
-
-class GPThompson:
-    """Thompson sampling: the smallest loss of a draw from the posterior of `GPUCB`, its deviation times `scale`.
-
-    Its law has no formula. What adversaries see is the share of each action in 64 draws that are made for them, with
-    random numbers of their own.
-    """
-
-    def __init__(self, game: Game, seed: Any, *, discount: float = 1.0, scale: float = 1.0) -> None:
-        self.actions = np.asarray(game.points, dtype=float)
-        self.scale = scale
-        self.forecaster = Forecaster(features(game), discounts=(discount,))
-        self._rng = np.random.default_rng(seed)
-        self._show = self._rng.spawn(1)[0]
-        self._root: Any = None
-        self._law: Any = None
-
-    @property
-    def distribution(self) -> Any:
-        """An estimate of the probability of every action in the next `ask`."""
-        if self._law is None:
-            best = self._draw(DRAWS, self._show)
-            self._law = np.bincount(best, minlength=len(self.actions)) / DRAWS
-        return self._law
-
-    def ask(self) -> Choice:
-        """The best action of a draw."""
-        return Choice(int(self._draw(1, self._rng)[0]), None)
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        """Hear the loss of a decision."""
-        self.forecaster.update(decision.index, float(loss) - CENTRE)
-        self._root = self._law = None
-
-    def _draw(self, count: int, rng: np.random.Generator) -> Any:
-        """The best actions of some draws from the posterior."""
-        f = self.forecaster
-        if self._root is None:
-            self._root = self.scale * np.linalg.cholesky(f.covariance)
-        z = rng.standard_normal((len(self._root), count))
-        return np.argmin(f.features @ (f.weights[:, None] + self._root @ z), axis=0)
-
-
-def features(game: Game) -> Any:
-    """Features of the prior of a Gaussian process: the game's kernel plus 1, an array of shape (N, m).
-
-    Exact where the kernel has at most as many features as there are points, otherwise up to `TOLERANCE`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import koloss as kl
-    >>> from koloss.experiments.arena.base import Game
-    >>> X = np.linspace(0, 1, 20)[:, None]
-    >>> game = Game("", "held-out", "kind", "", X, kl.Gaussian(0.5), 1, lambda seed: None)
-    >>> Phi = features(game)
-    >>> Phi.shape, bool(np.abs(Phi @ Phi.T - 1 - kl.Gaussian(0.5)(X)).max() < 1e-6)
-    ((20, 8), True)
-    """
-    X = np.asarray(game.points, dtype=float)
-    actions, size = kl.Points(X), game.kernel.feature_dimension(X.shape[1])
-    if size is not None and size <= len(X):
-        found = kl.exact_features(game.kernel, actions)
-    else:
-        top = float(np.max(game.kernel.diag(X)))
-        found = kl.pivoted_cholesky(game.kernel, actions, tolerance=TOLERANCE * top)
-    return np.column_stack([found.features, np.ones(len(X))])
-
-
-# Specs.
-
-
-def _learner(name: str, **settings: Any) -> Callable[[Game, Any], Player]:
-    """How to make a learner of the library, by its name: with the game's horizon unless there is another."""
-
-    def make(game: Game, seed: Any) -> Player:
-        learner: Player = getattr(kl, name)(
-            kl.Points(np.asarray(game.points, dtype=float)),
-            game.kernel,
-            loss_range=(0, 1),
-            rng=seed,
-            **{"horizon": game.rounds, **settings},
-        )
-        return learner
+    def make(game: Game, seed: Any) -> Any:
+        options = {"horizon": game.rounds, "loss_range": (0, 1), "rng": seed, **settings}
+        return kind(Points(np.asarray(game.points, dtype=float)), game.kernel, **options)
 
     return make
 
 
-_OWN = (
+LEARNERS = (
     PlayerSpec(
-        "Insured",
-        "insured",
-        _learner("InsuredBandit"),
+        "Insured", "insured", _learner(InsuredBandit),
         summary="kl.InsuredBandit: lower confidence bounds of forecasts, insured by exponential weights",
     ),
     PlayerSpec(
-        "Insured, Thompson",
-        "insured-thompson",
-        _learner("InsuredBandit", policy="thompson"),
+        "Insured, Thompson", "insured-thompson", _learner(InsuredBandit, policy="thompson"),
         summary="kl.InsuredBandit with Thompson sampling in place of confidence bounds",
     ),
     PlayerSpec(
-        "Insured, no horizon",
-        "insured-anytime",
-        _learner("InsuredBandit", horizon=None),
+        "Insured, no horizon", "insured-anytime", _learner(InsuredBandit, horizon=None),
         summary="kl.InsuredBandit that is not told the number of rounds",
     ),
     PlayerSpec(
-        "Exponential weights",
-        "exp-weights",
-        _learner("BanditExpWeights"),
+        "Exponential weights", "exp-weights", _learner(BanditExpWeights),
         summary="kl.BanditExpWeights: EXP2 with a G-optimal design, rates that minimise the proved bound",
     ),
     PlayerSpec(
-        "Exponential weights, paper",
-        "exp-weights-paper",
-        _learner("BanditExpWeights", tuning="paper"),
+        "Exponential weights, paper", "exp-weights-paper", _learner(BanditExpWeights, tuning="paper"),
         summary="kl.BanditExpWeights with the rates of the paper's Corollary",
     ),
     PlayerSpec(
-        "Exponential weights, no horizon",
-        "exp-weights-anytime",
-        _learner("BanditExpWeights", horizon=None, batch=1),
+        "Exponential weights, no horizon", "exp-weights-anytime", _learner(BanditExpWeights, horizon=None, batch=1),
         summary="kl.BanditExpWeights that is not told the number of rounds, in epochs of one round",
     ),
-)
+)  # fmt: skip
 
-_BASELINES = (
+BASELINES = (
     PlayerSpec(
-        "EXP3",
-        "exp3",
-        Exp3,
+        "EXP3", "exp3", Exp3,
         summary="NumPy, weights in log space, γ = √(N log N / ((e - 1)n)); does not use the kernel",
     ),
     PlayerSpec("Uniform", "uniform", Uniform, summary="every action with the same probability"),
     PlayerSpec(
-        "GP-UCB",
-        "gp-ucb",
-        lambda game, seed: GPUCB(game),  # noqa: ARG005
+        "GP-UCB", "gp-ucb", GPUCB,
         summary="NumPy, the game's kernel plus a constant, noise 0.05, width 1",
     ),
     PlayerSpec(
-        "GP-UCB, discounted",
-        "gp-ucb-discounted",
-        lambda game, seed: GPUCB(game, discount=0.98, width=0.3),  # noqa: ARG005
+        "GP-UCB, discounted", "gp-ucb-discounted", partial(GPUCB, discount=0.98, width=0.3),
         summary="GP-UCB that weighs a loss heard k rounds ago by 0.98^k, width 0.3",
     ),
     PlayerSpec(
-        "GP Thompson sampling",
-        "gp-thompson",
-        GPThompson,
+        "GP Thompson sampling", "gp-thompson", GPThompson,
         summary="NumPy, draws from the posterior of GP-UCB; adversaries see 64 draws of its law",
     ),
     PlayerSpec(
-        "GP Thompson sampling, discounted",
-        "gp-thompson-discounted",
-        lambda game, seed: GPThompson(game, seed, discount=0.98, scale=0.3),
+        "GP Thompson sampling, discounted", "gp-thompson-discounted", partial(GPThompson, discount=0.98, scale=0.3),
         summary="Thompson sampling that weighs a loss heard k rounds ago by 0.98^k, deviation times 0.3",
     ),
-)
+)  # fmt: skip

@@ -1,6 +1,7 @@
 """Players compared over many games: the regret in each as a share of uniform play's, the median and the worst.
 
-What is said of a picture is made here from the numbers, so that it cannot be other than true.
+What is said of a picture is made here from the numbers, so that it cannot be other than true; so are the tables, which
+pages, the terminal and the guide show in their own ways.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from koloss._html import Table, counted, decimals, duration
 from koloss.experiments.arena.base import Game, PlayerSpec
-from koloss.experiments.arena.results import ArenaResults
+from koloss.experiments.results import ArenaResults, Entry
 
 UNIFORM = "uniform"
 
@@ -31,40 +33,33 @@ FIRST = (
 )
 """Players that are shown before others, one of each kind, whatever their results."""
 
+FAMILIES = {
+    "held-out": "Held-out games: nothing was tuned on these",
+    "data": "Games from recorded data",
+    "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
+}
+
+CLOSE, FAR = 0.15, 0.3
+"""At most so much above the smallest share of a game is close to the best, more than so much is far from it."""
+
 
 @dataclass(frozen=True)
 class Yardstick:
-    """What regret is measured in, game by game.
-
-    Attributes
-    ----------
-    words : str
-    sizes, errors : dict of str to float
-        By game, with their standard errors.
-    player : str or None
-        Whose regret it is; none where it is the rounds.
-    """
+    """What regret is measured in, game by game."""
 
     words: str
-    sizes: dict[str, float]
-    errors: dict[str, float]
-    player: str | None = None
+    sizes: dict[str, float]  # by game
+    errors: dict[str, float]  # their standard errors
+    player: str | None = None  # whose regret it is; none where it is the rounds
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One player in all of some games.
-
-    Attributes
-    ----------
-    player : PlayerSpec
-    shares, errors : dict of str to float
-        Mean regret in units of the yardstick, by game, and its standard error.
-    """
+    """One player in all of some games."""
 
     player: PlayerSpec
-    shares: dict[str, float]
-    errors: dict[str, float]
+    shares: dict[str, float]  # mean regret in units of the yardstick, by game
+    errors: dict[str, float]  # their standard errors
 
     @property
     def worst_game(self) -> str:
@@ -77,14 +72,14 @@ class Standing:
         return self.shares[self.worst_game]
 
     def median(self, games: Sequence[Game]) -> float:
-        """Of its shares in some games."""
+        """The median of its shares in some games."""
         return median(self.shares[game.name] for game in games)
 
 
-def picture_games(results: ArenaResults, *, whole: bool = False) -> list[Game]:
+def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Game]:
     """Games of the picture: those on which nothing was tuned, where there are any, or all of them."""
     unseen = [game for game in results.games if game.family != "reported"]
-    return list(results.games) if whole or not unseen else unseen
+    return list(results.games) if all_games or not unseen else unseen
 
 
 def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
@@ -111,14 +106,14 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     >>> import tempfile
     >>> from koloss import arena
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = arena.run(
+    ...     results = arena.run(
     ...         ["stationary"], ["uniform", "gp-ucb"], out=folder, rounds=200, runs=2, jobs=1
     ...     )
-    >>> [(s.player.slug, s.worst_game) for s in standings(found, found.games)]
+    >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
     unit = yardstick(results, games)
-    found = []
+    compared = []
     for spec in results.players:
         entries = {game.name: results.entry(game.name, spec.slug) for game in games}
         if spec.full or not all(entry.finished for entry in entries.values()):
@@ -130,36 +125,22 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
         }
         if spec.slug == unit.player:
             errors = dict.fromkeys(errors, 0.0)
-        found.append(Standing(spec, shares, errors))
-    return sorted(found, key=lambda standing: standing.worst)
+        compared.append(Standing(spec, shares, errors))
+    return sorted(compared, key=lambda standing: standing.worst)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One player over all games, finished or not.
-
-    Attributes
-    ----------
-    player : PlayerSpec
-    done, games : int
-        Games in which it finished all runs, and all of them.
-    best : int
-        Games in which its mean regret is the smallest.
-    median, worst : float
-        Of the shares in the games it finished; not a number where there are none.
-    worst_game : str
-    seconds : float
-        Time of a round, the median over the kind games: in hostile ones much is computed when the adversary looks.
-    """
+    """One player over all games, finished or not."""
 
     player: PlayerSpec
-    done: int
+    done: int  # games in which it finished all runs
     games: int
-    best: int
-    median: float
+    best: int  # games in which its mean regret is the smallest
+    median: float  # of the shares in the games it finished; not a number where there are none
     worst: float
     worst_game: str
-    seconds: float
+    seconds: float  # of a round, the median over the kind games: in hostile ones much is computed when the adversary looks
 
 
 def overview(results: ArenaResults) -> list[Line]:
@@ -190,48 +171,49 @@ def overview(results: ArenaResults) -> list[Line]:
     return lines
 
 
-def shown(found: Sequence[Standing]) -> list[Standing]:
+def shown(compared: Sequence[Standing]) -> list[Standing]:
     """Those of the picture: whoever has the smallest worst case, then one of each kind, then others, nine at most."""
     order = {slug: k for k, slug in enumerate(FIRST)}
-    by_kind = sorted(found, key=lambda s: order.get(s.player.slug, len(FIRST)))
-    chosen = list(dict.fromkeys(s.player.slug for s in [*found[:1], *by_kind]))[:MOST]
-    return [s for s in found if s.player.slug in chosen]
+    by_kind = sorted(compared, key=lambda s: order.get(s.player.slug, len(FIRST)))
+    chosen = list(dict.fromkeys(s.player.slug for s in [*compared[:1], *by_kind]))[:MOST]
+    return [s for s in compared if s.player.slug in chosen]
 
 
 # What is said of them.
 
 
-def headline(found: Sequence[Standing], games: Sequence[Game]) -> str:
-    """Who has the smallest worst case, where that is clear: by more than twice the standard error of the difference.
+def headline(compared: Sequence[Standing], games: Sequence[Game]) -> str:
+    """What the picture of these players says, where that is clear: by more than twice the standard error of a difference.
 
-    That may be up to three players, each clearly below each of the others.
+    That one of those drawn is close to the best of all in most kind games and far from it in no hostile one; otherwise
+    who of them has the smallest worst case. That may be up to three players, each clearly below each of the others.
     """
-    scene = f"{_count(len(found), 'player')} in {_count(len(games), 'game')}"
-    for k in range(1, min(4, len(found))):
-        if all(_clearly_below(one, other) for one in found[:k] for other in found[k:]):
+    drawn = shown(compared)
+    steady = [s for s in drawn if _steady(s, compared, games)]
+    if len(steady) == 1:
+        message = "close to the best in most kind games, never far from it in hostile ones"
+        return f"{steady[0].player.name}: {message}"
+    scene = f"{counted(len(drawn), 'player')} in {counted(len(games), 'game')}"
+    for k in range(1, min(4, len(drawn))):
+        if all(_clearly_below(one, other) for one in drawn[:k] for other in drawn[k:]):
             case = "case" if k == 1 else "cases"
-            return f"{_names([s.player for s in found[:k]])}: the smallest worst {case} of {scene}"
+            return f"{_names([s.player for s in drawn[:k]])}: the smallest worst {case} of {scene}"
     return f"Worst cases of {scene}"
 
 
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """What the picture shows, in words and numbers."""
-    unit, found = yardstick(results, games), standings(results, games)
-    seen = shown(found)
-    kind = [game for game in games if game.weather == "kind"]
-    runs = max(len(entry.runs) for entry in results.entries.values())
-    scene = f"{len(kind)} kind and {len(games) - len(kind)} hostile games"
-    words = [
-        f"Mean regret of {_count(runs, 'run')} as a share of {unit.words} in the same game; {scene}."
-    ]
-    if seen:
-        worst = [f"{s.player.name} {s.worst:.2f} ({s.worst_game})" for s in seen]
+    compared = standings(results, games)
+    drawn = shown(compared)
+    words = [_scene(results, games)]
+    if drawn:
+        worst = [f"{s.player.name} {s.worst:.2f} ({s.worst_game})" for s in drawn]
         words.append(f"The worst game of each player: {'; '.join(worst)}.")
-    if seen and kind:
-        ranked = sorted(seen, key=lambda s: s.median(kind))
+    if drawn and (kind := _kind(games)):
+        ranked = sorted(drawn, key=lambda s: s.median(kind))
         middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
         words.append(f"The median of the kind games: {'; '.join(middle)}.")
-    if not seen:
+    if not drawn:
         words.append("No player finished every game.")
     if results.shortened is not None:
         words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
@@ -247,10 +229,55 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     ]
     if unfinished:
         words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
-    others = [s.player for s in found if s not in seen]
+    others = [s.player for s in compared if s not in drawn]
     if others:
         words.append(f"In the tables only: {_names(others)}.")
     return " ".join(words)
+
+
+def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
+    """The same for a first page: six players, and no word of those left out."""
+    compared = standings(results, games)
+    drawn = {s.player.slug: s for s in shown(compared)}
+    kind = _kind(games)
+    some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
+    worst = ", ".join(f"{s.player.name} {s.worst:.2f}" for s in some)
+    middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
+    return (
+        f"{headline(compared, games)}. {_scene(results, games)} Worst game: {worst}. "
+        f"Median of the kind games: {middle}."
+    )
+
+
+def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
+    compared = standings(results, games)
+    runs = max(len(entry.runs) for entry in results.entries.values())
+    kind = len(_kind(games))
+    share = f"as a share of {yardstick(results, games).words} in the same game"
+    words = [
+        f"Mean regret of {counted(runs, 'run')} {share}.",
+        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games.",
+        "In a hostile game the losses depend on what the player is about to do.",
+    ]
+    if any(_steady(s, compared, games) for s in compared):
+        words.append(
+            f"Close: at most {CLOSE} above the smallest share of the game, far: more than {FAR} above it; twice the standard "
+            "error of the difference is added."
+        )
+    return " ".join(words)
+
+
+def _steady(one: Standing, compared: Sequence[Standing], games: Sequence[Game]) -> bool:
+    """Whether a player is close to the best of all in most kind games, and far from it in no hostile one."""
+    behind: dict[str, list[float]] = {"kind": [], "hostile": []}
+    for game in games:
+        best = min(compared, key=lambda s: s.shares[game.name])
+        error = math.hypot(one.errors[game.name], best.errors[game.name]) if best is not one else 0
+        distance = one.shares[game.name] - best.shares[game.name] + 2 * error
+        behind[game.weather].append(distance)
+    close = [distance <= CLOSE for distance in behind["kind"]]
+    near = [distance <= FAR for distance in behind["hostile"]]
+    return 2 * sum(close) > len(close) and bool(near) and all(near)
 
 
 def _clearly_below(one: Standing, other: Standing) -> bool:
@@ -258,9 +285,50 @@ def _clearly_below(one: Standing, other: Standing) -> bool:
     return one.worst + 2 * error < other.worst  # not where an error is unknown
 
 
+def _kind(games: Sequence[Game]) -> list[Game]:
+    return [game for game in games if game.weather == "kind"]
+
+
 def _names(specs: Sequence[PlayerSpec]) -> str:
     return "; ".join(spec.name for spec in specs)
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
+# Tables.
+
+
+def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
+    """All players over all games, by their names, or for a terminal by their slugs."""
+    head = ("player", "finished", "best in", "median share", "worst share", "in", "per round")
+    rows = [
+        (
+            line.player.slug if slugs else line.player.name + (" (hears all losses)" if line.player.full else ""),
+            f"{line.done} of {line.games}",
+            str(line.best),
+            decimals(line.median),
+            decimals(line.worst),
+            line.worst_game or "–",
+            duration(line.seconds),
+        )
+        for line in overview(results)
+    ]  # fmt: skip
+    return Table(head, rows, left=(0, 5))
+
+
+def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
+    """Mean, error and worst run, all with the mean's digits; or that it did not finish, and where to read why.
+
+    Examples
+    --------
+    >>> from koloss.experiments.results import Run
+    >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
+    >>> cell_text(Entry("g", "p", tuple(runs)), best=True)
+    '44 ±4 (48) *'
+    """
+    if entry.finished:
+        digits = 0 if abs(entry.mean) >= 9.95 else 1
+        error = f" ±{entry.error:.{digits}f}" if math.isfinite(entry.error) else ""
+        return f"{entry.mean:.{digits}f}{error} ({entry.worst:.{digits}f}){' *' if best else ''}"
+    lost = entry.failures
+    word = lost[0].status if lost[0].status != "died" else "failed"
+    share = "" if len(lost) == len(entry.runs) else f" {len(lost)}/{len(entry.runs)}"
+    return f"{word}{share}" + (f" [{note}]" if note else "")

@@ -1,0 +1,149 @@
+"""Verbs that play nothing: `inspect`, `bound` and `list`."""
+
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from koloss._arrays import as_int
+from koloss.cli import options
+from koloss.cli.options import UsageError, folder, naming_options, option, print_json, spec_argument
+from koloss.errors import NetTooLarge
+
+MOST_ACTIONS = 200_000
+"""Largest grid that `inspect` lays."""
+
+
+def inspect(
+    context: typer.Context,
+    kernel: str = options.KERNEL,
+    bandwidth: float | None = options.BANDWIDTH,
+    smoothness: float | None = options.SMOOTHNESS,
+    lengthscale: float | None = options.LENGTHSCALE,
+    period: float | None = options.PERIOD,
+    degree: int | None = options.DEGREE,
+    offset: float | None = options.OFFSET,
+    actions: str = option("grid", "Actions", "The unit cube, or the unit ball.", names="actions"),
+    dimension: int = options.DIMENSION,
+    spacing: float = option(0.05, "Actions", "Largest step between neighbours along an axis."),
+    method: str = option("pivoted-cholesky", "Proxy", "How features are made.", names="method"),
+    rank: int | None = option(None, "Proxy", "Number of features; or use --tolerance."),
+    tolerance: float | None = option(
+        None, "Proxy", "Certified error; 0.001 of the largest K(a, a) if not given."
+    ),
+    out: Path | None = folder(None, "Directory for inspect.png, .svg and .json."),
+    as_json: bool = options.JSON,
+) -> None:
+    """Build a proxy and a G-optimal design, and show what they are worth.
+
+    The spectrum of the kernel and how fast it decays, the certified error of the features against
+    their number, the samples that theory would ask for, and the design against a barycentric
+    spanner and uniform play.
+    """
+    from koloss import report
+
+    chosen = options.read_kernel(context.params)
+    with naming_options(context):
+        cube = options.read_actions(actions, dimension)
+        try:
+            net = cube.net(spacing, max_bytes=MOST_ACTIONS * dimension * 8)
+        except NetTooLarge as error:
+            count = f"about {error.points:.3g} actions, more than {MOST_ACTIONS:,}"
+            raise UsageError(f"--spacing {spacing:g} gives {count}; use a larger one") from error
+        inspection = report.inspect(chosen, net, method=method, rank=rank, tolerance=tolerance)
+    paths = [] if out is None else report.write(inspection, out)
+    if as_json:
+        print_json(inspection.to_dict())
+    else:
+        report.show(inspection, paths)
+
+
+def bound(
+    context: typer.Context,
+    spec: str | None = spec_argument(
+        None, "A TOML file or an experiment's name, in place of the options below.", "[SPEC]"
+    ),
+    horizon: int | None = option(None, "Game", "Number of rounds; 10,000 if not given."),
+    learner: str = option("bandit", "Game", "A name, or a part of just one.", names="learner"),
+    kernel: str = options.KERNEL,
+    bandwidth: float | None = options.BANDWIDTH,
+    smoothness: float | None = options.SMOOTHNESS,
+    lengthscale: float | None = options.LENGTHSCALE,
+    period: float | None = options.PERIOD,
+    degree: int | None = options.DEGREE,
+    offset: float | None = options.OFFSET,
+    actions: str = option("ball", "Actions", "The unit cube, or the unit ball.", names="actions"),
+    dimension: int = options.DIMENSION,
+    spacing: float | None = option(
+        None, "Actions", "Play a net with this spacing; the whole set if not given."
+    ),
+    loss_norm: float | None = option(
+        None, "Losses", "Largest norm of a loss; sup √K(a, a), at least 1, if not given."
+    ),
+    loss_range: tuple[float, float] | None = option(
+        None, "Losses", "Interval of all losses, for learners that take it.", metavar="LOW HIGH"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Show the regret guarantee of a game, term by term, without playing.
+
+    With what the paper prints for the same game beside it, and whether that is valid.
+    """
+    from koloss import report
+    from koloss.experiments import bounds
+
+    with naming_options(context, name="SPEC", net="--spacing"):
+        rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
+        if spec is not None:
+            guarantees = bounds(options.read_spec(spec), rounds=rounds)
+        else:
+            guarantees = _bounds_of_options(context.params, rounds or 10_000)
+    if as_json:
+        print_json(guarantees)
+    else:
+        report.show_bounds(guarantees)
+
+
+def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:
+    """The guarantee of a game that options describe."""
+    from koloss.experiments import Experiment, LearnerSpec, Source, SpecError, bounds
+
+    name, kind = given["learner"], options.read_learner(given["learner"])
+    interval = signature(kind.__init__).parameters.get("loss_range")
+    if interval is None and given["loss_range"]:
+        raise UsageError(f"--loss-range does not fit the learner {name}")
+    if interval and interval.default is interval.empty and not given["loss_range"]:
+        raise UsageError(f"--loss-range must be given for the learner {name}")
+    losses = {key: given[key] for key in ("loss_norm", "loss_range") if given[key] is not None}
+    actions = options.read_actions(given["actions"], given["dimension"]).to_dict()
+    if given["spacing"] is not None:
+        actions["net"] = given["spacing"]
+    kernel, learner = options.read_kernel(given).to_dict(), LearnerSpec(name, kind.__name__, losses)
+    game = Experiment("game", "game", kernel, actions, Source("options", ""), learners=(learner,))
+    try:
+        return bounds(game, rounds=rounds)
+    except SpecError as error:  # of the options: there is no file to point at
+        key = error.key.rpartition(".")[2]
+        where = f"`learner` {name}:" if key == "learner[1]" else f"`{key}`"
+        raise ValueError(f"{where} {error.problem}") from error
+
+
+def list_(
+    context: typer.Context,
+    spec: str | None = option(
+        None, "Output", "Print the TOML of this experiment, to copy and change.", names="spec"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """List experiments, learners, adversaries, kernels and action sets."""
+    from koloss import report
+    from koloss.experiments import catalogue, spec_text
+
+    if spec is not None:
+        with naming_options(context, name="--spec"):
+            print(spec_text(spec), end="")
+    elif as_json:
+        print_json(catalogue())
+    else:
+        report.show_catalogue(catalogue())

@@ -1,0 +1,208 @@
+"""Options that verbs share, the names they take, and how an error of the library comes to name an option."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, get_args
+
+import typer
+from typer.core import TyperCommand
+
+from koloss._arrays import as_int
+from koloss.actions import Ball, Box
+from koloss.kernels import Kernel
+
+UsageError: Any = typer.BadParameter.__base__
+"""For bad options: click's, wherever this version of typer keeps its click."""
+
+DEFAULTS: dict[str, dict[str, float]] = {
+    "gaussian": {"bandwidth": 0.3},
+    "matern": {"smoothness": 2.5, "lengthscale": 0.3},
+    "periodic": {"lengthscale": 0.5, "period": 1.0},
+    "polynomial": {"degree": 3, "offset": 1.0},
+}
+"""Parameters of kernels where nothing is said; each is an option, too."""
+
+
+def names_of(parameter: str | None) -> Iterable[str]:
+    """Names that a parameter takes, for help and completion; looked up when they are needed, since that takes time."""
+    if parameter == "actions":
+        return "grid", "ball"
+    if parameter == "kernel":
+        return [name.lower() for name in Kernel.kinds()]
+    if parameter not in ("family", "games", "learner", "method", "only", "players", "spec"):
+        return ()
+    from koloss.experiments import arena, shipped
+    from koloss.experiments.arena.base import Family
+    from koloss.experiments.inspection import METHODS
+
+    names: dict[str, Callable[[], Iterable[str]]] = {
+        "games": arena.games,
+        "players": arena.players,
+        "learner": learner_kinds,
+        "family": lambda: get_args(Family),
+        "method": lambda: METHODS,
+    }
+    return names.get(parameter, shipped)()
+
+
+def completing(*parameters: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: names that parameters take."""
+
+    def complete(incomplete: str) -> list[str]:
+        names = [name for parameter in parameters for name in names_of(parameter)]
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+class Verb(TyperCommand):
+    """A command whose help lists the names that its options take."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.params:
+            if names := ", ".join(names_of(parameter.name)):
+                parameter.help = f"{parameter.help} Names: {names}."  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **more: Any) -> Any:
+    """An option in a panel of the help; `names` is the parameter whose names it takes."""
+    if names:
+        more |= {
+            "metavar": "NAME" if default != [] else "NAME...",
+            "autocompletion": completing(names),
+        }
+    return typer.Option(default, *flags, help=text, rich_help_panel=panel, **more)
+
+
+def folder(default: Any, text: str) -> Any:
+    """The option `--out`."""
+    return option(default, "Output", text, file_okay=False)
+
+
+def spec_argument(default: Any, text: str, metavar: str) -> Any:
+    """The argument that names an experiment or a file."""
+    complete = completing("spec")
+    return typer.Argument(default, help=text, metavar=metavar, autocompletion=complete)
+
+
+# Options of more than one verb.
+
+KERNEL = option(
+    "gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel"
+)
+BANDWIDTH = option(None, "Kernel", "Of gaussian; 0.3 if not given.")
+SMOOTHNESS = option(None, "Kernel", "Of matern; 2.5 if not given.")
+LENGTHSCALE = option(None, "Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
+PERIOD = option(None, "Kernel", "Of periodic; 1 if not given.")
+DEGREE = option(None, "Kernel", "Of polynomial; 3 if not given.")
+OFFSET = option(None, "Kernel", "Of polynomial; 1 if not given.")
+DIMENSION = option(2, "Actions", "Coordinates of an action.")
+RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
+ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
+SEED = option(0, "Size", "The same seed gives the same results.")
+JOBS = option(None, "Size", "Processes; as many as processors if not given.")
+JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
+
+
+def read_spec(text: str) -> Any:
+    """The experiment of that name, or of a file."""
+    from koloss.experiments import load
+
+    try:
+        return load(text)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {text}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{text} must be text in UTF-8: {error.reason}") from error
+
+
+def read_kernel(options: Mapping[str, Any]) -> Kernel:
+    """The kernel of `--kernel`, whose parameters stand behind its name or in options of their own."""
+    name, _, rest = options["kernel"].partition(":")
+    written = dict(_parameter(part) for part in re.split(r",(?=\s*\w+\s*=)", rest) if part)
+    parameters = {key for defaults in DEFAULTS.values() for key in defaults}
+    given = {key: options[key] for key in parameters if options[key] is not None}
+    for key in given.keys() & written.keys():
+        raise UsageError(f"give --{key} or {key} in --kernel, not both")
+    values = DEFAULTS.get(name.lower(), {}) | written | given
+    try:
+        return Kernel.from_dict({"kind": name} | values)
+    except (TypeError, ValueError) as error:
+        flags = {"kind": "--kernel"} | {key: f"--{key}" for key in given}
+        message = re.sub(r", in \w+$", "", _with_flags(str(error), flags))
+        if not message.startswith("--"):
+            message = f"--kernel {name}: {message.replace('`', '')}"
+        raise UsageError(message) from error
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """One `name=value` of `--kernel`: a number, a list of numbers, or a word."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise UsageError(f"--kernel must be like gaussian:bandwidth=0.3, got {text!r} in it")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def read_actions(name: str, dimension: int) -> Ball | Box:
+    """The unit cube or the unit ball of `--actions`."""
+    if name not in names_of("actions"):
+        raise not_among("--actions", name, names_of("actions"))
+    dimension = as_int("dimension", dimension, minimum=1)
+    return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
+
+
+def learner_kinds() -> dict[str, Any]:
+    """Learners by the names that `--learner` takes."""
+    from koloss.experiments.spec import LEARNERS
+
+    return {re.sub("(?<=[a-z])(?=[A-Z])", "-", key).lower(): LEARNERS[key] for key in LEARNERS}
+
+
+def read_learner(text: str) -> Any:
+    """The class of `--learner`: its name, or a beginning or a part that no other has."""
+    kinds = learner_kinds()
+    for fits in (str.__eq__, str.startswith, str.__contains__):
+        names = [name for name in kinds if fits(name, text)]
+        if len(names) == 1:
+            return kinds[names[0]]
+    raise not_among("--learner", text, kinds)
+
+
+def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
+    """The error for a name that is not allowed."""
+    return UsageError(f"{flag} must be among {', '.join(allowed)}; got {name!r}")
+
+
+@contextmanager
+def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
+    """Turn an error of the library, which names an argument, into one that names the option.
+
+    `flags` are the options of arguments that are not called like them.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        from koloss.experiments import SpecError
+
+        if isinstance(error, SpecError):  # names a file and a line
+            raise UsageError(str(error)) from error
+        flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
+        raise UsageError(_with_flags(str(error), flags)) from error
+
+
+def _with_flags(message: str, flags: Mapping[str, str]) -> str:
+    """The message, with a flag in the place of every argument in backquotes that has one."""
+    return re.sub(r"`(\w+)`", lambda name: flags.get(name[1], name[0]), message)
+
+
+def print_json(data: Any, indent: int = 2) -> None:
+    """Data as JSON on standard output, escaped where that cannot hold all characters."""
+    escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(data, indent=indent, allow_nan=False, ensure_ascii=escaped))

@@ -1,0 +1,188 @@
+"""Verbs that play: `reproduce`, `run` and `arena`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from koloss._html import counted
+from koloss.cli import options
+from koloss.cli.options import completing, folder, naming_options, option, spec_argument
+
+GAMES = "Who plays what"
+BOTH = completing("games", "players")
+
+
+def reproduce(
+    context: typer.Context,
+    out: Path = folder(..., "Directory for the report and all that it is made of."),
+    full: bool = option(False, "Size", "60 runs and more rounds: an hour.", "--full/--quick"),
+    runs: int | None = options.RUNS,
+    rounds: int | None = options.ROUNDS,
+    only: list[str] = option([], "Size", "Experiments. All if not given.", names="only"),
+    more: list[str] = typer.Argument([], hidden=True, autocompletion=completing("only")),
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    as_json: bool = options.JSON,
+) -> None:
+    """Play the paper's experiments, and write a report.
+
+    Ends with report.html, results.json and figures in the directory. Runs that are there already are not
+    computed again: after Ctrl-C, the same command goes on.
+    """
+    # An option takes one value; what follows it comes as arguments.
+    _play(context, "--only", [*only, *more], out)
+
+
+def run(
+    context: typer.Context,
+    spec: str = spec_argument(..., "A TOML file, or the name of an experiment.", "SPEC"),
+    out: Path | None = folder(None, "Directory; SPEC-results if not given."),
+    full: bool = option(False, "Size", "At the size of the spec's [full] table.", "--full/--quick"),
+    runs: int | None = options.RUNS,
+    rounds: int | None = options.ROUNDS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    as_json: bool = options.JSON,
+) -> None:
+    """Play the games of a spec, and write a report.
+
+    A spec is a small TOML file; `koloss list --spec NAME` prints one to begin with.
+    """
+    _play(context, "SPEC", [spec], out or Path(f"{Path(spec).stem}-results"))
+
+
+def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> None:
+    """Play the experiments that `flag` names, write the report, and show the table."""
+    from koloss import experiments, report
+
+    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
+    as_json = context.params["as_json"]
+    with _progress(out, quiet=as_json) as progress:
+        with naming_options(context, name=flag, experiments=flag):
+            chosen = [options.read_spec(spec) for spec in specs] or None
+            results = experiments.run(chosen, out=out, progress=progress, **size)
+        files = report.write_page(results, out)
+    if as_json:
+        options.print_json(results.to_dict(), indent=1)
+    else:
+        report.show_results(results, [files[0], out / "results.json", out / "figures"])
+    failed = sum(len(c.failures) for c in results.curves)
+    failed += sum(len(r.failures) for r in results.results)
+    if failed:
+        _say(f"error: {counted(failed, 'run')} failed; the report says why")
+        raise typer.Exit(1)
+
+
+def arena(
+    context: typer.Context,
+    out: Path = folder(Path("arena-results"), "Directory for the page and its numbers."),
+    games: list[str] = option([], GAMES, "All if not given.", names="games"),
+    family: str | None = option(None, GAMES, "Games of one family.", names="family"),
+    players: list[str] = option([], GAMES, "All if not given.", names="players"),
+    more: list[str] = typer.Argument([], hidden=True, autocompletion=BOTH),
+    no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
+    quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
+    runs: int | None = option(None, "Size", "Runs of every player in every game; 5 if not given."),
+    rounds: int | None = option(None, "Size", "Shorten every game to at most so many rounds."),
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
+    all_games: bool = option(
+        False, "Output", "Sum up tuned games, too.", "--all-games", "--whole-summary"
+    ),
+    as_json: bool = options.JSON,
+) -> None:
+    """Let every learner and every peer play the same games, and show who loses how much.
+
+    Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
+    that are there already are not played again: after Ctrl-C, the same command goes on.
+    """
+    from koloss.report import arena as library
+
+    with _progress(out, quiet=as_json) as progress:
+        with naming_options(context):
+            results = library.run(
+                *_choose(games, players, more, family, no_peers or quick),
+                out=out,
+                runs=(2 if quick else 5) if runs is None else runs,
+                rounds=300 if quick and rounds is None else rounds,
+                seed=seed,
+                jobs=jobs,
+                limit=limit,
+                progress=progress,
+            )
+        files = library.write_page(results, out, all_games=all_games)
+    if as_json:
+        options.print_json(results.to_dict(), indent=1)
+    else:
+        library.show_arena(results, [*files[:3], out / "arena.json", out / "figures"])
+
+
+def _choose(
+    games: list[str], players: list[str], more: list[str], family: Any, no_peers: bool
+) -> tuple[list[str], list[str]]:
+    """Names of games and players. An option takes one value; what follows it is known by its name."""
+    from koloss.report import arena as library
+
+    known_games, known_players = library.games(), library.players()
+    for flag, names, known in (
+        ("--games", games, [*known_games]),
+        ("--players", players, [*known_players]),
+        ("a name", more, [*known_games, *known_players]),
+    ):
+        for name in names:
+            if name not in known:
+                raise options.not_among(flag, name, known)
+    chosen = [name for name in known_games if name in {*games, *more}]
+    if chosen and family is not None:
+        raise options.UsageError("give --games or --family, not both")
+    slugs = [slug for slug in known_players if slug in {*players, *more}] or [*known_players]
+    slugs = [slug for slug in slugs if not (no_peers and known_players[slug].package)]
+    if not slugs:
+        raise options.UsageError("--no-peers leaves no player: all those named need other packages")
+    return chosen or list(library.games(family)), slugs
+
+
+@contextmanager
+def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
+    """A bar on a terminal, a line for every tenth of the runs elsewhere; on standard error, since output may be piped.
+
+    Ctrl-C says that the runs in `out` are not lost.
+    """
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False)
+    lines = quiet or not console.is_terminal or console.is_dumb_terminal
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar, tenths = Progress(*columns, console=console, disable=lines), 0
+    task = bar.add_task(f"{'runs':<28}", total=None)
+
+    def tell(progress: Any) -> None:
+        nonlocal tenths
+        job, of_all = progress.job, f"{progress.done} of {progress.total} runs"
+        before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
+        if progress.error:
+            failure = f"{job.game}, run {job.number} failed: {progress.error}"
+            console.print(failure, markup=False, soft_wrap=True)
+        elif job is None and progress.done and not quiet:
+            console.print(f"{of_all} are there already")
+        if lines and not quiet and job is not None and tenths > before:
+            console.print(f"{of_all} done")
+        what = "report" if progress.done == progress.total else job.game if job else "runs"
+        bar.update(task, total=progress.total, completed=progress.done, description=f"{what:<28}")
+
+    try:
+        with bar:
+            yield tell
+    except KeyboardInterrupt:
+        _say(f"error: interrupted; the same command goes on with the runs in {out}")
+        raise typer.Exit(130) from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -1,0 +1,210 @@
+"""From games and players to a folder of results: play what is missing, and sum up."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from koloss._arrays import as_float, as_int
+from koloss.experiments.arena.base import Game, PlayerSpec
+from koloss.experiments.arena.games import games as all_games
+from koloss.experiments.arena.play import job_of, keyed
+from koloss.experiments.arena.players import players as all_players
+from koloss.experiments.results import ArenaResults, Run
+from koloss.games.store import Job, Progress, perform, play_jobs, seeds_of
+from koloss.games.trace import Packed, Trace
+from koloss.games.workers import processes
+
+LIMIT = 120.0
+"""Seconds that a run may take."""
+
+
+def run(
+    games: Sequence[str | Game] | None = None,
+    players: Sequence[str | PlayerSpec] | None = None,
+    *,
+    out: str | Path,
+    runs: int = 5,
+    rounds: int | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+    limit: float = LIMIT,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], Any] | None = None,
+) -> ArenaResults:
+    """Let players play games, and sum up. `koloss.arena.write_page` makes a page of it.
+
+    Parameters
+    ----------
+    games : sequence of names or Games, optional
+        All of the library's by default. A game of your own is made by a function of a module's top level, so that another
+        process can find it; the same holds for players.
+    players : sequence of slugs or PlayerSpecs, optional
+    out : path
+        Folder for `arena.json` and `runs/`. Runs that are in there already are not played again.
+    runs : int
+        Of every player in every game.
+    rounds : int, optional
+        Most rounds of a game.
+    seed : int
+    jobs : int, optional
+        Processes; as many as there are processors by default. Results do not depend on it.
+    limit : float
+        Seconds that a run may take once its player is made; it is stopped between two rounds.
+    executor : concurrent.futures.Executor, optional
+        In the place of processes of our own.
+    progress : callable, optional
+        Told of every run that has ended.
+
+    Returns
+    -------
+    ArenaResults
+
+    Raises
+    ------
+    FolderInUse
+        Where another process plays into the same folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from koloss import arena
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = arena.run(
+    ...         ["stationary"], ["gp-ucb", "uniform"], out=folder, rounds=200, runs=2, jobs=1
+    ...     )
+    >>> results.best("stationary"), results.entry("stationary", "uniform").finished
+    ('gp-ucb', True)
+    """
+    begin, out = time.perf_counter(), Path(out)
+    field = _chosen("games", games, all_games(), Game, "name")
+    squad = _chosen("players", players, all_players(), PlayerSpec, "slug")
+    runs, seed = as_int("runs", runs, minimum=1), as_int("seed", seed, minimum=0)
+    rounds = None if rounds is None else as_int("rounds", rounds, minimum=1)
+    count, limit = processes(jobs), as_float("limit", limit, positive=True)
+    todo = [
+        keyed(job_of(game, spec, k, rounds=rounds, seed=seed, limit=limit))
+        for k in range(runs)  # the first run of all comes before the second of any
+        for game in field
+        for spec in squad
+        if k < (spec.most_runs or runs)
+    ]
+    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+    results = ArenaResults(
+        games=tuple(field),
+        players=tuple(squad),
+        runs=tuple(run_of(job, one) for job, one in zip(todo, kept, strict=True)),
+        seed=seed,
+        limit=limit,
+        seconds=time.perf_counter() - begin,
+    )
+    results.write(out)
+    return results
+
+
+def play_run(
+    game: Game,
+    spec: PlayerSpec,
+    number: int = 0,
+    *,
+    seed: int = 0,
+    rounds: int | None = None,
+    limit: float = math.inf,
+) -> Run:
+    """Play one run, here. An error of the player is a result, too.
+
+    Parameters
+    ----------
+    game : Game
+    spec : PlayerSpec
+    number : int
+        k.
+    seed : int
+        Of all runs.
+    rounds : int, optional
+        Fewer than the game's own.
+    limit : float
+        Seconds after which no further round is played, from when the player has been made.
+
+    Examples
+    --------
+    >>> from koloss.experiments.arena import games, play_run, players
+    >>> run = play_run(games()["stationary"], players()["gp-ucb"], rounds=300)
+    >>> run.status, run.played, run.regret < 50
+    ('done', 300, True)
+    """
+    job = job_of(game, spec, number, rounds=rounds, seed=seed, limit=limit)
+    return run_of(job, perform(job))
+
+
+def run_of(job: Job, packed: Packed) -> Run:
+    """What a run says."""
+    trace = Trace.unpack(packed)
+    facts, promise = trace.facts, trace.facts.get("promise")
+    curve = tuple((trace.paid - trace.best_paid).tolist())
+    guarantee = None
+    if promise is not None:
+        bound = promise["total"] if math.isfinite(promise["total"]) else None
+        guarantee = {
+            "total": bound,
+            **{name: promise[name] for name in ("statement", "valid", "informative")},
+            "rank": facts["rank"],
+            "epsilon": facts["epsilon"],
+            "exceeded": bound is not None and curve[-1] > bound,
+        }
+    last = {}
+    if curve:
+        last = {"regret": curve[-1], "loss": float(trace.paid[-1]), "best_loss": float(trace.best_paid[-1])}  # fmt: skip
+    return Run(
+        game=job.game,
+        player=job.player,
+        number=job.number,
+        rounds=job.rounds,
+        status=trace.ended,
+        message=trace.message,
+        played=int(trace.checkpoints[-1]) if curve else 0,
+        best=trace.best_index,
+        at=tuple(trace.checkpoints.tolist()),
+        curve=curve,
+        running=tuple(trace.running.tolist()),
+        seconds=trace.seconds,
+        making=facts["making"],
+        limit=facts["limit"],
+        seeds=seeds_of(job),
+        guarantee=guarantee,
+        insured=facts.get("insured"),
+        **last,
+    )
+
+
+def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) -> list[Any]:
+    """Games or players by name, or as they are."""
+    chosen = []
+    for one in known if given is None else given:
+        if isinstance(one, kind):
+            chosen.append(one)
+        elif isinstance(one, str) and one in known:
+            chosen.append(known[one])
+        else:
+            raise ValueError(f"`{name}` must be among {', '.join(known)}, got {one!r}")
+    names = [getattr(one, key) for one in chosen]
+    for one in names:
+        if names.count(one) > 1:
+            raise ValueError(f"`{name}` must have different names, got {one!r} twice")
+    if not chosen:
+        raise ValueError(f"`{name}` must have at least one, got none")
+    for one in chosen:
+        if known.get(getattr(one, key)) is one:
+            continue
+        try:
+            pickle.dumps(one)
+        except Exception as error:
+            raise ValueError(
+                f"`{name}` must be made by functions that another process can find, got {getattr(one, key)!r}: {error}"
+            ) from error
+    return chosen

@@ -1,0 +1,252 @@
+"""A kernel on a set of actions, looked at from all sides: spectrum, proxy, designs, and what they cost."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from koloss._arrays import to_numpy
+from koloss._version import __version__
+from koloss.actions import Points
+from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
+from koloss.errors import RankUnreachable, ToleranceUnreachable
+from koloss.kernels import Kernel
+from koloss.proxy import (
+    Decay,
+    Eigendecay,
+    Proxy,
+    eigendecay,
+    exact_features,
+    kernel_pca,
+    mercer_features,
+    pivoted_cholesky,
+)
+from koloss.proxy.base import DEFAULT_TOLERANCE
+
+METHODS: dict[str, Callable[..., Proxy]] = {
+    "pivoted-cholesky": pivoted_cholesky,
+    "kernel-pca": kernel_pca,
+    "mercer": mercer_features,
+    "exact": exact_features,
+}
+
+SPECTRUM_POINTS = 2048
+"""Actions up to which the spectrum is that of all of them; beyond, that of so many draws."""
+
+CURVE_BYTES = 2**30
+"""Most memory spent on showing the certified error beyond the rank chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What `inspect` found.
+
+    Attributes
+    ----------
+    proxy : Proxy
+    decay : Eigendecay
+        The spectrum, and both decay profiles fitted to it.
+    certified : array of shape (at least rank + 1,)
+        Certified error of rank 0, 1, ..., also beyond the rank of the proxy where that can be had.
+    epsilon : float
+        Error for which the paper's numbers are given: the tolerance asked for; with a rank, the error of the
+        proxy; otherwise a thousandth of the largest K(a, a).
+    designs : tuple of Design
+        The G-optimal design, a barycentric spanner and the uniform distribution.
+    seconds : dict
+        Wall-clock time of each step: "proxy", "spectrum", "design", "spanner" and "uniform".
+    """
+
+    proxy: Proxy
+    decay: Eigendecay
+    certified: Any
+    epsilon: float
+    designs: tuple[Design, ...]
+    seconds: dict[str, float]
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel looked at."""
+        return self.proxy.kernel
+
+    @property
+    def actions(self) -> Points:
+        """The actions looked at."""
+        return self.proxy.points
+
+    @property
+    def design(self) -> Design:
+        """The G-optimal design."""
+        return self.designs[0]
+
+    def effective_dimension(self, decay: Decay) -> int | None:
+        """Rank that the paper's proposition asks for; None where the rate is too small for it."""
+        bound = self.decay.eigenfunction_bound
+        try:
+            return decay.effective_dimension(self.epsilon, eigenfunction_bound=bound)
+        except ValueError:
+            return None
+
+    @property
+    def measured_dimension(self) -> int | None:
+        """The same from the eigenvalues alone; None where those below rounding would decide."""
+        try:
+            return self.decay.measured_dimension(self.epsilon)
+        except ToleranceUnreachable:
+            return None
+
+    @property
+    def sample_size(self) -> float | None:
+        """Samples that the paper's theorem asks for; None where the spectrum ends before the rank."""
+        if self.proxy.rank > len(self.decay.eigenvalues):
+            return None
+        return self.decay.sample_size(self.proxy.rank, self.epsilon)
+
+    def statement(self) -> str:
+        """The sample size in plain words."""
+        if self.sample_size is not None:
+            return self.decay.describe(self.proxy.rank, self.epsilon)
+        return (
+            f"The theorem's sample size for rank {self.proxy.rank} is not known: only "
+            f"{len(self.decay.eigenvalues)} eigenvalues stand out from rounding."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers as plain data, ready for JSON (where infinity becomes None)."""
+        proxy, decay, design = self.proxy, self.decay, self.design
+        support = design.support
+        return {
+            "version": __version__,
+            "kernel": self.kernel.to_dict(),
+            "actions": {
+                "count": len(self.actions),
+                "dimension": self.actions.dimension,
+                "covering_radius": self.actions.covering_radius,
+            },
+            "proxy": {
+                "method": proxy.method,
+                "rank": proxy.rank,
+                "epsilon": proxy.epsilon,
+                "certified": [float(e) for e in self.certified],
+            },
+            "spectrum": {
+                "eigenvalues": [float(mu) for mu in decay.eigenvalues],
+                "size": decay.size,
+                "sampled": decay.sampled,
+                "bound": decay.bound,
+                "eigenfunction_bound": decay.eigenfunction_bound,
+                "better": decay.profile,
+                "polynomial": self._fit(decay.polynomial),
+                "exponential": self._fit(decay.exponential),
+                "epsilon": self.epsilon,
+                "measured_dimension": self.measured_dimension,
+            },
+            "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
+            "designs": [
+                {
+                    "method": d.method,
+                    "support": len(d.support),
+                    "rank": d.rank,
+                    "max_leverage": d.max_leverage,
+                    "gap": d.gap,
+                }
+                for d in self.designs
+            ],
+            "design": {
+                "support": support.tolist(),
+                "weights": to_numpy(design.weights)[support].tolist(),
+                "actions": to_numpy(self.actions.X)[support].tolist(),
+            },
+            "seconds": dict(self.seconds),
+        }
+
+    def _fit(self, decay: Decay) -> dict[str, Any]:
+        return {
+            "constant": _finite(decay.constant),
+            "rate": decay.rate,
+            "slack": decay.slack,
+            "valid": decay.valid,
+            "effective_dimension": self.effective_dimension(decay),
+        }
+
+
+def inspect(
+    kernel: Kernel,
+    actions: Points,
+    *,
+    method: str = "pivoted-cholesky",
+    rank: int | None = None,
+    tolerance: float | None = None,
+) -> Inspection:
+    """Spectrum, proxy and designs of a kernel on a finite set of actions.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    actions : Points
+    method : "pivoted-cholesky", "kernel-pca", "mercer" or "exact"
+        How the proxy is built.
+    rank, tolerance : optional
+        As for the proxies: at most one of them, and none with "exact".
+
+    Returns
+    -------
+    Inspection
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> from koloss.experiments.inspection import inspect
+    >>> square = kl.Box([0, 0], [1, 1]).net(0.1)
+    >>> inspection = inspect(kl.Gaussian(0.5), square, tolerance=1e-3)
+    >>> inspection.proxy.epsilon <= 1e-3, inspection.design.gap <= 1e-3, inspection.decay.profile
+    (True, True, 'exponential')
+    """
+    if method not in METHODS:
+        raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
+    size = {
+        name: value
+        for name, value in (("rank", rank), ("tolerance", tolerance))
+        if value is not None
+    }
+    if method == "exact" and size:
+        name, value = next(iter(size.items()))
+        raise ValueError(f"`{name}` must be left out for exact features, got {value}")
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        start = time.perf_counter()
+        result = call(*arguments, **options)
+        seconds[name] = time.perf_counter() - start
+        return result
+
+    proxy = timed("proxy", METHODS[method], kernel, actions, **size)
+    draws = None if len(actions) <= SPECTRUM_POINTS else SPECTRUM_POINTS
+    decay = timed("spectrum", eigendecay, kernel, actions, samples=draws, rng=0)
+    designs = (
+        timed("design", john_design, proxy),
+        timed("spanner", barycentric_spanner, proxy),
+        timed("uniform", uniform_design, proxy),
+    )
+    if tolerance is None:
+        tolerance = DEFAULT_TOLERANCE * decay.bound if rank is None else proxy.epsilon
+    return Inspection(proxy, decay, _certified(proxy, method), tolerance, designs, seconds)
+
+
+def _certified(proxy: Proxy, method: str) -> Any:
+    """Certified error of every rank, as far as twice that of the proxy where there is so much to see."""
+    rank = min(2 * proxy.rank, len(proxy.points))
+    if method == "exact" or rank * len(proxy.points) * 8 > CURVE_BYTES:
+        return proxy.residual_curve
+    build = METHODS[method]
+    try:
+        return build(proxy.kernel, proxy.actions, rank=rank).residual_curve
+    except RankUnreachable as error:
+        return build(proxy.kernel, proxy.actions, rank=error.rank).residual_curve
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

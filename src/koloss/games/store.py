@@ -1,0 +1,333 @@
+"""Runs in a folder: each is one whole file, played once, by any number of processes.
+
+A job is plain data. Its key is a digest of what the run depends on: the job itself, the source of the game loop and of the
+function that makes the game, with everything that these import inside the library, files that are read, the version of a
+peer's package. Pages, tables and commands are not among it. Seeds depend on names and numbers alone, so that results do not
+depend on what else is played, on the number of processes, or on the order in which runs end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import math
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from koloss.errors import KolossError
+from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
+from koloss.games.workers import do_all
+
+ROOT = Path(__file__).parents[1]
+"""The library's source."""
+
+
+IMPORT = re.compile(
+    r"^[ \t]*(?:from (koloss[\w.]*) import (\([^)]*\)|[^\n#]+)|import (koloss[\w.]*))", re.MULTILINE
+)
+"""An import of a part of the library, wherever it stands: package and names, or a module."""
+
+
+class FolderInUse(KolossError, RuntimeError):
+    """Another process is playing runs into the same folder."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    make: str  # "module:function": from the job and two seeds to something with `play(limit)`, such as a Match
+    game: str  # names, by which its file is found and its seeds are made
+    player: str
+    number: int  # k, from 0
+    rounds: int
+    seed: int
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # plain data
+    seeds: Literal["generators", "numbers"] = "generators"  # in which form `make` gets them
+    limit: float = math.inf  # seconds, from when the player has been made
+    package: str = ""  # the distribution that the player needs, if any
+    files: tuple[str, ...] = ()  # that are read
+    own: Any = None  # what cannot be named, and travels by pickle
+    own_digest: str = ""  # which stands for it in the key
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of everything that the run depends on; a time limit only decides how far it gets."""
+        depends = {
+            "source": source_digest(self.make.partition(":")[0]),
+            "package": version_of(self.package) if self.package else "",
+            "files": [_file_digest(Path(path)) for path in self.files],
+            **{
+                name: getattr(self, name)
+                for name in ("make", "game", "player", "number", "rounds", "seed", "seeds")
+            },
+            "arguments": dict(self.arguments),
+            "own": self.own_digest,
+        }
+        return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What has been done so far."""
+
+    done: int  # runs, those that were there before included
+    total: int
+    job: Job | None = None  # the run that has just ended
+    seconds: float = 0.0  # that it took
+    error: str = ""  # why it was not played to the end; empty where it was
+
+
+def play_jobs(
+    jobs: Sequence[Job],
+    folder: Path,
+    *,
+    processes: int,
+    executor: Executor | None = None,
+    progress: Callable[[Progress], Any] | None = None,
+) -> list[Packed]:
+    """Play the runs that are not in a folder yet, and give all of them, in order.
+
+    A run whose process died is told as such, and leaves no file: it is played again next time.
+    """
+    with locked(folder):
+        for stray in folder.glob("runs/**/*.part"):
+            stray.unlink()
+        runs = [load(job, folder) for job in jobs]
+        waiting = [k for k, run in enumerate(runs) if run is None]
+        done = len(jobs) - len(waiting)
+        tell = progress or (lambda _: None)
+        tell(Progress(done, len(jobs)))
+
+        def report(i: int, result: Any) -> None:
+            nonlocal done
+            k = waiting[i]
+            if isinstance(result, Exception):
+                result = _unplayed(jobs[k], "died", f"failed: {result}")
+            else:
+                save(jobs[k], result, folder)
+            runs[k], done = result, done + 1
+            plain = result.plain
+            why = plain["message"].removeprefix("failed").lstrip(": ")
+            tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
+
+        do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
+    return [run for run in runs if run is not None]
+
+
+def perform(job: Job) -> Packed:
+    """Play one run; an error of the player is a result, too."""
+    begin = time.perf_counter()
+    making = 0.0
+    module, _, name = job.make.partition(":")
+    try:
+        with warnings.catch_warnings():
+            if job.package:
+                warnings.simplefilter("ignore")  # other packages' are not ours to repair
+            match = getattr(importlib.import_module(module), name)(job, *seeds_of(job))
+            making = time.perf_counter() - begin
+            run: Packed = match.play(job.limit).pack()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # even an exit: others go on
+        run = _unplayed(job, *_explain(job, error))
+    times = {"making": making, "run_seconds": time.perf_counter() - begin}
+    run.plain["facts"] |= {**times, "limit": job.limit}
+    return run
+
+
+def _explain(job: Job, error: BaseException) -> tuple[Ended, str]:
+    """How a run ended that did not begin."""
+    if isinstance(error, ImportError) and job.package and version_of(job.package) is None:
+        how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
+        return "missing", f"not installed: pip install {how}"
+    return "failed", f"failed before the first round: {type(error).__name__}: {error}"
+
+
+def _unplayed(job: Job, ended: Ended, message: str) -> Packed:
+    facts = {"making": 0.0, "run_seconds": 0.0, "limit": job.limit}
+    return Trace.unplayed(ended, message, facts).pack()
+
+
+# Seeds.
+
+
+def seeds_of(job: Job) -> tuple[Any, Any]:
+    """Seeds of the player, and of the game; the game's are the same for all players.
+
+    Experiments take generators, the arena whole numbers, which peers need: two derivations from the same sequences.
+    """
+    game = _name_number(job.game)
+    keys = (game, 1, _name_number(job.player), job.number), (game, 0, job.number)
+    mine, theirs = (np.random.SeedSequence(job.seed, spawn_key=key) for key in keys)
+    if job.seeds == "generators":
+        return np.random.default_rng(mine), np.random.default_rng(theirs)
+    return _whole_number(mine), _whole_number(theirs)
+
+
+def _whole_number(sequence: np.random.SeedSequence) -> int:
+    return int(sequence.generate_state(1, np.uint64)[0] >> 1)
+
+
+def _name_number(name: str) -> int:
+    """A number that stands for a name, the same everywhere."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+
+
+# Files.
+
+
+def path_of(job: Job, folder: Path) -> Path:
+    """The file of a run."""
+    return folder / "runs" / job.game / job.player / f"{job.number}.npz"
+
+
+def save(job: Job, run: Packed, folder: Path) -> None:
+    """Write the file of a run, with its key and the digest of its contents, whole or not at all."""
+    path = path_of(job, folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = {**run.plain, "key": job.key}
+    part = path.with_name(f"{path.name}.part")
+    with open(part, "wb") as file:
+        write_npz(file, Packed({**plain, "digest": _contents(plain, run.arrays)}, run.arrays))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def load(job: Job, folder: Path) -> Packed | None:
+    """The run that was kept; None where it is not there, of another key, damaged, or stopped by a shorter time limit."""
+    try:
+        plain, arrays = read_npz(path_of(job, folder))
+        if plain.pop("digest") != _contents(plain, arrays) or plain.pop("key") != job.key:
+            return None
+        if plain["ended"] == "stopped" and plain["facts"]["limit"] < job.limit:
+            return None
+    except Exception:  # a damaged file can fail in any way
+        return None
+    return Packed(plain, arrays)
+
+
+def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
+    """Runs that are not in a folder yet."""
+    return [job for job in jobs if load(job, folder) is None]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time; the lock goes when its process does, however that ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "a+", encoding="ascii") as file:
+        try:
+            _lock(file.fileno())
+        except OSError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise FolderInUse(
+                f"{folder} is in use by process {holder}; wait until that ends, or choose another folder"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond what is written
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _contents(plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+# Keys.
+
+
+@cache
+def source_digest(module: str, root: Path = ROOT) -> str:
+    """Digest of the source of the loop, of a module, and of all that they import inside the library."""
+    digest = hashlib.sha256()
+    for name, path in sorted(
+        source_files(["koloss.games.play", "koloss.games.store", module], root).items()
+    ):
+        digest.update(name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
+    """Files of some modules, and of all that they import inside the library, by the names of the modules."""
+    files: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        path = _module_file(name, root)
+        if path is None or name in files:
+            continue
+        files[name] = path
+        if not name.startswith("koloss"):
+            continue
+        for package, names, module in IMPORT.findall(path.read_text(encoding="utf-8")):
+            if module:
+                waiting.append(module)
+            for name in re.findall(
+                r"(\w+)(?: as \w+)?", names
+            ):  # of a module of the package, or of something in it
+                inner = f"{package}.{name}"
+                waiting.append(inner if _module_file(inner, root) else package)
+    return files
+
+
+def _module_file(name: str, root: Path) -> Path | None:
+    first, *rest = name.split(".")
+    if first != "koloss":
+        found = importlib.util.find_spec(name)
+        return Path(found.origin) if found is not None and found.origin else None
+    path = root.joinpath(*rest)
+    for file in (path.with_suffix(".py"), path / "__init__.py"):
+        if rest and file.is_file():
+            return file
+    return None
+
+
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "missing"
+
+
+def version_of(package: str) -> str | None:
+    """Version of a package; None where it is not installed.
+
+    Examples
+    --------
+    >>> version_of("numpy") is None, version_of("a-package-that-is-not-there")
+    (False, None)
+    """
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

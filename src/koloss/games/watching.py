@@ -1,0 +1,129 @@
+"""Adversaries that look at the player: at the law of its next action, never at its coin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import as_int, to_numpy
+from koloss.actions import ActionSet, Points
+from koloss.games.adversaries import InSpace
+from koloss.kernels import Kernel
+
+
+class Shown:
+    """All that an adversary may see of a player: its law, which is checked."""
+
+    def __init__(self, player: Any) -> None:
+        self._player = player
+
+    @property
+    def actions(self) -> Any:
+        """Those in play: an array of shape (N, d) on a finite set, otherwise the set."""
+        return self._player.actions
+
+    @property
+    def distribution(self) -> Any:
+        """Probability of every action of a finite set in the next `ask`."""
+        return _checked(self._player.distribution, len(self.actions))
+
+    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
+        """Next actions and their weights: all actions of a finite set, otherwise so many draws; changes nothing."""
+        X, weights = self._player.peek(rng, count)
+        return X, _checked(weights, len(X))
+
+
+def _checked(weights: Any, count: int) -> Any:
+    p = np.asarray(to_numpy(weights), dtype=float)
+    if p.shape != (count,):
+        raise ValueError(f"`distribution` must have shape ({count},), got {p.shape}")
+    if not (p.min() >= -1e-9 and abs(p.sum() - 1) <= 1e-6):  # NaN fails, too
+        raise ValueError(
+            f"`distribution` must be non-negative and sum to 1, got {p.min():.6g} and {p.sum():.6g}"
+        )
+    return p
+
+
+class Watching(InSpace):
+    """What those share that look at the player.
+
+    Parameters
+    ----------
+    kernel, actions, norm, rng
+        As for `Random`.
+    heights : array of shape (N, N), optional
+        On points: their bumps, scaled to at most 1. Losses are arrays then, a row y of it, and 1 - it for a reward.
+    """
+
+    oblivious = False
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        actions: ActionSet,
+        *,
+        norm: float = 1.0,
+        heights: Any = None,
+        rng: Any = None,
+    ) -> None:
+        super().__init__(kernel, actions, norm=norm, rng=rng)
+        self.heights = heights
+
+    def look(self, player: Any) -> tuple[Any, Any]:
+        """Next actions of the player, and their weights."""
+        if player is None:
+            raise ValueError("`player` must be a learner: this adversary looks at its distribution")
+        X, p = player.peek(self.rng)
+        if self.heights is not None and p.shape != self.heights.shape[:1]:
+            raise ValueError(
+                f"`player` must have a distribution over {len(self.heights)} points, got shape {p.shape}"
+            )
+        return X, p
+
+    def penalty(self, point: Any, i: int) -> Any:
+        """A bump at a point, the i-th of those that the player may play."""
+        return self.bump(point) if self.heights is None else self.heights[i].copy()
+
+    def reward(self, point: Any, i: int) -> Any:
+        """A dip there."""
+        return self.bump(point, -1.0) if self.heights is None else 1.0 - self.heights[i]
+
+
+class Predictive(Watching):
+    """Sees the player's distribution, not its coin, and puts the loss where the player is most likely.
+
+    On points it plays Φ of the likeliest one; elsewhere the mean of Φ over the player's distribution, the element that
+    costs the player most on average.
+    """
+
+    def choose(self, t: int, player: Any) -> Any:
+        X, p = self.look(player)
+        if isinstance(self.actions, Points):
+            i = int(np.argmax(p))
+            return self.penalty(X[i], i)
+        return self.scaled(self.kernel.embed(X, p))
+
+
+class Lure(Watching):
+    """Sees the player's distribution, and is good where the player is least likely. For points.
+
+    The reward stays at one place for `patience` rounds, then moves to where the player is least likely by then.
+    """
+
+    def __init__(
+        self, kernel: Kernel, actions: ActionSet, *, patience: int = 1, norm: float = 1.0,
+        heights: Any = None, rng: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, actions, norm=norm, heights=heights, rng=rng)
+        if not isinstance(actions, Points):
+            raise TypeError(f"`actions` must be Points for a lure, got {type(actions).__name__}")
+        self.patience = as_int("patience", patience, minimum=1)
+        self._place: tuple[Any, int] | None = None
+
+    def choose(self, t: int, player: Any) -> Any:
+        X, p = self.look(player)
+        if self._place is None or t % self.patience == 0:
+            i = int(np.argmin(p))
+            self._place = X[i], i
+        return self.reward(*self._place)

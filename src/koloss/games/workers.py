@@ -1,0 +1,201 @@
+"""Processes that do tasks, and may die.
+
+A process has one task at a time, so that where one ends without a word it is known which task it had, and the others go on.
+A task that was lost is done again when nothing else is under way: it may have been the victim of another one's appetite for
+memory. Processes have one thread each for linear algebra, and end with the process that started them, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from koloss._arrays import as_int
+
+CANNOT_START = (
+    "processes end before they play: a script must start them below `if __name__ == '__main__':`, "
+    "and what they are to find must be in a module"
+)
+
+Report = Callable[[int, Any], None]
+"""Called with the number of a task and its result, or the error that it ended with."""
+
+
+class WorkerDied(RuntimeError):
+    """A process ended without a word while it had a task, twice."""
+
+
+def processes(jobs: int | None) -> int:
+    """Number of processes; as many as there are processors where none is given."""
+    return (os.cpu_count() or 1) if jobs is None else as_int("jobs", jobs, minimum=1)
+
+
+def do_all(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    report: Report,
+    *,
+    jobs: int,
+    executor: Executor | None = None,
+) -> None:
+    """Call a function with every task, in other processes; it and the tasks must be picklable.
+
+    Parameters
+    ----------
+    function : callable
+    tasks : sequence
+    report : callable
+        Called here, in the order in which tasks end. Where it, or an interrupt, raises, the processes are ended at once.
+    jobs : int
+        Processes.
+    executor : concurrent.futures.Executor, optional
+        In the place of these. What is lost when it breaks is done by processes of our own.
+    """
+    waiting = list(range(len(tasks)))
+    if executor is not None:
+        waiting = _submit(executor, function, tasks, report)
+    with _one_thread():
+        lost = _work(function, tasks, waiting, report, min(jobs, len(waiting)))
+        for k in lost:
+            if _work(function, tasks, [k], report, 1):
+                report(k, WorkerDied("its process ended without a word"))
+
+
+def _submit(
+    executor: Executor, function: Callable[[Any], Any], tasks: Sequence[Any], report: Report
+) -> list[int]:
+    """Give all tasks to an executor; those that were lost when it broke."""
+    futures: dict[Future[Any], int] = {}
+    lost = dict.fromkeys(range(len(tasks)))
+    try:
+        with suppress(BrokenExecutor):
+            for k, task in enumerate(tasks):
+                futures[executor.submit(function, task)] = k
+        for future in as_completed(futures):
+            error = future.exception()
+            if not isinstance(error, BrokenExecutor):
+                del lost[futures[future]]
+                report(futures[future], future.result() if error is None else error)
+    finally:
+        for future in futures:
+            future.cancel()
+    return list(lost)
+
+
+class _Worker:
+    """A process, and the number of the task that it has."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()  # now the pipe ends when the process does
+        self.task: int | None = None
+        self.started = False
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def _work(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    numbers: Sequence[int],
+    report: Report,
+    count: int,
+) -> list[int]:
+    """Do some tasks in so many processes; those that were lost with a process."""
+    waiting, lost = deque(numbers), list[int]()
+    workers = [_Worker() for _ in range(count)]
+    try:
+        while workers:
+            ready = wait([worker.pipe for worker in workers])
+            for worker in [worker for worker in workers if worker.pipe in ready]:
+                try:
+                    readable, result = worker.pipe.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    worker.end()
+                    if not worker.started:
+                        raise RuntimeError(CANNOT_START) from None
+                    if worker.task is not None:
+                        lost.append(worker.task)
+                    if waiting:
+                        workers.append(_Worker())
+                    continue
+                if not readable:
+                    raise RuntimeError(f"{CANNOT_START}: {result}")
+                if worker.started:
+                    assert worker.task is not None
+                    report(worker.task, result)
+                worker.started, worker.task = True, None
+                if not waiting:
+                    workers.remove(worker)
+                    worker.end()
+                    continue
+                with suppress(BrokenPipeError):  # it has just died, and will be noticed above
+                    worker.pipe.send((function, tasks[waiting[0]]))
+                    worker.task = waiting.popleft()
+    finally:
+        for worker in workers:
+            worker.end()
+    return lost
+
+
+def _serve(pipe: Connection) -> None:
+    """What a process does: tasks, one after the other, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that waits for us, not for us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    pipe.send((True, None))
+    while True:
+        try:
+            function, task = pipe.recv()
+        except EOFError:
+            return
+        except Exception as error:
+            pipe.send((False, f"{type(error).__name__}: {error}"))
+            return
+        try:
+            result = function(task)
+        except Exception as error:
+            result = error
+        try:
+            pipe.send((True, result))
+        except OSError:
+            return
+        except Exception as error:  # what cannot be pickled is told in words
+            pipe.send((True, RuntimeError(f"{type(error).__name__}: {error}; of {result!r}")))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes that are started meanwhile have one thread for linear algebra: the runs are what is parallel."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    before = {name: os.environ.get(name) for name in threads}
+    os.environ.update(threads)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

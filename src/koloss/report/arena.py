@@ -1,0 +1,260 @@
+"""The arena as a page, and its tables as Markdown; beside these, all that `koloss.experiments.arena` has.
+
+This is what `koloss.arena` stands for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from koloss._html import Safe, Table, counted, duration, escape, short_number
+from koloss.experiments import arena
+from koloss.experiments.arena import *  # noqa: F403
+from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, standings
+from koloss.experiments.arena.ranking import (
+    FAMILIES,
+    FIRST,
+    UNIFORM,
+    caption,
+    cell_text,
+    headline,
+    overview_table,
+    picture_games,
+    yardstick,
+)
+from koloss.games.store import version_of
+from koloss.report.arena_figures import regret_figure, summary_figure
+from koloss.report.page import anchors, picture_data, render
+from koloss.report.text import show_arena
+
+__all__ = ["markdown_tables", "regret_figure", "show_arena", "summary_figure", "write_page"]
+__all__ += arena.__all__
+
+Notes = dict[tuple[str, str], list[Run]]
+"""Runs that were not played to the end, by player and message."""
+
+BLOCK = 4
+"""Games in one table."""
+
+
+def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:
+    """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game.
+
+    Parameters
+    ----------
+    results : ArenaResults
+    out : path
+        Directory.
+    all_games : bool
+        The summary over all games, also those that the insured learner was tuned on while its results were being looked at.
+
+    Returns
+    -------
+    list of Path
+        The files written, the page first.
+    """
+    from koloss.report.figures import save
+
+    out = Path(out)
+    folder = out / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = save(summary_figure(results, all_games=all_games), out, "arena-summary")
+    narrow = summary_figure(results, all_games=all_games, narrow=True)
+    files += save(narrow, folder, "arena-summary-narrow")
+    pictures = {"": picture_data(files[1]), "narrow": picture_data(files[3])}
+    stems = anchors(game.name for game in results.games)
+    for game in results.games:
+        files += save(regret_figure(results, game), folder, stems[game.name])
+        pictures[game.name] = picture_data(files[-1])
+    path = out / "arena.html"
+    path.write_text(page(results, pictures, all_games=all_games), encoding="utf-8")
+    return [path, *files]
+
+
+def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = False) -> str:
+    """The page as text; `pictures` are addresses: "", "narrow", and one by the name of every game."""
+    chosen = picture_games(results, all_games=all_games)
+    notes: Notes = {}
+    families = [
+        (family, title, list(_family_tables(results, family, notes)))
+        for family, title in FAMILIES.items()
+        if any(game.family == family for game in results.games)
+    ]
+    stems = anchors(game.name for game in results.games)
+    absent = {
+        spec.name: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
+        for spec in results.missing
+    }  # fmt: skip
+    everything = len(chosen) == len(results.games)
+    return render(
+        "arena.html",
+        window="Koloss: the arena",
+        results=results,
+        runs=_most_runs(results),
+        pictures=pictures,
+        headline=headline(standings(results, chosen), chosen),
+        caption=caption(results, chosen),
+        where="all games" if everything else "held-out and recorded games",
+        unit=yardstick(results, results.games).words,
+        overview=overview_table(results),
+        families=families,
+        games=[_game(results, game, stems[game.name]) for game in results.games],
+        players=_players_table(results),
+        notes=[(name, message, _where(runs)) for (name, message), runs in notes.items()],
+        absent=list(absent.items()),
+        command=repeat_command(results),
+        seconds=sum(run.seconds + run.making for run in results.runs),
+    )
+
+
+def markdown_tables(results: ArenaResults) -> str:
+    """All players over all games, and some of them in every game, as Markdown."""
+    slugs = {spec.slug: spec for spec in results.present}
+    columns = [slugs[slug] for slug in (*FIRST[1:], UNIFORM) if slug in slugs]
+    families = []
+    for family, title in FAMILIES.items():
+        rows = []
+        for game in results.games:
+            if game.family == family:
+                best = results.best(game.name)
+                cells = [
+                    f"**{text}**" if spec.slug == best else text
+                    for spec in columns
+                    for text in [cell_text(results.entry(game.name, spec.slug))]
+                ]
+                rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells])
+        head = ["game", "rounds", *(spec.name for spec in columns)]
+        families.append((title.partition(":")[0], Table(head, rows)))
+    return render("arena.md", overview=overview_table(results), families=families).strip()
+
+
+# Parts.
+
+
+def _family_tables(results: ArenaResults, family: str, notes: Notes) -> Iterator[Table]:
+    """Players as rows and games as columns, a few at a time; `notes` gathers what failed."""
+    chosen = [game for game in results.games if game.family == family]
+    for k in range(0, len(chosen), BLOCK):
+        block = chosen[k : k + BLOCK]
+        columns = [_column(results, game, notes) for game in block]
+        rows = zip((spec.name for spec in results.present), *columns, strict=True)
+        yield Table(["player", *(game.name for game in block)], list(rows))
+
+
+def _column(results: ArenaResults, game: Game, notes: Notes) -> list[Safe]:
+    best = results.best(game.name)
+    cells = []
+    for spec in results.present:
+        entry = results.entry(game.name, spec.slug)
+        cell = _cell(entry, best=spec.slug == best)
+        for failed in entry.failures:
+            notes.setdefault((spec.name, failed.message), []).append(failed)
+        if not entry.finished:
+            place = list(notes).index((spec.name, entry.failures[0].message)) + 1
+            cell = Safe(f'<a class="bad" href="#failure-{place}">{cell}</a>')
+        cells.append(cell)
+    return cells
+
+
+def _cell(entry: Entry, *, best: bool) -> Safe:
+    text = escape(cell_text(entry, best=best)).replace(" ", "\u00a0")
+    return Safe(f"<b>{text}</b>" if best else text)
+
+
+def _game(results: ArenaResults, game: Game, anchor: str) -> dict[str, Any]:
+    """What the section about a game is filled with."""
+    entries = {spec: results.entry(game.name, spec.slug) for spec in results.present}
+    best, timed = results.best(game.name), game.weather == "kind"
+    rows = []
+    for spec, entry in entries.items():
+        time = [duration(entry.round_seconds)] if timed else []
+        cell = _cell(entry, best=spec.slug == best)
+        rows.append([spec.name, cell, *time, _bound(entry), _alarms(entry)])
+    head = ["player", "regret", *(["time per round"] if timed else []), "guarantee", "alarms of the insured"]  # fmt: skip
+    ends = [f"{s.name} {short_number(e.mean)}" for s, e in entries.items() if e.finished]
+    return {
+        "game": game,
+        "anchor": anchor,
+        "rounds": results.entry(game.name, results.players[0].slug).rounds,
+        "alt": f"Regret against rounds in {game.name}; at the end: {', '.join(ends)}.",
+        "table": Table(head, rows, left=(0, len(head) - 2, len(head) - 1)),
+    }
+
+
+def _bound(entry: Entry) -> str:
+    bound = entry.bound()
+    if bound is None:
+        return "–"
+    words = [] if bound["informative"] else ["trivial"]
+    words += [] if bound["valid"] else ["not valid"]
+    if bound["rank"] is not None:
+        words.append(f"m = {bound['rank']}, ε = {bound['epsilon']:.2g}")
+    if bound["exceeded"]:
+        words.append(f"exceeded in {counted(bound['exceeded'], 'run')}")
+    text = short_number(bound["total"]) + (f" ({'; '.join(words)})" if words else "")
+    return Safe(f'{text} <span class="bad">mean above it</span>') if bound["above"] else text
+
+
+def _alarms(entry: Entry) -> str:
+    insured = [run.insured for run in entry.done if run.insured is not None]
+    if not insured:
+        return "–"
+    alarms = [alarm for one in insured for alarm in one["alarms"]]
+    explored = sum(one["explored"] for one in insured) / len(insured)
+    premium = sum(one["premium"] for one in insured) / len(insured)
+    cost = f"explored {explored:.0f} rounds at a premium of {short_number(premium)}"
+    if not alarms:
+        return f"none; {cost}"
+    when = sorted(alarm["round"] for alarm in alarms)
+    reasons = sorted(Counter(alarm["reason"] for alarm in alarms).items())
+    why = ", ".join(f"{word} {k}" for word, k in reasons)
+    which = sum(bool(one["alarms"]) for one in insured)
+    span = f"after {when[0]:,}" if when[0] == when[-1] else f"after {when[0]:,} to {when[-1]:,}"
+    return f"in {which} of {counted(len(insured), 'run')}, {span} rounds ({why}); {cost}"
+
+
+def _players_table(results: ArenaResults) -> Table:
+    rows = []
+    for spec in results.players:
+        version = version_of(spec.package) if spec.package else None
+        package = f"{spec.package} {version or 'not installed'}" if spec.package else "–"
+        slow = f" (slow: at most {counted(spec.most_runs, 'run')})" if spec.most_runs else ""
+        slug = Safe(f"<code>{escape(spec.slug)}</code>")
+        hears = "all losses" if spec.full else "its own loss"
+        rows.append([spec.name, slug, spec.summary + slow, package, hears])
+    return Table(["player", "name", "what it is", "package", "hears"], rows, left=range(5))
+
+
+def _where(runs: list[Run]) -> str:
+    """Games and numbers of some runs, and the regret of the rounds that were played."""
+    by_game: dict[str, list[str]] = {}
+    for failed in runs:
+        partial = f" (partial regret {short_number(failed.regret)})" if failed.played else ""
+        by_game.setdefault(failed.game, []).append(f"run {failed.number}{partial}")
+    return "; ".join(f"{name}: {', '.join(words)}" for name, words in by_game.items())
+
+
+def repeat_command(results: ArenaResults) -> str:
+    """What to type for the same games, players and sizes."""
+    words = ["koloss arena --out DIR", f"--runs {_most_runs(results)}", f"--seed {results.seed}"]
+    if math.isfinite(results.limit):
+        words.append(f"--limit {results.limit:g}")
+    if results.shortened is not None:
+        words.append(f"--rounds {results.shortened}")
+    names = [game.name for game in results.games]
+    slugs = [spec.slug for spec in results.players]
+    if names != list(games()):
+        words.append(f"--games {' '.join(names)}")
+    if slugs == [slug for slug, spec in players().items() if not spec.package]:
+        words.append("--no-peers")
+    elif slugs != list(players()):
+        words.append(f"--players {' '.join(slugs)}")
+    return " ".join(words)
+
+
+def _most_runs(results: ArenaResults) -> int:
+    return max(len(entry.runs) for entry in results.entries.values())

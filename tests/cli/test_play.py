@@ -1,0 +1,224 @@
+"""Verbs that play: what they print where, what they write, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SPEC = """\
+[game]
+kernel = {kind = "Linear"}
+actions = {kind = "Ball", dimension = 2}
+rounds = 12
+runs = 2
+
+[adversary]
+kind = "random"
+
+[[learner]]
+kind = "ExpWeights"
+"""
+REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
+    '"random"', '"replay"\ntable = "losses.csv"'
+)
+ADVERSARY = """\
+import koloss as kl
+
+def make(kernel, actions, rng):
+    return kl.games.Function(choose, norm=1.0)
+
+def choose(t, player):
+"""
+BOUT = ["arena", "--games", "stationary", "compressor", "--players", "uniform", "exp3", "--rounds", "40"]  # fmt: skip
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "own.toml"
+    path.write_text(SPEC, encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_run_of_a_spec(spec, cli, shell):
+    """A report, figures and numbers beside the spec; plain text in the pipe; nothing computed twice."""
+    first = shell("run", "own.toml", "--jobs", "1")
+    assert first.code == 0, first.err
+    assert "\x1b" not in first.out + first.err
+    assert "wrote own-results/report.html" in first.out
+    out = spec.parent / "own-results"
+    assert "</html>" in (out / "report.html").read_text(encoding="utf-8")
+    assert (out / "figures" / "own.png").read_bytes().startswith(b"\x89PNG")
+    written = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert [(e["name"], e["rounds"], e["runs"]) for e in written["experiments"]] == [("own", 12, 2)]
+    again = cli("run", "own.toml", "--jobs", "1", "--json")
+    assert (again.code, again.err) == (0, "")
+    assert "runs" in json.loads(again.out)["experiments"][0]
+    assert "2 of 2 runs are there already" in cli("run", "own.toml", "--jobs", "1").err
+
+
+def test_sizes_reach_the_games(spec, good):
+    options = ["--rounds", "7", "--runs", "1", "--seed", "3", "--out", "here", "--json"]
+    text = good("reproduce", "--only", "posynomial", "quadratic-bandit", "--jobs", "1", *options)
+    results = json.loads(text)
+    assert results["seed"] == 3
+    assert [(e["name"], e["rounds"], e["runs"]) for e in results["experiments"]] == [
+        ("posynomial", 7, 1),
+        ("quadratic-bandit", 7, 1),
+    ]
+    assert results == json.loads((spec.parent / "here" / "results.json").read_text("utf-8"))
+
+
+def test_a_failed_run_gives_exit_code_1(spec, cli):
+    (spec.parent / "own.py").write_text(ADVERSARY + "    return kl.LinearLoss([9.0, 0.0])\n")
+    spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
+    answer = cli("run", "own.toml", "--jobs", "1")
+    assert answer.code == 1
+    assert "own, run 0 failed: " in answer.err
+    assert "LossOutOfBounds: the loss of round 0 must have norm at most 1" in answer.err
+    assert answer.err.splitlines()[-1] == "error: 2 runs failed; the report says why"
+    page = (spec.parent / "own-results" / "report.html").read_text(encoding="utf-8")
+    assert "must have norm at most 1, got 9" in page
+
+
+def test_ctrl_c_says_that_nothing_is_lost(spec):
+    waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
+    (spec.parent / "own.py").write_text(ADVERSARY + waiting)
+    spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
+    command = [sys.executable, "-m", "koloss", "run", "own.toml", "--jobs", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
+        while not (spec.parent / "playing").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        error = process.stderr.read().decode()
+    assert process.returncode == 130
+    assert error == "error: interrupted; the same command goes on with the runs in own-results\n"
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("rounds = 12", "rounds = none", "own.toml, line 4: invalid value"),
+        ("rounds = 12", "rounds = 0", "own.toml, line 4: game.rounds: must be at least 1, got 0"),
+        ("random", "rnadom", "own.toml, line 8: adversary.kind: must be one of random"),
+        ("ExpWeights\"", "ExpWeights\"\nlos_norm = 1", "own.toml, line 12: learner[1].los_norm: is not a key"),
+        ("ExpWeights\"", "ExpWeights\"\nlearning_rate = -1", "line 12: learner[1].learning_rate: must be pos"),
+        ("Linear", "Gaussian", "own.toml, line 2: game.kernel"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, old, new, message):
+    spec.write_text(SPEC.replace(old, new), encoding="utf-8")
+    assert message in refused("run", "own.toml")
+    assert [path.name for path in spec.parent.iterdir()] == ["own.toml"]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["run", "missing.toml"], "there is no file missing.toml"),
+        (["run", "latin.toml"], "latin.toml must be text in UTF-8"),
+        (["run", "quadratic-bandits"], "SPEC must be an experiment, got 'quadratic-bandits'; did you mean quadratic-bandit?"),
+        (["run"], "SPEC"),
+        (["run", "own.toml", "--runs", "0"], "--runs must be at least 1, got 0"),
+        (["run", "own.toml", "--rounds", "0"], "error: --rounds must be at least 1, got 0\n"),
+        (["reproduce"], "--out"),
+        (["reproduce", "--out", "x", "--only", "nothing"], "--only must be an experiment, got 'nothing'"),
+        (["reproduce", "--out", "x", "--only", "posynomial", "posynomial"], "--only must have different names"),
+        (["reproduce", "--out", "x", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["reproduce", "--out", "x", "--seed", "-1"], "--seed must be at least 0, got -1"),
+        (["reproduce", "--out", "own.toml"], "--out"),
+        (["arena", "--games", "stationery"], "--games must be among stationary, drift, "),
+        (["arena", "--players", "gp"], "--players must be among insured, insured-thompson, "),
+        (["arena", "--games", "drift", "drfit"], "a name must be among stationary, "),
+        (["arena", "--family", "hidden"], "--family must be one of"),
+        (["arena", "--family", "data", "--games", "drift"], "give --games or --family, not both"),
+        (["arena", "--no-peers", "--players", "river-exp3"], "--no-peers leaves no player"),
+        (["arena", "--runs", "0"], "--runs must be at least 1, got 0"),
+        (["arena", "--rounds", "0"], "--rounds must be at least 1, got 0"),
+        (["arena", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["arena", "--limit", "0"], "--limit must be positive, got 0"),
+        (["arena", "--limit", "nan"], "--limit must be finite"),
+    ],
+)  # fmt: skip
+def test_bad_options(spec, refused, options, message):
+    (latin := spec.parent / "latin.toml").write_bytes(b'title = "Mat\xe9rn"')
+    error = refused(*options)
+    assert message in error
+    if "must be among" in message:
+        assert options[-1] in error
+        assert error.count(", ") > 15  # all that are allowed
+    assert {*spec.parent.iterdir()} == {spec, latin}
+
+
+def test_recorded_losses_may_have_a_head(spec, good):
+    table = '\ufeff"left, 1",right\n0.5,1\n1,0.5\n'
+    (spec.parent / "losses.csv").write_text(table, encoding="utf-8")
+    spec.write_text(REPLAY, encoding="utf-8")
+    assert "own" in good("run", "own.toml", "--jobs", "1")
+
+
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        ("left,right\n0.5,1\n0.5,one\n", "must hold numbers between commas, got '0.5,one' in losses.csv, line 3"),
+        ("0.5,1\n# noon\n0.5\n", "must have 2 numbers in every line, got 1 in losses.csv, line 3"),
+        ("0.5,one\n0.5,1\n", "must hold numbers between commas, got '0.5,one' in losses.csv, line 1"),
+        ("left;right\n", "must have rows of numbers, got none in losses.csv"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_of_recorded_losses_is_named(spec, refused, table, message):
+    (spec.parent / "losses.csv").write_text(table, encoding="utf-8")
+    spec.write_text(REPLAY, encoding="utf-8")
+    assert f"own.toml, line 9: adversary.table: {message}" in refused("run", "own.toml")
+
+
+@pytest.mark.slow
+def test_arena(cli, good, shell, tmp_path):
+    """A page, figures and numbers; plain text in the pipe; nothing played twice."""
+    size = ["--runs", "2", "--jobs", "1", "--out", str(tmp_path)]
+    first = shell(*BOUT, *size, COLUMNS="100")
+    assert first.code == 0, first.err
+    assert "\x1b" not in first.out + first.err
+    for word in ("stationary", "compressor", "uniform", "exp3", f"wrote {tmp_path / 'arena.html'}"):
+        assert word in first.out
+    assert "8 of 8 runs done" in first.err
+    assert "</html>" in (tmp_path / "arena.html").read_text(encoding="utf-8")
+    assert (tmp_path / "arena-summary.png").read_bytes().startswith(b"\x89PNG")
+    assert "</svg>" in (tmp_path / "arena-summary.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "figures" / "compressor.svg").is_file()
+    written = json.loads((tmp_path / "arena.json").read_text(encoding="utf-8"))
+    assert [(e["game"], e["player"], e["rounds"], len(e["runs"])) for e in written["results"]] == [
+        ("stationary", "exp3", 40, 2),
+        ("stationary", "uniform", 40, 2),
+        ("compressor", "exp3", 40, 2),
+        ("compressor", "uniform", 40, 2),
+    ]
+    assert json.loads(good(*BOUT, *size, "--json"))["results"] == written["results"]
+    assert "8 of 8 runs are there already" in cli(*BOUT, *size).err
+
+
+def test_arena_has_a_folder_of_its_own(spec, good):
+    names = ["--games", "compressor", "--players", "uniform", "--rounds", "10", "--runs", "1"]
+    assert "wrote arena-results/arena.html" in good("arena", *names, "--jobs", "1")
+    assert (spec.parent / "arena-results" / "arena.json").is_file()
+
+
+def test_quick_arena_and_a_player_that_is_not_there(good, tmp_path):
+    """Failures are results: exit code 0. `--quick` is small and leaves out peers."""
+    names = ["--games", "compressor", "--players", "uniform", "noregret-mwu"]
+    out = ["--out", str(tmp_path), "--jobs", "1", "--json"]
+    first = json.loads(good("arena", *names, "--runs", "1", "--rounds", "20", *out))
+    entries = {entry["player"]: entry for entry in first["results"]}
+    assert list(entries) == ["uniform", "noregret-mwu"]
+    peer = entries["noregret-mwu"]
+    assert peer["finished"] or peer["runs"][0]["message"]
+    quick = json.loads(good("arena", *names, "--quick", *out))["results"]
+    assert [(e["player"], e["rounds"], len(e["runs"])) for e in quick] == [("uniform", 300, 2)]

@@ -1,0 +1,409 @@
+"""Runs in a folder: keys that know what counts, one lock, whole files, and processes that may die."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.games import store
+from koloss.games.store import (
+    ROOT,
+    FolderInUse,
+    load,
+    locked,
+    missing,
+    path_of,
+    perform,
+    play_jobs,
+    save,
+    seeds_of,
+    source_digest,
+    source_files,
+)
+from koloss.games.trace import Trace
+from koloss.games.workers import WorkerDied, do_all
+from tests.games.players import job, square
+
+HERE = str(Path(__file__).parents[2])
+
+
+@pytest.fixture(autouse=True)
+def found_by_other_processes(monkeypatch):
+    paths = [HERE, str(ROOT.parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+
+def same(one, two):
+    return all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
+
+
+# Keys.
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The library's source, to be changed."""
+    root = tmp_path_factory.mktemp("source") / "koloss"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+MAKERS = ["koloss.experiments.build", "koloss.experiments.arena.play"]
+
+
+def keys(root):
+    source_digest.cache_clear()
+    return [source_digest(module, root) for module in MAKERS]
+
+
+def changed(copy, path):
+    before, text = keys(copy), path.read_bytes()
+    try:
+        path.write_bytes(text + b"\n# another line\n")
+        return [one != two for one, two in zip(before, keys(copy), strict=True)]
+    finally:
+        path.write_bytes(text)
+
+
+SHOWS = [
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "report").rglob("*.*") if path.suffix in (".py", ".html")),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cli").rglob("*.py")),
+    "experiments/results.py", "experiments/files.py", "experiments/summary.py", "experiments/catalogue.py",
+    "experiments/runner.py", "experiments/inspection.py", "experiments/arena/ranking.py", "experiments/arena/runner.py",
+]  # fmt: skip
+
+
+def test_what_only_shows_results_does_not_count(copy):
+    before = keys(copy)
+    for name in SHOWS:
+        with open(copy / name, "a", encoding="utf-8") as file:
+            file.write("\n# another line\n")
+    assert keys(copy) == before
+    assert len(SHOWS) > 12
+
+
+@pytest.mark.parametrize(
+    "name, who",
+    [
+        ("learners/base.py", [True, True]),
+        ("learners/bandit/exp_weights.py", [True, True]),
+        ("kernels/gaussian.py", [True, True]),
+        ("games/play.py", [True, True]),
+        ("games/watching.py", [True, True]),
+        ("oracles/multistart.py", [True, True]),
+        ("experiments/build.py", [True, False]),
+        ("experiments/picture.py", [True, False]),
+        ("experiments/arena/games.py", [False, True]),
+        ("experiments/arena/peers.py", [False, True]),
+        ("experiments/arena/data.py", [False, True]),
+    ],
+)
+def test_what_a_run_depends_on_counts(copy, name, who):
+    assert changed(copy, copy / name) == who
+
+
+def test_source_of_a_module_outside():
+    files = source_files(["tests.games.players"])
+    assert [path.name for path in files.values()] == ["players.py"]
+
+
+def test_keys_know_what_a_run_depends_on(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("1,2")
+    first = job(files=(str(table),))
+    assert replace(first, limit=3.0, own="anything").key == first.key
+    others = [
+        replace(first, number=1),
+        replace(first, rounds=21),
+        replace(first, seed=4),
+        replace(first, seeds="numbers"),
+        replace(first, game="other"),
+        replace(first, player="other"),
+        replace(first, arguments={"trouble": "x"}),
+        replace(first, package="numpy"),
+        replace(first, own_digest="other"),
+        replace(first, make="tests.games.players:other"),
+    ]
+    assert len({first.key, *(other.key for other in others)}) == 11
+    table.write_text("1,3")
+    assert replace(first, limit=1.0).key != first.key
+
+
+# Seeds.
+
+
+def test_seeds_depend_on_names_and_numbers_alone():
+    numbers = job(3, seeds="numbers")
+    mine, theirs = seeds_of(numbers)
+    assert seeds_of(replace(numbers, rounds=9, limit=2.0)) == (mine, theirs)
+    assert (
+        seeds_of(replace(numbers, player="other"))[1] == theirs
+    )  # the same losses for all players
+    others = [
+        seeds_of(replace(numbers, player="other"))[0],
+        *seeds_of(replace(numbers, number=2)),
+        *seeds_of(replace(numbers, seed=1)),
+        *seeds_of(replace(numbers, game="other")),
+    ]
+    assert len({mine, theirs, *others}) == 9
+    one, two = seeds_of(job(3)), seeds_of(job(3))
+    assert [g.random() for g in one] == [g.random() for g in two]
+    assert {g.random() for g in seeds_of(job(2))}.isdisjoint(g.random() for g in seeds_of(job(3)))
+
+
+def test_the_two_derivations_have_not_changed():
+    """Numbers that were published depend on them."""
+    assert seeds_of(job(1, seeds="numbers")) == (2623507251221917941, 8954508098823178124)
+    assert [g.integers(1000) for g in seeds_of(job(1))] == [213, 580]
+
+
+# Files.
+
+
+def test_a_run_is_kept_and_not_played_again(tmp_path):
+    jobs, seen = [job(0), job(1)], []
+    first = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
+    assert [(p.done, p.total, p.job) for p in seen] == [
+        (0, 2, None),
+        (1, 2, jobs[0]),
+        (2, 2, jobs[1]),
+    ]
+    stamp = path_of(jobs[0], tmp_path).stat().st_mtime_ns
+    seen.clear()
+    again = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
+    assert [(p.done, p.total) for p in seen] == [(2, 2)]
+    assert path_of(jobs[0], tmp_path).stat().st_mtime_ns == stamp
+    for one, two, job_ in zip(first, again, jobs, strict=True):
+        assert one.plain == two.plain
+        assert same(one, two)
+        assert same(one, perform(job_))
+        assert Trace.load(path_of(job_, tmp_path)).ended == "done"
+
+
+def test_damage_is_noticed(tmp_path):
+    one = job()
+    run = perform(one)
+    path = path_of(one, tmp_path)
+    assert load(one, tmp_path) is None
+    save(one, run, tmp_path)
+    whole = path.read_bytes()
+    rng, size = np.random.default_rng(0), len(whole)
+    for place in rng.choice(size, 40, replace=False):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        kept = load(one, tmp_path)
+        assert kept is None or (
+            kept.plain == run.plain and same(kept, run)
+        )  # a bit that says nothing
+    for torn in (b"", whole[:100], b"PK\x03\x04 not a zip file"):
+        path.write_bytes(torn)
+        assert missing([one], tmp_path) == [one]
+    np.savez(path, other=np.zeros(3))
+    assert missing([one], tmp_path) == [one]
+    path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    (path.parent / "9.npz.part").write_bytes(b"half")
+    (again,) = play_jobs([one], tmp_path, processes=1)
+    assert same(again, run)
+    assert [p.name for p in path.parent.iterdir()] == ["0.npz"]
+
+
+def test_numbers_that_were_changed_by_hand_are_noticed(tmp_path):
+    """A whole file with a digest that does not fit."""
+    one = job()
+    save(one, perform(one), tmp_path)
+    packed = store.read_npz(path_of(one, tmp_path))
+    packed.arrays["losses"][0] += 1
+    with open(path_of(one, tmp_path), "wb") as file:
+        store.write_npz(file, packed)
+    assert load(one, tmp_path) is None
+
+
+def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
+    one = job(limit=5.0)
+    run = perform(one)
+    run.plain["ended"] = "stopped"
+    save(one, run, tmp_path)
+    assert not missing([one, replace(one, limit=4.0)], tmp_path)
+    assert missing([replace(one, limit=6.0)], tmp_path)
+    run.plain["ended"] = "done"
+    save(one, run, tmp_path)
+    assert not missing([replace(one, limit=6.0)], tmp_path)
+    assert missing([replace(one, seed=9)], tmp_path)
+
+
+def test_failures_are_kept(tmp_path):
+    jobs, seen = [job(0, arguments={"trouble": "error"}), job(1)], []
+    for _ in range(2):
+        runs = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
+        assert [run.plain["ended"] for run in runs] == ["failed", "done"]
+        assert runs[0].plain["message"] == "failed before the first round: RuntimeError: no luck"
+    assert [p.error for p in seen] == ["", "before the first round: RuntimeError: no luck", "", ""]
+
+
+def test_an_executor_of_ones_own(tmp_path):
+    with ThreadPoolExecutor(2) as pool:
+        runs = play_jobs([job(k) for k in range(4)], tmp_path, processes=1, executor=pool)
+    assert all(same(run, perform(job(k))) for k, run in enumerate(runs))
+
+
+def test_an_executor_that_breaks(tmp_path):
+    class Broken:
+        def submit(self, function, *arguments):
+            future = Future()
+            if arguments[0].number == 1:
+                future.set_exception(BrokenProcessPool())
+            else:
+                future.set_result(function(*arguments))
+            return future
+
+    seen = []
+    runs = play_jobs(
+        [job(k) for k in range(3)], tmp_path, processes=1, executor=Broken(), progress=seen.append
+    )
+    assert [run.plain["ended"] for run in runs] == ["done"] * 3
+    assert [p.done for p in seen] == [0, 1, 2, 3]
+
+
+# The lock.
+
+
+def test_a_folder_has_one_lock(tmp_path):
+    with locked(tmp_path):
+        message = f"is in use by process {os.getpid()}; wait until that ends"
+        with pytest.raises(FolderInUse, match=message):
+            play_jobs([job()], tmp_path, processes=1)
+    play_jobs([job()], tmp_path, processes=1)
+
+
+CODE = """
+import sys
+from pathlib import Path
+from koloss.games.store import play_jobs
+from tests.games.players import job
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    play_jobs([job(0, arguments={"trouble": "sleep"}, own=str(folder / "pid"))], folder, processes=1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_processes_end_with_their_parent(tmp_path, number):
+    """However it ends; and the folder is free again."""
+    script = tmp_path / "script.py"
+    script.write_text(CODE)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)])
+    try:
+        child = int(
+            wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        )
+        if number == signal.SIGTERM:
+            with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
+                play_jobs([job()], tmp_path, processes=1)
+    finally:
+        parent.send_signal(number)
+        parent.wait(timeout=30)
+    assert wait_for(lambda: not alive(child))
+    with locked(tmp_path):
+        pass
+
+
+def wait_for(ready, seconds=60):
+    for _ in range(20 * seconds):
+        if value := ready():
+            return value
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and waits to be forgotten does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+# Workers.
+
+
+def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
+    """One dies for good, one is killed once and plays again, the others go on."""
+    jobs = [
+        job(0),
+        job(1, arguments={"trouble": "death"}),
+        job(2, arguments={"trouble": "death once"}, own=str(tmp_path / "happened")),
+        job(3),
+    ]
+    seen = []
+    runs = play_jobs(jobs, tmp_path, processes=2, progress=seen.append)
+    assert [run.plain["ended"] for run in runs] == ["done", "died", "done", "done"]
+    assert runs[1].plain["message"] == "failed: its process ended without a word"
+    assert [p.done for p in seen] == list(range(5))
+    assert missing(jobs, tmp_path) == [jobs[1]]  # it leaves no file, and is tried again next time
+
+
+def test_tasks_and_their_results():
+    results = {}
+    do_all(square, [3, -1, 13, 5], results.__setitem__, jobs=2)
+    assert (results[0], results[3]) == (9, 25)
+    assert isinstance(results[1], ValueError)
+    assert isinstance(results[2], WorkerDied)
+
+
+def test_an_interrupt_ends_the_processes():
+    def interrupt(k, result):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        do_all(square, [1, 2, 3], interrupt, jobs=1)
+
+
+def not_there(task):
+    return task
+
+
+def test_processes_that_cannot_find_the_function(monkeypatch):
+    monkeypatch.setattr(not_there, "__module__", "not_a_module")
+    monkeypatch.setitem(sys.modules, "not_a_module", sys.modules[__name__])
+    with pytest.raises(RuntimeError, match="end before they play"):
+        do_all(not_there, [1], lambda k, result: None, jobs=1)
+
+
+def test_a_script_without_a_guard(tmp_path):
+    script = tmp_path / "script.py"
+    text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"
+    script.write_text(text + "do_all(square, [2], print, jobs=1)\n")
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "must start them below `if __name__ == '__main__':`" in ended.stderr
+
+
+def test_replicate_survives_a_death():
+    replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
+    assert replicates.failures == {1: "WorkerDied: its process ended without a word"}
+    assert replicates.seeds == [0, 2]
+
+
+def deadly(seed):
+    if seed.spawn_key[0] == 1:
+        os._exit(1)
+    return kl.ExpWeights(kl.Points([[0.0], [1.0]]), kernel=kl.Linear(), horizon=5, rng=seed)
+
+
+def adversary(seed):
+    return kl.games.Random(kl.Linear(), kl.Points([[0.0], [1.0]]), rng=seed)
