@@ -150,13 +150,7 @@ def enumerate_stage(Phi, losses, gamma, choose, stop):
         for a in range(N):
             y = losses[t][a]
             regret += probability * p[a] * (y - losses[t])
-            go(
-                t + 1,
-                probability * p[a],
-                A + y,
-                S + M + k[:, a] * (y - M[a]),
-                (*history, (a, y)),
-            )
+            go(t + 1, probability * p[a], A + y, S + M + k[:, a] * (y - M[a]), (*history, (a, y)))
 
     go(0, 1.0, 0.0, np.zeros(N), ())
     assert weight == pytest.approx(1)

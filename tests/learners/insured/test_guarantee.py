@@ -40,8 +40,7 @@ def test_terms_add_up_and_read_well():
 
 
 @pytest.mark.parametrize(
-    "terms",
-    [{}, {"trigger": 1.0, "premium": 1.0}, {"trigger": 0.25, "premium": 0.5}],
+    "terms", [{}, {"trigger": 1.0, "premium": 1.0}, {"trigger": 0.25, "premium": 0.5}]
 )
 def test_bound_in_the_exact_case(terms):
     # ε = 0, τ ≈ 0, epochs of one round: (1 + trigger + premium) B, the robust learner's being B with κ = 2.

@@ -297,12 +297,7 @@ def game(learner, rounds, waiting=()):
     return played, waiting
 
 
-MOMENTS = {
-    "before": (12, 0, 0),
-    "between": (25, 1, 5),
-    "after": (50, 2, 10),
-    "alarm": (50, 2, 0),
-}
+MOMENTS = {"before": (12, 0, 0), "between": (25, 1, 5), "after": (50, 2, 10), "alarm": (50, 2, 0)}
 """Rounds, how often the policy in play is told to hand over, and rounds after that."""
 
 

@@ -32,7 +32,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
@@ -45,17 +44,15 @@ from koloss.learners.bandit.tuning import choose_batch, choose_rates
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
-from koloss.learners.insured.settings import InsuredSettings, check_policy
-from koloss.learners.insured.watched import Allowance, Round, Watched
+from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.policies import UserPolicy, make_policies, restore_policies
+from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.watched import Allowance, Watched
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
-
-FORECASTS = ((1.0, 0.05), (1.0, 0.5), (0.98, 0.05), (0.9, 0.05))
-"""Discount and ridge of the regressions that predict losses."""
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -138,31 +135,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = InsuredSettings.of(locals())
         engine, robust = points_engine(settings.robust), settings.robust
         rates, batch = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
-        discounts, ridges = zip(*FORECASTS, strict=True)
-        features = np.asfortranarray(engine.features @ prior_root(settings.kernel, engine))
-        forecaster = Forecaster(features, discounts=discounts, ridge=ridges)
-        N = len(engine.points)
-        policies: list[BuiltIn | UserPolicy] = [
-            BUILT_IN[p](settings.width) if isinstance(p, str) else UserPolicy(p, N)
-            for p in settings.policies
-        ]
         self._begin(settings, rng)
-        self._prepare(engine, rates, batch, forecaster, policies)
+        self._forecaster = forecaster_for(settings.kernel, engine)
+        self._policies = make_policies(settings.policies, settings.width, len(engine.points))
+        self._prepare(engine, rates, batch)
         if self._is_short:
             self._end_stage("short", last=True)
 
-    def _prepare(
-        self,
-        engine: PointsEngine,
-        rates: Rates,
-        batch: int,
-        forecaster: Forecaster,
-        policies: list[BuiltIn | UserPolicy],
-    ) -> None:
+    def _prepare(self, engine: PointsEngine, rates: Rates, batch: int) -> None:
         """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
         self.engine, self.rates, self.batch = engine, rates, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        self._forecaster, self._policies = forecaster, policies
         problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
         self._width = engine.high - engine.low
         self._is_short = insured.is_pointless(problem, horizon, least)
@@ -186,25 +169,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        allowance = Allowance(
-            share=settings.shares[number],
-            premium=settings.premiums[number],
-            unit=insured.scale(problem, 1),
-            horizon=horizon,
-            warm_up=self._warm_up,
-            cap=None,
-            early=settings.early,
-        )
+        share, premium = settings.shares[number], settings.premiums[number]
+        unit, warm_up = insured.scale(problem, 1), self._warm_up
+        allowance = Allowance(share, premium, unit, horizon, warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
-        return Watched(
-            number,
-            self.engine.points,
-            self._policies[number],
-            self._forecaster,
-            self._first,
-            replace(allowance, cap=cap),
-            designs,
-        )
+        allowance, policy = replace(allowance, cap=cap), self._policies[number]
+        points, forecaster = self.engine.points, self._forecaster
+        return Watched(number, points, policy, forecaster, self._first, allowance, designs)
 
     def _robust(self) -> Exp2:
         """Exponential weights from scratch, tuned to the rounds that remain."""
@@ -229,8 +200,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._stage = successor = self._robust() if last else self._after(stage)
         regret = stage.estimated_regret * self._width
         name = "robust" if isinstance(successor, Exp2) else names[successor.number]
-        alarm = Alarm(self.ledger.made, names[stage.number], reason, regret, name)
-        self.alarms.append(alarm)
+        self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
         if isinstance(successor, Watched):
             self._last = successor
 
@@ -315,19 +285,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @property
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
-        stage, ledger, rho = self._last, self.ledger, self._width
-        robust = None
+        stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
+        robust = estimate = band = budget = distance = None
         if isinstance(self._stage, Exp2):
             robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        estimate = band = budget = distance = None
-        if robust is None:
+        else:
             estimate = stage.estimated_regret * rho
             budget = stage.allowance.budget(ledger.made + 1) * rho
             distance = budget - estimate
             spread = 2 * rho * math.sqrt(float(stage.variance[int(stage.total.argmin())]))
             band = (estimate - spread, estimate + spread)
-        forecaster = self._forecaster
-        trusted = forecaster.trusted
+        discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
@@ -343,7 +311,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             dropped=self._dropped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
-            trusted=(float(forecaster.discounts[trusted]), float(forecaster.ridge[trusted])),
+            trusted=(discount, ridge),
             alarms=tuple(self.alarms),
             estimated_losses=self._in_units(forecaster.mean),
             robust=robust,
@@ -406,10 +374,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Parameters
         ----------
         state : mapping
-            Of a policy of your own it has what the policy's `state()` gave, where it has one.
         policy : object, or a sequence of policies
             Where a policy is your own: the object that takes its place. If it has `restore(state)`, that is called with
-            what its `state()` gave.
+            what the policy's `state()` gave, where it had one.
 
         Raises
         ------
@@ -424,11 +391,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _load(self, data: Mapping[str, Any]) -> None:
         engine = PointsEngine.from_dict(data["engine"])
         features = np.array(data["root_features"], order="F")
-        forecaster = Forecaster.from_state(features, data["forecaster"])
-        policies = _restored_policies(
-            self.settings, self._replacements, data["policies"], len(engine.points)
-        )
-        self._prepare(engine, Rates(**data["rates"]), data["batch"], forecaster, policies)
+        self._forecaster = Forecaster.from_state(features, data["forecaster"])
+        names, width, count = self.settings.names, self.settings.width, len(engine.points)
+        given, saved = self._replacements, data["policies"]
+        self._policies = restore_policies(names, width, count, given, saved)
+        self._prepare(engine, Rates(**data["rates"]), data["batch"])
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)
@@ -454,39 +421,3 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _key(self, row: Any) -> int:
         return int(row)
-
-
-def prior_root(kernel: Any, engine: PointsEngine) -> Floats:
-    """A matrix that takes whitened features to those of prior covariance I: of the kernel, scaled to 1, and a constant.
-
-    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ.
-    """
-    weights = engine.weights
-    support = np.flatnonzero(weights)
-    X, W = engine.points[support], engine.features[support] * weights[support, None]
-    K = to_numpy(kernel(X, X))
-    P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
-    eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
-    root: Floats = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
-    return root
-
-
-def _restored_policies(
-    settings: InsuredSettings, policy: Any, saved: Sequence[Any], count: int
-) -> list[BuiltIn | UserPolicy]:
-    """The policies of a snapshot: the library's by name, the user's from what was given."""
-    names = settings.names
-    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-    if len(given) != len(names):
-        given = [policy if name == "own" else None for name in names]
-    policies: list[BuiltIn | UserPolicy] = []
-    for name, one, kept in zip(names, given, saved, strict=True):
-        if name == "own":
-            if one is not None:
-                check_policy(one)
-            policies.append(UserPolicy.restored(one, count, kept))
-            continue
-        if one is not None and one != name:
-            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
-        policies.append(BUILT_IN[name](settings.width))
-    return policies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -219,3 +219,38 @@ BUILT_IN: dict[str, Callable[[float], BuiltIn]] = {
     "optimistic": lambda _: Optimistic(),
 }
 """The library's policies, by name; each is made from the width."""
+
+
+def check_policy(policy: Any) -> None:
+    """A policy of the user's has two methods."""
+    for method in ("propose", "hear"):
+        if not callable(getattr(policy, method, None)):
+            raise TypeError(
+                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
+                f"hear(index, loss), got {type(policy).__name__} without {method}"
+            )
+
+
+def make_policies(policies: Sequence[Any], width: float, count: int) -> list[BuiltIn | UserPolicy]:
+    """Policies for so many actions: the library's by name, the user's as they are."""
+    return [BUILT_IN[p](width) if isinstance(p, str) else UserPolicy(p, count) for p in policies]
+
+
+def restore_policies(
+    names: Sequence[str], width: float, count: int, policy: Any, saved: Sequence[Any]
+) -> list[BuiltIn | UserPolicy]:
+    """The policies of a snapshot: the library's by name, the user's from what was given."""
+    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
+    if len(given) != len(names):
+        given = [policy if name == "own" else None for name in names]
+    policies: list[BuiltIn | UserPolicy] = []
+    for name, one, kept in zip(names, given, saved, strict=True):
+        if name == "own":
+            if one is not None:
+                check_policy(one)
+            policies.append(UserPolicy.restored(one, count, kept))
+            continue
+        if one is not None and one != name:
+            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
+        policies.append(BUILT_IN[name](width))
+    return policies

@@ -12,7 +12,7 @@ from koloss._arrays import as_flag, as_float
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Settings
-from koloss.learners.insured.policies import BUILT_IN
+from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.proxy import Proxy
 
 
@@ -112,13 +112,3 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     if len(values) != count:
         raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
     return tuple(as_float(name, v, positive=True) for v in values)
-
-
-def check_policy(policy: Any) -> None:
-    """A policy of the user's has two methods."""
-    for method in ("propose", "hear"):
-        if not callable(getattr(policy, method, None)):
-            raise TypeError(
-                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
-                f"hear(index, loss), got {type(policy).__name__} without {method}"
-            )
