@@ -35,7 +35,6 @@ from numpy.typing import NDArray
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
-from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
@@ -78,12 +77,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    loss_norm, proxy, rank, design, loss_class, spacing
+    loss_norm, proxy, rank, design, loss_class, delay, spacing
         As for `BanditExpWeights`.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
-    delay : int
-        Losses that may be outstanding; see `BanditExpWeights`.
     rng : seed or Generator, optional
 
     Examples
@@ -140,9 +137,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
         self._prepare(engine, rates, batch)
         if self._is_short:
-            self._end_stage("short", last=True)
+            self._end_stage("short")
 
-    def _prepare(self, engine: PointsEngine, rates: Rates, batch: int) -> None:
+    def _prepare(self, engine: PointsEngine, rates: bandit.Rates, batch: int) -> None:
         """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
         self.engine, self.rates, self.batch = engine, rates, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
@@ -177,27 +174,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         points, forecaster = self.engine.points, self._forecaster
         return Watched(number, points, policy, forecaster, self._first, allowance, designs)
 
-    def _robust(self) -> Exp2:
-        """Exponential weights from scratch, tuned to the rounds that remain."""
+    def _after(self, stage: Watched) -> Watched | Exp2:
+        """Who plays next: another policy, or exponential weights from scratch, tuned to the rounds that remain."""
+        if stage.number + 1 < len(self._policies) and not self._is_short:
+            return self._watched(stage.number + 1, stage.designs)
         rates, horizon = self.rates, self.settings.horizon
         if horizon is not None:
             horizon = max(horizon - self.ledger.made, 1)
             rates = bandit.tune(replace(self.engine.problem, rounds=horizon))
         return Exp2(self.engine, rates, horizon=horizon, batch=self.batch)
 
-    def _after(self, stage: Watched) -> Watched | Exp2:
-        """Who plays after a stage."""
-        if stage.number + 1 == len(self._policies):
-            return self._robust()
-        return self._watched(stage.number + 1, stage.designs)
-
-    def _end_stage(self, reason: str, *, last: bool = False) -> None:
+    def _end_stage(self, reason: str) -> None:
         """Stop the policy in play; losses of its decisions that are outstanding will not count."""
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
         if reason != "short":
             self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
-        self._stage = successor = self._robust() if last else self._after(stage)
+        self._stage = successor = self._after(stage)
         regret = stage.estimated_regret * self._width
         name = "robust" if isinstance(successor, Exp2) else names[successor.number]
         self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
@@ -395,7 +388,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         names, width, count = self.settings.names, self.settings.width, len(engine.points)
         given, saved = self._replacements, data["policies"]
         self._policies = restore_policies(names, width, count, given, saved)
-        self._prepare(engine, Rates(**data["rates"]), data["batch"])
+        self._prepare(engine, bandit.Rates(**data["rates"]), data["batch"])
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)

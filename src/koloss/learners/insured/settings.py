@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -68,20 +68,12 @@ class InsuredSettings(Settings):
     @property
     def robust(self) -> BanditSettings:
         """Settings of the robust learner behind the policies."""
-        return BanditSettings(
-            actions=self.actions,
-            kernel=self.kernel,
-            horizon=self.horizon,
-            loss_range=self.loss_range,
-            loss_norm=self.loss_norm,
-            proxy=self.proxy,
-            rank=self.rank,
-            design=self.design,
-            batch=1 if self.horizon is None and self.batch == "auto" else self.batch,
-            loss_class=self.loss_class,
-            delay=self.delay,
-            spacing=self.spacing,
-        )
+        shared = {
+            f.name: getattr(self, f.name) for f in fields(BanditSettings) if hasattr(self, f.name)
+        }
+        if self.horizon is None and self.batch == "auto":
+            shared["batch"] = 1
+        return BanditSettings(**shared)
 
     @property
     def policies(self) -> tuple[Any, ...]:
