@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 from koloss.guarantees.base import Assumption, Guarantee
@@ -302,28 +303,24 @@ def fixed(
     if game.sampled:
         statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
-    assumptions = [
-        *_common(game, played),
-        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
-        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
-    ]
+    needed: dict[str, bool | None] = {
+        f"at most {horizon} rounds": max(played.made, n) <= horizon,
+        f"exploration {exploration:.3g} is at most 1": exploration <= 1 + 1e-12,
+    }
     if played.at_once:
-        assumptions.append(
-            Assumption("the losses of a whole epoch do not depend on the actions drawn in it")
-        )
+        needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
     if late:
-        assumptions.append(
-            Assumption("neither losses nor when they are heard depend on actions not yet heard of")
-        )
+        needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
-        assumptions.append(Assumption(text, played.longest_delay <= problem.delay))
-        assumptions.append(Assumption("losses do not depend on the player's actions"))
+        needed[text] = played.longest_delay <= problem.delay
+        needed["losses do not depend on the player's actions"] = None
     if played.unheard:
-        assumptions.append(Assumption("whether a loss is heard does not depend on the loss"))
+        needed["whether a loss is heard does not depend on the loss"] = None
+    assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
     notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
     trivial = (game.high - game.low) * n
-    return Guarantee(statement, n, terms, trivial, tuple(assumptions), notes=notes)
+    return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
 
 
 def anytime(
@@ -350,15 +347,13 @@ def anytime(
     if game.sampled:
         notes.append("Theorem B4 is proved for the exact covariance")
     statement, trivial = f"Theorem B4 (anytime){game.place}", (game.high - game.low) * n
-    assumptions = tuple(_common(game, played))
+    assumptions = _common(game, played)
     return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
 
 
-def _common(game: Game, played: Played) -> list[Assumption]:
+def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
     in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
-    return [
-        Assumption(in_range, True if played.made else None),
-        Assumption(game.losses),
-        Assumption("a round's loss does not depend on the coin that draws its action"),
-    ]
+    coin = "a round's loss does not depend on the coin that draws its action"
+    heard = True if played.made else None
+    return Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)
