@@ -13,16 +13,8 @@ import koloss as kl
 from koloss.experiments.arena.games import games
 from koloss.guarantees import insured
 from koloss.learners.insured.watched import Exploration, Watched
-from tests.learners.insured.games import (
-    POLICIES,
-    Always,
-    Calls,
-    is_robust,
-    make,
-    play,
-    resumed,
-    worst_loss,
-)
+from tests.learners.insured.games import POLICIES, Always, Calls, make, play
+from tests.learners.insured.inside import is_robust, resumed, worst_loss
 
 # The budget on every path.
 

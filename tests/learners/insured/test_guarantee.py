@@ -9,18 +9,8 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import (
-    POINTS,
-    Always,
-    hold,
-    is_robust,
-    kind,
-    law_of,
-    make,
-    play,
-    stage_of,
-    worst_loss,
-)
+from tests.learners.insured.games import POINTS, Always, hold, kind, make, play
+from tests.learners.insured.inside import is_robust, law_of, stage_of, worst_loss
 
 
 def test_terms_add_up_and_read_well():

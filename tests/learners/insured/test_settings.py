@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.guarantees import insured
-from tests.learners.insured.games import (
-    POINTS,
-    POLICIES,
-    goes_on,
-    kind,
-    make,
-    play,
-    resumed,
-    stage_of,
-)
+from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
+from tests.learners.insured.inside import resumed, stage_of
 
 # Extremes.
 
@@ -198,14 +189,6 @@ def test_bad_settings(name):
 def test_the_range_of_losses_must_be_given():
     with pytest.raises(TypeError, match="loss_range"):
         kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=100)
-
-
-def test_snapshots_of_other_learners_are_refused():
-    other = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=100, rng=0)
-    with pytest.raises(SnapshotError, match="must be a snapshot of InsuredBandit"):
-        kl.InsuredBandit.from_state(other.state())
-    with pytest.raises(SnapshotError, match="must be a snapshot of"):
-        kl.BanditExpWeights.from_state(make().state())
 
 
 def test_the_forecast_has_the_prior_of_the_kernel():
