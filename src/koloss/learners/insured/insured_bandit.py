@@ -30,7 +30,6 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
@@ -42,7 +41,7 @@ from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
-from koloss.learners.insured.exploration import Exploration
+from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.policies import UserPolicy, make_policies, restore_policies
 from koloss.learners.insured.rounds import Round
@@ -50,8 +49,6 @@ from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Allowance, Watched
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
-
-Floats = NDArray[np.float64]
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -166,9 +163,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = settings.shares[number], settings.premiums[number]
-        unit, warm_up = insured.scale(problem, 1), self._warm_up
-        allowance = Allowance(share, premium, unit, horizon, warm_up, None, settings.early)
+        share, premium, early = settings.shares[number], settings.premiums[number], settings.early
+        unit = insured.scale(problem, 1)
+        allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
         points, forecaster = self.engine.points, self._forecaster
@@ -191,11 +188,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if reason != "short":
             self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
         self._stage = successor = self._after(stage)
-        regret = stage.estimated_regret * self._width
-        name = "robust" if isinstance(successor, Exp2) else names[successor.number]
-        self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
+        regret, name = stage.estimated_regret * self._width, "robust"
         if isinstance(successor, Watched):
-            self._last = successor
+            self._last, name = successor, names[successor.number]
+        self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
 
     def hand_over(self) -> None:
         """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
@@ -267,9 +263,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
-        mean = self._forecaster.mean
-        index = int(mean.argmin())
-        loss = self._in_units(float(mean[index]))
+        index = int(self._forecaster.mean.argmin())
+        loss = self._in_units(float(self._forecaster.mean[index]))
         return Recommendation(index, self.engine.points[index], loss, "estimated")
 
     def _in_units(self, y: Any) -> Any:
@@ -362,19 +357,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
-        """The learner of a snapshot, which goes on exactly where it was taken.
+        """The learner of a snapshot, which goes on exactly where it was taken, or a `SnapshotError` where it is damaged.
 
-        Parameters
-        ----------
-        state : mapping
-        policy : object, or a sequence of policies
-            Where a policy is your own: the object that takes its place. If it has `restore(state)`, that is called with
-            what the policy's `state()` gave, where it had one.
-
-        Raises
-        ------
-        SnapshotError
-            Where the snapshot is damaged, of another kind, or of another format.
+        Where a policy is your own, `policy` is the object that takes its place, or a sequence with one for each policy. If it
+        has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
         learner = cls.__new__(cls)
         learner._replacements = policy

@@ -22,18 +22,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.base import Drawn, Ledger
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.exploration import Exploration, largest, smallest
+from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
-
-Floats = NDArray[np.float64]
 
 SUSPICION = 0.25
 """Share of exploration while the policy does no better than exploration itself."""
