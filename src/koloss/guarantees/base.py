@@ -54,9 +54,8 @@ class Guarantee:
     def __str__(self) -> str:
         parts = " + ".join(f"{value:.4g} ({key})" for key, value in self.terms.items() if value > 0)
         verdict = "" if self.informative else f"; trivial: at most {self.trivial:.4g}"
-        lines = [
-            f"{self.statement}: R_{self.rounds} ≤ {parts or '0'} = {sum(self.terms.values()):.4g}{verdict}"
-        ]
+        bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{verdict}"
+        lines = [f"{self.statement}: R_{self.rounds} ≤ {bound}"]
         if not self.proved:
             lines.append("  not proved for these settings")
         lines += [f"  assumes: {assumption}" for assumption in self.assumptions]

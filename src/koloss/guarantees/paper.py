@@ -77,9 +77,8 @@ def bandit_guarantee(
             needs.append(Assumption(above, said["rate"] > 2))
     if not as_assumed:
         needs.append(Assumption("epochs of one round, losses heard at once", False))
-    needs.append(
-        Assumption("the smallest eigenvalue of John's covariance is 1/m (false in general)", False)
-    )
+    false = "the smallest eigenvalue of John's covariance is 1/m (false in general)"
+    needs.append(Assumption(false, False))
     departures = "departures: q₁ is the prior, features are not centred, the design is G-optimal"
     return _printed(statement, n, said["bound"], trivial, needs, (departures,))
 

@@ -193,9 +193,8 @@ class Ledger(Generic[L]):
         """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
         if isinstance(decision, (Decision, Decisions)):
             if decision.learner != self.mark:
-                raise UnknownDecision(
-                    "`decision` must be one of this learner's, got one of another learner"
-                )
+                got = "got one of another learner"
+                raise UnknownDecision(f"`decision` must be one of this learner's, {got}")
             return [decision.id] if isinstance(decision, Decision) else decision.id.tolist()
         if isinstance(decision, (bool, np.bool_, float, str, bytes)):
             raise TypeError(f"`decision` must be a Decision or its id, got {decision!r}")

@@ -151,14 +151,8 @@ BAD = {
     "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
     "policies": ({"policy": []}, "`policy` must have at least one policy"),
     "policy in a list": ({"policy": ["ucb", "greedy"]}, "got 'greedy'"),
-    "shield": (
-        {"shield": False},
-        "no argument `shield` any more: the shielded learner is the only",
-    ),
-    "unknown": (
-        {"temper": 1},
-        "InsuredBandit has no argument `temper`; there are actions, kernel,",
-    ),
+    "shield": ({"shield": False}, "no argument `shield` any more: the shielded learner is the"),
+    "unknown": ({"temper": 1}, "InsuredBandit has no argument `temper`; there are actions, kernel"),
     "early": ({"early": "yes"}, "`early` must be True or False, got 'yes'"),
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
     "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),

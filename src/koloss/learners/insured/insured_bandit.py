@@ -29,8 +29,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
@@ -264,11 +262,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
         index = int(self._forecaster.mean.argmin())
-        loss = self._in_units(float(self._forecaster.mean[index]))
+        loss = float(self._forecaster.mean[index]) * self._width + self.engine.center
         return Recommendation(index, self.engine.points[index], loss, "estimated")
-
-    def _in_units(self, y: Any) -> Any:
-        return y * self._width + self.engine.center
 
     @property
     def diagnostics(self) -> InsuredDiagnostics:
@@ -301,7 +296,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
-            estimated_losses=self._in_units(forecaster.mean),
+            estimated_losses=forecaster.mean * rho + self.engine.center,
             robust=robust,
         )
 
@@ -369,8 +364,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _load(self, data: Mapping[str, Any]) -> None:
         engine = PointsEngine.from_dict(data["engine"])
-        features = np.array(data["root_features"], order="F")
-        self._forecaster = Forecaster.from_state(features, data["forecaster"])
+        self._forecaster = Forecaster.from_state(data["root_features"], data["forecaster"])
         names, width, count = self.settings.names, self.settings.width, len(engine.points)
         given, saved = self._replacements, data["policies"]
         self._policies = restore_policies(names, width, count, given, saved)
