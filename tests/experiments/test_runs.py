@@ -95,6 +95,7 @@ def alive(group):
     return found
 
 
+@pytest.mark.slow
 def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
     options = ["--only", "quadratic-oracles", "--rounds", "60", "--runs", "6", "--jobs", "2"]

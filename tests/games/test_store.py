@@ -393,6 +393,7 @@ def test_a_script_without_a_guard(tmp_path):
     assert "must start them below `if __name__ == '__main__':`" in ended.stderr
 
 
+@pytest.mark.slow
 def test_replicate_survives_a_death():
     replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
     assert replicates.failures == {1: "WorkerDied: its process ended without a word"}

@@ -417,6 +417,7 @@ def test_going_on_after_an_interruption(whole, tmp_path):
     assert [p.done for p in seen] == [12]  # nothing was played
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     squad = [UNIFORM, lazy("deadly", trouble="death"), lazy("lazy")]
     seen = []
