@@ -65,9 +65,9 @@ def test_next_height_is_the_largest_that_is_allowed(game):
     """h' = (1 - γ)h + γ²D² + γe + ηG√h' holds with equality, and fails for anything larger."""
     for h, gamma, eta, error in ((0.3, 0.2, 0.05, 0.0), (2.0, 1.0, 0.5, 0.1), (0.0, 0.01, 1e-4, 0)):
         base = (1 - gamma) * h + gamma**2 * game.diameter**2 + gamma * error
-        found = game.next_height(h, gamma, eta, error)
-        assert found == pytest.approx(base + eta * game.norm * math.sqrt(found))
-        larger = 1.01 * found
+        largest = game.next_height(h, gamma, eta, error)
+        assert largest == pytest.approx(base + eta * game.norm * math.sqrt(largest))
+        larger = 1.01 * largest
         assert larger > base + eta * game.norm * math.sqrt(larger)
 
 
@@ -110,12 +110,12 @@ def test_printed_constants_of_theory(reach, diameter, gamma, eta, leading, rest)
     """Features and losses of norm at most 𝒢 = 1."""
     n = 10**6
     game = LeaderProblem(n, 1.0, reach, diameter)
-    found = game.gradient_steps()
-    assert found[0] * n**0.5 == pytest.approx(gamma)
-    assert found[1] * n**0.75 == pytest.approx(eta, abs=1e-3)
-    stability = game.terms(found[1], n)["stability"]
+    steps = game.gradient_steps()
+    assert steps[0] * n**0.5 == pytest.approx(gamma)
+    assert steps[1] * n**0.75 == pytest.approx(eta, abs=1e-3)
+    stability = game.terms(steps[1], n)["stability"]
     assert stability / n**0.25 == pytest.approx(rest, abs=0.006)
-    main = n * math.sqrt(found[2]) + game.terms(found[1], n)["regulariser"]
+    main = n * math.sqrt(steps[2]) + game.terms(steps[1], n)["regulariser"]
     assert main / n**0.75 == pytest.approx(leading, abs=0.01)
 
 
@@ -130,9 +130,9 @@ def test_decreasing_steps_are_theorem_a4(n, reach, diameter, norm):
         if t >= 2:
             assert h <= 2 * diameter**2 * gamma * (1 + 1e-12)
         h = game.next_height(h, gamma, eta)
-    found = norm * game.tracking(diameter**2, gammas, eta) + sum(game.terms(eta, n).values())
+    total_bound = norm * game.tracking(diameter**2, gammas, eta) + sum(game.terms(eta, n).values())
     stated = 8 / 3 * norm * diameter * n**0.75 + 2 / 3 * reach**2 / diameter * norm * n**0.75
-    assert found <= stated + 3 / 8 * norm * diameter * n**0.25
+    assert total_bound <= stated + 3 / 8 * norm * diameter * n**0.25
 
 
 def test_the_papers_rate_does_not_give_the_papers_bound():

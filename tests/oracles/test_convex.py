@@ -27,14 +27,14 @@ SETS = [
 
 
 def constraints(actions, x):
-    found = []
+    limits = []
     if not isinstance(actions, kl.Ball):
-        found.append(x >= np.asarray(actions.lower))
+        limits.append(x >= np.asarray(actions.lower))
     if isinstance(actions, kl.Box):
-        found.append(x <= np.asarray(actions.upper))
+        limits.append(x <= np.asarray(actions.upper))
     else:
-        found.append(cp.norm(x) <= actions.radius)
-    return found
+        limits.append(cp.norm(x) <= actions.radius)
+    return limits
 
 
 @pytest.mark.parametrize("actions", SETS, ids=repr)

@@ -73,18 +73,18 @@ def test_points_against_a_quadratic_program(name):
     kernel, X = POINTS[name]
     K, hull, scale = kernel(X, X), PointsHull(kernel, kl.Points(X)), _radius(kernel, X) ** 2
     for c in targets(kernel, X):
-        found = hull.project(K @ c, 1e-12 * scale)
-        assert found.weights.min() > 0
-        assert found.weights.sum() == pytest.approx(1, abs=1e-12)
-        np.testing.assert_array_equal(found.atoms, X[found.index])
-        assert len(set(found.index.tolist())) == len(found.index)
+        mixture = hull.project(K @ c, 1e-12 * scale)
+        assert mixture.weights.min() > 0
+        assert mixture.weights.sum() == pytest.approx(1, abs=1e-12)
+        np.testing.assert_array_equal(mixture.atoms, X[mixture.index])
+        assert len(set(mixture.index.tolist())) == len(mixture.index)
         p = np.zeros(len(X))
-        p[found.index] = found.weights
+        p[mixture.index] = mixture.weights
         size = scale + float(np.abs(K @ c).max())
         ours, other = objective(K, c, p), objective(K, c, quadratic_program(K, c))
         assert ours <= other + 1e-10 * size  # at least as good as the solver
-        assert ours - found.gap <= other + 1e-13 * size  # a lower bound on everything feasible
-        assert found.gap <= 1e-11 * size
+        assert ours - mixture.gap <= other + 1e-13 * size  # a lower bound on everything feasible
+        assert mixture.gap <= 1e-11 * size
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -93,12 +93,12 @@ def test_points_satisfy_the_optimality_conditions(name):
     kernel, X = POINTS[name]
     K, hull = kernel(X, X), PointsHull(kernel, kl.Points(X))
     for c in targets(kernel, X, seed=2):
-        found = hull.project(K @ c, 0.0)
-        gradient = 2 * (K[:, found.index] @ found.weights - K @ c)
-        slack = found.weights * (gradient[found.index] - gradient.min())
-        assert slack.sum() <= found.gap
+        mixture = hull.project(K @ c, 0.0)
+        gradient = 2 * (K[:, mixture.index] @ mixture.weights - K @ c)
+        slack = mixture.weights * (gradient[mixture.index] - gradient.min())
+        assert slack.sum() <= mixture.gap
         size = _radius(kernel, X) ** 2 + float(np.abs(K @ c).max())
-        assert found.gap <= 1e-12 * size  # as small as rounding allows
+        assert mixture.gap <= 1e-12 * size  # as small as rounding allows
 
 
 def test_gap_is_an_upper_bound_where_the_search_ends_early():
@@ -161,8 +161,8 @@ def random_target(rng, d, size):
     return size * A / norm, size * b / norm
 
 
-def moments(found):
-    x, w = found.atoms, found.weights
+def moments(mixture):
+    x, w = mixture.atoms, mixture.weights
     return (w * x.T) @ x, w @ x
 
 
@@ -183,14 +183,14 @@ def test_ball_against_a_semidefinite_program(d, r):
     reach = math.sqrt(r**4 + r**2)
     for size in (0.2, 1.0, 8.0):
         M0, u0 = random_target(rng, d, size * reach)
-        found = BallHull(d, r).project(kl.QuadraticLoss(M0, u0))
-        M, u = moments(found)
+        mixture = BallHull(d, r).project(kl.QuadraticLoss(M0, u0))
+        M, u = moments(mixture)
         ours = float(np.sum((M - M0) ** 2) + np.sum((u - u0) ** 2))
         M1, u1, other = semidefinite_program(M0, u0, r)
         scale = (1 + size) * reach**2
         assert ours == pytest.approx(other, abs=1e-7 * scale)
-        assert ours - found.gap <= other + 1e-8 * scale  # the gap is not below the true one
-        assert found.gap <= 1e-11 * scale
+        assert ours - mixture.gap <= other + 1e-8 * scale  # the gap is not below the true one
+        assert mixture.gap <= 1e-11 * scale
         np.testing.assert_allclose(M, M1, atol=1e-4 * reach)
         np.testing.assert_allclose(u, u1, atol=1e-4 * reach)
 
@@ -208,10 +208,10 @@ def test_ball_is_certified_at_all_scales(d, r):
             (-size * reach * np.eye(d) / math.sqrt(d), np.zeros(d)),
             (np.zeros((d, d)), size * reach * np.eye(d)[0]),
         ):
-            found = hull.project(kl.QuadraticLoss(M0, u0))
-            assert found.gap <= 1e-8 * (1 + size) * reach**2
-            assert len(found.weights) <= d + 1
-            assert np.all(kl.Ball(d, r).contains(found.atoms))
+            mixture = hull.project(kl.QuadraticLoss(M0, u0))
+            assert mixture.gap <= 1e-8 * (1 + size) * reach**2
+            assert len(mixture.weights) <= d + 1
+            assert np.all(kl.Ball(d, r).contains(mixture.atoms))
 
 
 def test_gap_of_the_ball_is_not_below_the_true_one():
@@ -222,13 +222,13 @@ def test_gap_of_the_ball_is_not_below_the_true_one():
         hull = BallHull(d, 1.0)
         exact = hull.nearest(M0, u0)
         hull.nearest = lambda *_, exact=exact: (0.9 * exact[0], math.sqrt(0.9) * exact[1])
-        found = hull.project(kl.QuadraticLoss(M0, u0))
+        mixture = hull.project(kl.QuadraticLoss(M0, u0))
 
         def distance(M, u, M0=M0, u0=u0):
             return float(np.sum((M - M0) ** 2) + np.sum((u - u0) ** 2))
 
-        excess = distance(*moments(found)) - distance(*exact)
-        assert 0.01 < excess <= found.gap < 10 * excess
+        excess = distance(*moments(mixture)) - distance(*exact)
+        assert 0.01 < excess <= mixture.gap < 10 * excess
 
 
 def test_ball_uses_the_norm_of_the_rkhs():
@@ -239,7 +239,7 @@ def test_ball_uses_the_norm_of_the_rkhs():
     for size in (0.5, 2.0, 6.0):
         loss = kl.QuadraticLoss(*random_target(rng, 2, size))
         one, two = ball.project(loss), points.project(loss(net.X), 1e-12)
-        X, Y = (kernel.embed(found.atoms, found.weights) for found in (one, two))
+        X, Y = (kernel.embed(mixture.atoms, mixture.weights) for mixture in (one, two))
         near, far = (X - loss).norm(), (Y - loss).norm()
         assert near <= far + 1e-9
         assert far <= near + kernel.modulus(net.covering_radius, kl.Ball(2))
@@ -300,8 +300,8 @@ def test_convex_sets_are_their_own_hull(actions):
     others = actions.sample(500, rng)
     for size in (0.1, 1.0, 10.0):
         z = size * rng.normal(size=3)
-        found = ConvexHull(actions).project(kl.LinearLoss(z))
-        x = found.atoms[0]
-        assert found.weights.tolist() == [1.0]
-        assert actions.contains(found.atoms)[0]
+        mixture = ConvexHull(actions).project(kl.LinearLoss(z))
+        x = mixture.atoms[0]
+        assert mixture.weights.tolist() == [1.0]
+        assert actions.contains(mixture.atoms)[0]
         assert np.all((others - x) @ (z - x) <= 1e-12)

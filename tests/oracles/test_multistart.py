@@ -24,24 +24,24 @@ def expansion(actions, kernel, count, rng):
 def test_global_minimum_of_random_expansions(actions, bandwidth, rng):
     # Of twelve random expansions all but one at most: the share stated is 90 per cent.
     net = actions.net(0.001 if actions.dimension == 1 else 0.01)
-    found = 0
+    hits = 0
     for seed in range(12):
         loss = expansion(actions, kl.Gaussian(bandwidth), 30, rng)
         best = multistart(loss, actions, rng=seed)
         assert actions.contains(best.point[None])[0]
         assert best.value == pytest.approx(loss(best.point[None])[0], rel=1e-12)
         assert (best.certificate, best.gap, best.lower_bound) == ("local only", math.inf, -math.inf)
-        found += best.value <= loss(net.X).min() + 1e-12
-    assert found >= 11
+        hits += best.value <= loss(net.X).min() + 1e-12
+    assert hits >= 11
 
 
 def test_one_start_is_not_enough(rng):
     # Negative control: the expansions of the test above do have local minima.
-    net, found = DISC.net(0.02), 0
+    net, hits = DISC.net(0.02), 0
     for _ in range(20):
         loss = expansion(DISC, kl.Gaussian(0.1), 30, rng)
-        found += multistart(loss, DISC, starts=[[0.1, 0.1]]).value <= loss(net.X).min() + 1e-3
-    assert found <= 10
+        hits += multistart(loss, DISC, starts=[[0.1, 0.1]]).value <= loss(net.X).min() + 1e-3
+    assert hits <= 10
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,15 @@ def test_conditions_of_optimality(family):
         rng = np.random.default_rng([FAMILIES.index(family), seed])
         d = (1, 2, 3, 4, 6, 9, 14)[seed % 7]
         B, b, radius = instance(family, d, rng)
-        found = minimize_quadratic_ball(B, b, radius=radius)
-        scale = max(abs(found.value), size(B, b, radius))
-        assert found.certificate == "dual"
-        assert 0 < found.gap <= 1e-10 * scale + 1e-270
-        np.testing.assert_array_equal(found.points[0], found.point)
-        assert np.linalg.norm(found.point) <= radius * (1 + 3e-16)
-        for x in found.points:
-            assert violation(B, b, radius, x, found.multiplier) < 1e-13 * d
-            assert abs(evaluate(B, b, x) - found.value) <= 1e-13 * d * scale
+        ours = minimize_quadratic_ball(B, b, radius=radius)
+        scale = max(abs(ours.value), size(B, b, radius))
+        assert ours.certificate == "dual"
+        assert 0 < ours.gap <= 1e-10 * scale + 1e-270
+        np.testing.assert_array_equal(ours.points[0], ours.point)
+        assert np.linalg.norm(ours.point) <= radius * (1 + 3e-16)
+        for x in ours.points:
+            assert violation(B, b, radius, x, ours.multiplier) < 1e-13 * d
+            assert abs(evaluate(B, b, x) - ours.value) <= 1e-13 * d * scale
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -129,23 +129,23 @@ def test_wrong_points_violate_the_conditions(family):
     # The negative control of the test above: what is moved, reflected, or only a local minimum.
     rng = np.random.default_rng(0)
     B, b, radius = instance(family, 4, rng)
-    found = minimize_quadratic_ball(B, b, radius=radius)
-    moved = found.point + 1e-6 * radius * rng.normal(size=4)
+    ours = minimize_quadratic_ball(B, b, radius=radius)
+    moved = ours.point + 1e-6 * radius * rng.normal(size=4)
     if family != "both zero":
-        assert violation(B, b, radius, moved, found.multiplier) > 1e-8
+        assert violation(B, b, radius, moved, ours.multiplier) > 1e-8
     else:
-        assert violation(B, b, radius, 1.001 * found.point, 0.0) > 1e-8
-    below = 0.99 * found.multiplier - 0.01 * size(B, b, radius) / radius**2 - 1e-3 * (not B.any())
-    assert violation(B, b, radius, found.point, below) > 1e-8
+        assert violation(B, b, radius, 1.001 * ours.point, 0.0) > 1e-8
+    below = 0.99 * ours.multiplier - 0.01 * size(B, b, radius) / radius**2 - 1e-3 * (not B.any())
+    assert violation(B, b, radius, ours.point, below) > 1e-8
 
 
 def test_local_minimum_violates_the_conditions():
     # -x² + x/2 on [-1, 1] has a local minimum at 1, with the multiplier 3/4, and the global one at -1.
     B, b = np.array([[-1.0]]), np.array([0.5])
     assert violation(B, b, 1.0, np.array([1.0]), 0.75) > 0.1
-    found = minimize_quadratic_ball(B, b)
-    assert found.point.tolist() == [-1.0]
-    assert (found.value, found.multiplier) == (-1.5, 1.25)
+    ours = minimize_quadratic_ball(B, b)
+    assert ours.point.tolist() == [-1.0]
+    assert (ours.value, ours.multiplier) == (-1.5, 1.25)
 
 
 # The gap.
@@ -175,20 +175,20 @@ def test_gap_is_enough_in_exact_arithmetic(family):
     for seed, d in itertools.product(range(12), (1, 2, 3)):
         rng = np.random.default_rng([FAMILIES.index(family), seed, d])
         B, b, radius = instance(family, d, rng)
-        found = minimize_quadratic_ball(B, b, radius=radius)
+        ours = minimize_quadratic_ball(B, b, radius=radius)
         # Weak duality holds at every multiplier, so the best of some next to the one found will do.
         step = Fraction(size(B, b, radius) / radius**2) or Fraction(1)
         shifts = [Fraction(0), *(step / 2**k for k in range(46, 60, 2)), step / 2**1000]
-        duals = [exact_dual(B, b, radius, Fraction(found.multiplier) + shift) for shift in shifts]
+        duals = [exact_dual(B, b, radius, Fraction(ours.multiplier) + shift) for shift in shifts]
         dual = max(value for value in duals if value is not None)
-        assert Fraction(found.value) - Fraction(found.gap) <= dual
+        assert Fraction(ours.value) - Fraction(ours.gap) <= dual
         # And the value is the value, to a part of the gap.
-        x = [Fraction(float(v)) for v in found.point]
+        x = [Fraction(float(v)) for v in ours.point]
         value = sum(
             x[i] * (sum(Fraction(float(B[i, j])) * x[j] for j in range(d)) + Fraction(float(b[i])))
             for i in range(d)
         )
-        assert abs(value - Fraction(found.value)) <= Fraction(found.gap)
+        assert abs(value - Fraction(ours.value)) <= Fraction(ours.gap)
 
 
 def test_gap_covers_any_point_and_any_multiplier():
@@ -220,8 +220,8 @@ def test_interval(family):
         if B[0, 0] > 0 and abs(b[0]) < 2 * B[0, 0] * radius:
             ends.append(-b[0] / (2 * B[0, 0]))
         values = [evaluate(B, b, np.array([x])) for x in ends]
-        found = minimize_quadratic_ball(B, b, radius=radius)
-        assert found.value == pytest.approx(min(values), rel=1e-12, abs=1e-14)
+        ours = minimize_quadratic_ball(B, b, radius=radius)
+        assert ours.value == pytest.approx(min(values), rel=1e-12, abs=1e-14)
 
 
 def in_ball(angles, radius):
@@ -242,7 +242,7 @@ def test_brute_force(family, d):
     grid = np.stack(np.meshgrid(*axes)).reshape(d, -1)
     for seed in range(3):
         B, b, radius = instance(family, d, np.random.default_rng([seed, d]))
-        found = minimize_quadratic_ball(B, b, radius=radius)
+        ours = minimize_quadratic_ball(B, b, radius=radius)
         scale = size(B, b, radius) or 1.0
 
         def loss(angles, B=B, b=b, radius=radius, scale=scale):
@@ -250,11 +250,11 @@ def test_brute_force(family, d):
             return (np.sum(x * (B @ x), axis=0) + b @ x) / scale
 
         values = loss(grid)
-        assert values.min() >= found.lower_bound / scale - 1e-14
+        assert values.min() >= ours.lower_bound / scale - 1e-14
         orthants = (in_ball(grid, 1.0) > 0).T @ 2 ** np.arange(d)  # the best of each is polished
         firsts = [np.where(orthants == k, values, np.inf).argmin() for k in range(2**d)]
         best = min(minimize(loss, grid[:, k], tol=1e-12).fun for k in firsts)
-        assert found.value / scale == pytest.approx(best, abs=1e-9)
+        assert ours.value / scale == pytest.approx(best, abs=1e-9)
 
 
 # Semidefinite programs.
@@ -286,9 +286,9 @@ def test_semidefinite_programs(family):
         B, b, radius = instance(family, d, np.random.default_rng(d))
         scale = size(B, b, radius) or 1.0
         B, b, radius = radius**2 * B / scale, radius * b / scale, 1.0  # the solver likes this size
-        found = minimize_quadratic_ball(B, b, radius=radius)
-        assert relaxation(B, b, radius) == pytest.approx(found.value, abs=1e-6)
-        assert paper_dual(B, b, radius, signed=True) == pytest.approx(found.value, abs=1e-6)
+        ours = minimize_quadratic_ball(B, b, radius=radius)
+        assert relaxation(B, b, radius) == pytest.approx(ours.value, abs=1e-6)
+        assert paper_dual(B, b, radius, signed=True) == pytest.approx(ours.value, abs=1e-6)
 
 
 def test_dual_needs_a_sign():
@@ -307,35 +307,35 @@ def test_dual_needs_a_sign():
 def test_hard_case_in_closed_form():
     # λ = (-2, 1, 3), h ⟂ e₁: x₂ = -h₂/3, x₃ = -h₃/5, and x₁ = ± what is left of the sphere.
     B, b = np.diag([1.0, -2.0, 3.0]), np.array([0.6, 0.0, 1.0])
-    found = minimize_quadratic_ball(B, b)
+    ours = minimize_quadratic_ball(B, b)
     rest = np.array([-0.1, 0.0, -0.1])
     left = np.sqrt(1 - rest @ rest)
-    points = found.points[np.argsort(found.points[:, 1])]
+    points = ours.points[np.argsort(ours.points[:, 1])]
     up = np.array([0.0, left, 0.0])
     np.testing.assert_allclose(points, [rest - up, rest + up], atol=1e-15)
-    assert found.multiplier == pytest.approx(2.0, rel=1e-15)
-    assert found.value == pytest.approx(-2 - 0.03 - 0.05, rel=1e-14)
+    assert ours.multiplier == pytest.approx(2.0, rel=1e-15)
+    assert ours.value == pytest.approx(-2 - 0.03 - 0.05, rel=1e-14)
 
 
 def test_border_of_the_hard_case_has_one_minimiser():
     # At the pole the other components fill the ball exactly.
-    found = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 4.0])
-    assert found.points.shape == (1, 2)
-    np.testing.assert_allclose(found.point, [0.0, -1.0], atol=1e-7)
+    ours = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 4.0])
+    assert ours.points.shape == (1, 2)
+    np.testing.assert_allclose(ours.point, [0.0, -1.0], atol=1e-7)
     # Beyond, μ is right of the pole.
-    found = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 8.0])
-    np.testing.assert_allclose(found.points, [[0.0, -1.0]], atol=1e-15)
-    assert found.multiplier == pytest.approx(3.0)
+    ours = minimize_quadratic_ball(np.diag([-1.0, 1.0]), [0.0, 8.0])
+    np.testing.assert_allclose(ours.points, [[0.0, -1.0]], atol=1e-15)
+    assert ours.multiplier == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize("exponent", range(1, 14))
 def test_small_component_chooses_the_side(exponent):
     component = 10.0**-exponent
-    found = minimize_quadratic_ball(np.diag([-1.0, 1.0, 2.0]), [component, 0.5, 0.5])
-    assert len(found.points) == 1
-    assert found.point[0] < -0.9
+    ours = minimize_quadratic_ball(np.diag([-1.0, 1.0, 2.0]), [component, 0.5, 0.5])
+    assert len(ours.points) == 1
+    assert ours.point[0] < -0.9
     mirrored = minimize_quadratic_ball(np.diag([-1.0, 1.0, 2.0]), [-component, 0.5, 0.5])
-    np.testing.assert_allclose(mirrored.point, found.point * [-1, 1, 1], rtol=1e-13)
+    np.testing.assert_allclose(mirrored.point, ours.point * [-1, 1, 1], rtol=1e-13)
 
 
 def test_number_of_minimisers():
@@ -350,10 +350,10 @@ def test_number_of_minimisers():
             ("both zero", 2),
         ):
             B, b, radius = instance(family, d, rng)
-            found = minimize_quadratic_ball(B, b, radius=radius)
-            assert found.points.shape == (count, d), family
+            ours = minimize_quadratic_ball(B, b, radius=radius)
+            assert ours.points.shape == (count, d), family
             if count == 2:
-                assert np.linalg.norm(found.points[0] - found.points[1]) > 1e-3 * radius
+                assert np.linalg.norm(ours.points[0] - ours.points[1]) > 1e-3 * radius
         lowest = minimize_quadratic_ball(np.diag(np.arange(d) - 1.0), np.zeros(d))
         np.testing.assert_allclose(np.abs(lowest.points), np.eye(d)[[0, 0]], atol=1e-15)
         repeated = minimize_quadratic_ball(-np.eye(d), np.zeros(d))
@@ -375,46 +375,46 @@ def test_invariances(family):
     rng = np.random.default_rng(1)
     for d in (1, 2, 5, 30):
         B, b, radius = instance(family, d, rng)
-        found = minimize_quadratic_ball(B, b, radius=radius)
-        scale, mu = size(B, b, radius) + 1e-300, found.multiplier
+        ours = minimize_quadratic_ball(B, b, radius=radius)
+        scale, mu = size(B, b, radius) + 1e-300, ours.multiplier
 
         turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
         A = turn @ B @ turn.T
         turned = minimize_quadratic_ball((A + A.T) / 2, turn @ b, radius=radius)
-        assert turned.value == pytest.approx(found.value, abs=1e-13 * d * scale)
+        assert turned.value == pytest.approx(ours.value, abs=1e-13 * d * scale)
 
         unit = minimize_quadratic_ball(radius**2 * B, radius * b)
-        assert unit.value == pytest.approx(found.value, abs=1e-14 * d * scale)
+        assert unit.value == pytest.approx(ours.value, abs=1e-14 * d * scale)
         assert unit.multiplier == pytest.approx(radius**2 * mu, rel=1e-9, abs=1e-14 * d * scale)
 
         shift = rng.random() * scale / radius**2
         down = minimize_quadratic_ball(B - shift * np.eye(d), b, radius=radius)
         if mu > 0:  # stays on the sphere
-            lower = found.value - shift * radius**2
+            lower = ours.value - shift * radius**2
             assert down.value == pytest.approx(lower, abs=1e-13 * d * scale)
         else:
-            assert down.value <= found.value + 1e-13 * d * scale
+            assert down.value <= ours.value + 1e-13 * d * scale
 
 
 def test_scaling_by_powers_of_two_is_exact():
     B, b, _ = instance("indefinite", 6, np.random.default_rng(0))
-    found = minimize_quadratic_ball(B, b)
+    ours = minimize_quadratic_ball(B, b)
     for value, length in itertools.product((-500, -3, 0, 400), (-250, 0, 200)):
         scaled = minimize_quadratic_ball(
             np.ldexp(B, value - 2 * length), np.ldexp(b, value - length), radius=2.0**length
         )
-        np.testing.assert_array_equal(scaled.point, np.ldexp(found.point, length))
-        assert scaled.value == math.ldexp(found.value, value)
-        assert scaled.gap == math.ldexp(found.gap, value)
+        np.testing.assert_array_equal(scaled.point, np.ldexp(ours.point, length))
+        assert scaled.value == math.ldexp(ours.value, value)
+        assert scaled.gap == math.ldexp(ours.gap, value)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
 def test_huge_and_tiny(scale):
     B, b = np.array([[1.0, 2.0], [2.0, -1.0]]), np.array([1.0, 0.5])
-    found = minimize_quadratic_ball(B, b)
+    ours = minimize_quadratic_ball(B, b)
     scaled = minimize_quadratic_ball(scale * B, scale * b)
-    np.testing.assert_allclose(scaled.point, found.point, rtol=1e-14)
-    assert scaled.value == pytest.approx(scale * found.value, rel=1e-14)
+    np.testing.assert_allclose(scaled.point, ours.point, rtol=1e-14)
+    assert scaled.value == pytest.approx(scale * ours.value, rel=1e-14)
     assert scaled.gap <= 1e-13 * abs(scaled.value)
     np.testing.assert_allclose(
         minimize_quadratic_ball(B, b * scale, radius=1.0).point,
@@ -467,13 +467,13 @@ def test_krylov_spaces(family, kind, monkeypatch):
     if family not in ("weak", "b = 0"):  # where the lowest eigenvalues are close together
         monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
     matrix = B if kind == "array" else aslinearoperator(B)
-    found = minimize_quadratic_ball(matrix, b, radius=radius)
+    ours = minimize_quadratic_ball(matrix, b, radius=radius)
     scale = size(B, b, radius)
-    assert found.value == pytest.approx(direct.value, abs=1e-12 * scale)
-    assert found.points.shape == direct.points.shape
-    assert 0 < found.gap <= 1e-10 * scale
-    for x in found.points:
-        assert violation(B, b, radius, x, found.multiplier) < 1e-9
+    assert ours.value == pytest.approx(direct.value, abs=1e-12 * scale)
+    assert ours.points.shape == direct.points.shape
+    assert 0 < ours.gap <= 1e-10 * scale
+    for x in ours.points:
+        assert violation(B, b, radius, x, ours.multiplier) < 1e-9
 
 
 @pytest.mark.parametrize("kind", ["sparse", "operator"])
@@ -489,13 +489,13 @@ def test_two_thousand_dimensions(kind, monkeypatch):
     else:
         matrix = LinearOperator((d, d), matvec=lambda x: values * x.ravel(), dtype=float)
     monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
-    found = minimize_quadratic_ball(matrix, b)
-    assert found.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
-    assert found.gap < 1e-10
-    assert found.multiplier == pytest.approx(1.5, abs=1e-10)
-    assert len(found.points) == 2
-    np.testing.assert_allclose(np.sort(found.points[:, -1]), [-0.6, 0.6], atol=1e-9)
-    np.testing.assert_allclose(found.points[:, :-1], rest[None, :-1].repeat(2, axis=0), atol=1e-9)
+    ours = minimize_quadratic_ball(matrix, b)
+    assert ours.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
+    assert ours.gap < 1e-10
+    assert ours.multiplier == pytest.approx(1.5, abs=1e-10)
+    assert len(ours.points) == 2
+    np.testing.assert_allclose(np.sort(ours.points[:, -1]), [-0.6, 0.6], atol=1e-9)
+    np.testing.assert_allclose(ours.points[:, :-1], rest[None, :-1].repeat(2, axis=0), atol=1e-9)
 
 
 @pytest.mark.parametrize("b_scale", [0.0, 1.0])
@@ -508,10 +508,10 @@ def test_krylov_spaces_that_end(kind, b_scale):
     operator = LinearOperator(
         (d, d), matvec=lambda x: factor * x.ravel() + outer * u * (u @ x.ravel())
     )
-    found = minimize_quadratic_ball(operator, b)
+    ours = minimize_quadratic_ball(operator, b)
     B = factor * np.eye(d) + outer * np.outer(u, u)
-    assert found.gap <= 1e-10 * max(size(B, b, 1.0), 1e-200)
-    assert violation(B, b, 1.0, found.point, found.multiplier) < 1e-9
+    assert ours.gap <= 1e-10 * max(size(B, b, 1.0), 1e-200)
+    assert violation(B, b, 1.0, ours.point, ours.multiplier) < 1e-9
 
 
 def test_eigenvector_that_both_krylov_spaces_miss():
@@ -521,11 +521,11 @@ def test_eigenvector_that_both_krylov_spaces_miss():
     b[0], u[1], u[2] = 1.0, start[2], -start[1]
     u /= np.linalg.norm(u)
     B = np.diag(np.where(np.arange(d) < 4, 0.0, 1.0)) - 0.5 * np.outer(u, u)
-    found = minimize_quadratic_ball(B, b)
-    assert found.value == pytest.approx(-1.0, abs=1e-12)  # 0.5 comes from u, if |b| is less
-    found = minimize_quadratic_ball(B, 0.1 * b)
-    assert found.value == pytest.approx(-0.5 - 0.1**2 / 4 / 0.5, abs=1e-12)
-    assert len(found.points) == 2
+    ours = minimize_quadratic_ball(B, b)
+    assert ours.value == pytest.approx(-1.0, abs=1e-12)  # 0.5 comes from u, if |b| is less
+    ours = minimize_quadratic_ball(B, 0.1 * b)
+    assert ours.value == pytest.approx(-0.5 - 0.1**2 / 4 / 0.5, abs=1e-12)
+    assert len(ours.points) == 2
 
 
 def test_what_is_not_reached_is_not_claimed(monkeypatch):
@@ -535,15 +535,15 @@ def test_what_is_not_reached_is_not_claimed(monkeypatch):
     truth = -2 * np.cos(np.pi / (d + 1))
     monkeypatch.setattr(trust_region, "DENSE", 0)
     monkeypatch.setattr(trust_region, "STEPS", 60)
-    found = minimize_quadratic_ball(chain, np.zeros(d))
-    assert found.gap > 1e-6
-    assert found.lower_bound <= truth <= found.value
+    ours = minimize_quadratic_ball(chain, np.zeros(d))
+    assert ours.gap > 1e-6
+    assert ours.lower_bound <= truth <= ours.value
     # A matrix can be decomposed instead.
     for matrix in (chain.toarray(), chain.tocsc()):
         monkeypatch.setattr(trust_region, "DENSE", 4000)
-        found = minimize_quadratic_ball(matrix, np.zeros(d))
-        assert found.value == pytest.approx(truth, abs=1e-12)
-        assert found.gap < 1e-10
+        ours = minimize_quadratic_ball(matrix, np.zeros(d))
+        assert ours.value == pytest.approx(truth, abs=1e-12)
+        assert ours.gap < 1e-10
 
 
 def test_lower_bound_on_eigenvalues():
@@ -574,25 +574,25 @@ def test_lower_bound_on_eigenvalues():
 
 def test_input_is_left_alone():
     B, b, _ = instance("indefinite", 5, np.random.default_rng(0))
-    found = minimize_quadratic_ball(B, b)
+    ours = minimize_quadratic_ball(B, b)
     for array in (B, b):
         array.flags.writeable = False
     again = minimize_quadratic_ball(B, b)
-    np.testing.assert_array_equal(again.point, found.point)
+    np.testing.assert_array_equal(again.point, ours.point)
     for matrix in (B.tolist(), np.asfortranarray(B), sp.csr_array(B), aslinearoperator(B)):
         other = minimize_quadratic_ball(matrix, b.tolist())
-        np.testing.assert_allclose(other.point, found.point, rtol=1e-13)
-    whole = minimize_quadratic_ball(np.array([[0, 1], [1, 0]]), np.array([1, 0], dtype=np.int8))
-    assert whole.point.dtype == np.float64
+        np.testing.assert_allclose(other.point, ours.point, rtol=1e-13)
+    integers = minimize_quadratic_ball(np.array([[0, 1], [1, 0]]), np.array([1, 0], dtype=np.int8))
+    assert integers.point.dtype == np.float64
 
 
 def test_rounding_of_symmetry_is_forgiven():
     B, b, _ = instance("indefinite", 5, np.random.default_rng(0))
     skewed = B.copy()
     skewed[0, 1] *= 1 + 1e-10
-    found = minimize_quadratic_ball(skewed, b)
-    assert found.value == pytest.approx(minimize_quadratic_ball(B, b).value, rel=1e-9)
-    assert evaluate(skewed, b, found.point) == pytest.approx(found.value, rel=1e-14)
+    ours = minimize_quadratic_ball(skewed, b)
+    assert ours.value == pytest.approx(minimize_quadratic_ball(B, b).value, rel=1e-9)
+    assert evaluate(skewed, b, ours.point) == pytest.approx(ours.value, rel=1e-14)
     large = sp.eye_array(600, format="lil")
     large[0, 1], large[1, 0] = 1e-3, 1e-3 * (1 + 1e-6)
     assert minimize_quadratic_ball(large, np.zeros(600)).value == pytest.approx(0.0, abs=1e-12)

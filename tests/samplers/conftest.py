@@ -23,13 +23,13 @@ def fits():
 
 def _exact_draws(log_density, actions, n, rng, top):
     """Rejection from uniform draws under a bound of the log density."""
-    found = []
-    while sum(map(len, found)) < n:
+    accepted = []
+    while sum(map(len, accepted)) < n:
         X = actions.sample(4 * n, rng)
         values = log_density(X)
         assert values.max() <= top
-        found.append(X[np.log(rng.random(len(X))) < values - top])
-    return np.concatenate(found)[:n]
+        accepted.append(X[np.log(rng.random(len(X))) < values - top])
+    return np.concatenate(accepted)[:n]
 
 
 def _cells(actions, rings=6, sectors=8, nodes=24):

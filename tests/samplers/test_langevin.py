@@ -121,8 +121,8 @@ def test_separated_modes_have_their_masses_from_any_start():
     start = np.tile([-5.0, 0.0], (3000, 1))
     draws = langevin(loss, disc, 3000, learning_rate=10.0, chains=3000, steps=1, start=start, rng=2)
     # Binomial: six standard deviations.
-    found = np.mean(draws.points[:, 0] > 0)
-    assert found == pytest.approx(share, abs=6 * np.sqrt(share * (1 - share) / 3000))
+    right = np.mean(draws.points[:, 0] > 0)
+    assert right == pytest.approx(share, abs=6 * np.sqrt(share * (1 - share) / 3000))
     assert share == pytest.approx(0.7, abs=0.15)  # not one half, so that the test can see something
 
 

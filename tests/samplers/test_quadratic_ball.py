@@ -68,14 +68,14 @@ def sphere_of(values, linear):
 def envelopes(values, linear):
     """Every envelope there is for a density."""
     sphere, order = sphere_of(values, linear)
-    found = {"angular": Angular.fit(sphere)}
+    fitted = {"angular": Angular.fit(sphere)}
     for name, around in (("zero", 0.0), ("top", sphere.values[0])):
         inside = cluster(sphere.values, around)
         if 2 <= inside.sum() < sphere.p:
-            found[f"tilted, {name}"] = Tilted.fit(sphere, inside)
+            fitted[f"tilted, {name}"] = Tilted.fit(sphere, inside)
     if sphere.values[0] > 0 and cluster(sphere.values, sphere.values[0]).sum() == 1:
-        found["split"] = Split.fit(sphere)
-    return found, order
+        fitted["split"] = Split.fit(sphere)
+    return fitted, order
 
 
 def draw(envelope, order, size, rng):
@@ -124,10 +124,10 @@ def projection_cdf(values, linear, direction):
 
 
 def directions(d):
-    found = [np.eye(d)[0]]
+    directions = [np.eye(d)[0]]
     if d > 1:
-        found += [np.eye(d)[-1], np.ones(d) / math.sqrt(d)]
-    return found
+        directions += [np.eye(d)[-1], np.ones(d) / math.sqrt(d)]
+    return directions
 
 
 @pytest.mark.slow
@@ -135,9 +135,9 @@ def directions(d):
 @pytest.mark.parametrize("family", families(2))
 def test_every_envelope_against_quadrature(d, family, rng):
     values, linear = families(d)[family]
-    found, order = envelopes(values, linear)
+    fitted, order = envelopes(values, linear)
     tests = [(u, projection_cdf(values, linear, u)) for u in directions(d)]
-    for name, envelope in found.items():
+    for name, envelope in fitted.items():
         x = draw(envelope, order, SIZE, rng)
         assert np.all(np.sum(x**2, axis=1) <= 1 + 1e-12)
         for u, cdf in tests:
@@ -163,10 +163,10 @@ def by_parts(x, values, linear):
 @pytest.mark.parametrize("family", families(2))
 def test_integration_by_parts_in_many_dimensions(d, family, rng):
     values, linear = families(d)[family]
-    found, order = envelopes(values, linear)
+    fitted, order = envelopes(values, linear)
     limit = stats.norm.isf(LEVEL / (2 * (2 * d + 1)))
-    for name, envelope in found.items():
-        if math.exp(min(found[k].log_mass for k in found) - envelope.log_mass) < 1e-3:
+    for name, envelope in fitted.items():
+        if math.exp(min(fitted[k].log_mass for k in fitted) - envelope.log_mass) < 1e-3:
             continue  # too many rejections to test
         x = draw(envelope, order, SIZE, rng)
         assert np.max(np.abs(by_parts(x, values, linear))) < limit, name
@@ -222,8 +222,8 @@ def test_long_chains_notice_a_wrong_density(rng):
 
 def test_integration_by_parts_notices_a_wrong_density(rng):
     values, linear = families(10)["indefinite"]
-    found, order = envelopes(values, linear)
-    x = draw(found["angular"], order, SIZE, rng)
+    fitted, order = envelopes(values, linear)
+    x = draw(fitted["angular"], order, SIZE, rng)
     assert np.max(np.abs(by_parts(x, values, 1.5 * linear))) > 10
 
 

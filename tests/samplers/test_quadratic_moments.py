@@ -65,10 +65,10 @@ def quadrature(B, b):
     return top + math.log(f.sum()), phi.T @ (f[:, None] * phi) / f.sum()
 
 
-def error(found, exact):
+def error(computed, exact):
     """Largest error of E φφ', relative to the sizes of the features."""
     size = np.sqrt(np.diag(exact))
-    return np.max(np.abs(found - exact) / np.outer(size, size))
+    return np.max(np.abs(computed - exact) / np.outer(size, size))
 
 
 @pytest.mark.parametrize("s", SCALES)
@@ -127,9 +127,9 @@ def test_closed_form_for_a_multiple_of_the_identity(d):
         np.testing.assert_allclose(moments.second, square / d * np.eye(d), atol=1e-12)
         np.testing.assert_allclose(moments.mean, 0, atol=1e-13)
         fourth = a / (a + 2) * special.hyp1f1(a + 2, a + 3, c) / exact  # E|x|⁴
-        found = moments.features(basis="eigen")[:d, :d]
+        computed = moments.features(basis="eigen")[:d, :d]
         expected = fourth / (d * (d + 2)) * (np.ones((d, d)) + 2 * np.eye(d))
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(computed, expected, rtol=1e-10, atol=1e-14)
 
 
 def residuals(B, b, radius=1.0, moments=None):
@@ -251,18 +251,18 @@ def test_radius_scales():
 def test_bases_and_parts_agree(d, rng):
     B, b = density("random", d, 8.0)
     moments = quadratic_moments(B, b)
-    whole, eigen = (moments.features(intercept=True, basis=k) for k in ("standard", "eigen"))
+    standard, eigen = (moments.features(intercept=True, basis=k) for k in ("standard", "eigen"))
     # The matrix of the rotation on the features, from random points: φ(x) = R φ(axes'x).
-    X = rng.normal(size=(4 * len(whole), d))
+    X = rng.normal(size=(4 * len(standard), d))
     turned = np.linalg.lstsq(features(X @ moments.axes), features(X), rcond=None)[0].T
-    np.testing.assert_allclose(whole, turned @ eigen @ turned.T, atol=1e-12)
-    theta = rng.normal(size=len(whole))
+    np.testing.assert_allclose(standard, turned @ eigen @ turned.T, atol=1e-12)
+    theta = rng.normal(size=len(standard))
     back = turn_features(theta, moments.axes, quadratic=True)
     np.testing.assert_allclose(features(X) @ back, features(X @ moments.axes) @ theta, atol=1e-10)
     n = d * (d + 1) // 2
-    np.testing.assert_allclose(moments.features(), whole[:-1, :-1], atol=1e-14)
+    np.testing.assert_allclose(moments.features(), standard[:-1, :-1], atol=1e-14)
     linear = moments.features(quadratic=False, intercept=True)
-    np.testing.assert_allclose(linear, whole[n:, n:], atol=1e-13)
+    np.testing.assert_allclose(linear, standard[n:, n:], atol=1e-13)
     np.testing.assert_allclose(moments.features(quadratic=False), moments.second, atol=1e-13)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int, as_points, to_numpy
+from koloss._random import as_generator
 from koloss.kernels import Loss
 from koloss.oracles.base import Minimum
 
@@ -67,7 +68,7 @@ def multistart(
     steps = as_int("steps", steps, minimum=1)
     if starts is None or isinstance(starts, (int, np.integer)):
         count = STARTS if starts is None else as_int("starts", starts, minimum=1)
-        X = _choose(loss, actions, count, np.random.default_rng(rng))
+        X = _choose(loss, actions, count, as_generator(rng))
     else:
         starts = to_numpy(as_points("starts", starts, dimension=actions.dimension))
         X = actions.project(starts.astype(np.float64))

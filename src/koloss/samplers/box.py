@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int
+from koloss._random import as_generator
 from koloss.samplers.interval import quadratic_interval
 
 
@@ -31,7 +32,7 @@ def separable_box(
     >>> x.mean(axis=0).round(2).tolist()
     [0.98, 0.02]
     """
-    size, rng = as_int("size", size, minimum=1), np.random.default_rng(rng)
+    size, rng = as_int("size", size, minimum=1), as_generator(rng)
     rows = np.broadcast_arrays(*(np.atleast_1d(v) for v in (curvature, slope, lower, upper)))
     each = (np.tile(row, size) for row in rows)
     return quadratic_interval(*each, rng=rng).reshape(size, -1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int, to_numpy
+from koloss._random import as_generator
 
 
 def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
@@ -37,7 +38,7 @@ def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     """
     weights = _weights(log_weights)
     size = as_int("size", size, minimum=0)
-    return _invert(weights, np.random.default_rng(rng).random(size))
+    return _invert(weights, as_generator(rng).random(size))
 
 
 def _weights(log_weights: Any) -> Any:
@@ -85,4 +86,4 @@ def systematic(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     """
     weights = _weights(log_weights)
     size = as_int("size", size, minimum=1)
-    return _invert(weights, (np.arange(size) + np.random.default_rng(rng).random()) / size)
+    return _invert(weights, (np.arange(size) + as_generator(rng).random()) / size)

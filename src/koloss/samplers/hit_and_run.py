@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss._random import as_generator
 from koloss.actions import Ball, Box, PositiveBall
 from koloss.samplers.chains import (
     Draws,
@@ -91,7 +92,7 @@ def hit_and_run(
     >>> bool(draws.r_hat.max() < 1.02)
     True
     """
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng)
     actions = as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup

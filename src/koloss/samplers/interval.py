@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from koloss._random import as_generator
+
 
 def quadratic_interval(
     curvature: Any, slope: Any, lower: Any, upper: Any, *, rng: Any = None
@@ -44,7 +46,7 @@ def quadratic_interval(
     >>> round(float(t.mean()), 3), float(t.std()) < 1e-4
     (0.5, True)
     """
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng)
     c, b, lo, hi = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in (curvature, slope, lower, upper))
     )

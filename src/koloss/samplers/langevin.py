@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float
+from koloss._random import as_generator
 from koloss.actions import Ball, Box, PositiveBall
 from koloss.samplers.chains import (
     Draws,
@@ -92,7 +93,7 @@ def langevin(
     >>> bool((draws.points[:, 0] > 0).mean().round(1) == 0.5), bool(draws.r_hat.max() < 1.05)
     (True, True)
     """
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng)
     actions = as_actions(actions)
     goal = _with_gradient(as_target(target, learning_rate, actions.dimension), gradient, target)
     size, steps, chains, warmup, count = as_counts(size, steps, chains, warmup)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from koloss._arrays import as_float, as_int, to_numpy
+from koloss._random import as_generator
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels import (
     KernelLoss,
@@ -64,7 +65,7 @@ def sample(
     True
     """
     eta = as_float("learning_rate", learning_rate, minimum=0.0)
-    size, rng = as_int("size", size, minimum=1), np.random.default_rng(rng)
+    size, rng = as_int("size", size, minimum=1), as_generator(rng)
     for (family, kind), engine in ENGINES.items():
         if isinstance(loss, family) and isinstance(actions, kind):
             if loss.dimension != actions.dimension:

@@ -28,6 +28,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss._random import as_generator
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
@@ -134,7 +135,7 @@ class Particles:
 
     def draw(self, size: int = 1, *, rng: Any = None) -> Any:
         """Particles drawn by their weights, with replacement: an array of shape (size, d)."""
-        rng = np.random.default_rng(rng)
+        rng = as_generator(rng)
         self._populate(rng)
         return self.points[categorical(self.log_weights, size, rng=rng)]
 
@@ -159,7 +160,7 @@ class Particles:
         increment = as_float("learning_rate", rate, minimum=0.0) * loss
         before = 0.0 * increment if self._potential is None else self._potential
         # The sum refuses another family before anything has changed.
-        self._advance(before, before + increment, increment, np.random.default_rng(rng))
+        self._advance(before, before + increment, increment, as_generator(rng))
 
     def follow(self, potential: Loss, *, rng: Any = None) -> None:
         """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time.
@@ -173,7 +174,7 @@ class Particles:
         before = 0.0 * potential if self._potential is None else self._potential
         before._check_family(potential)
         change = lambda X: potential(X) - before(X)  # noqa: E731
-        self._advance(before, potential, change, np.random.default_rng(rng))
+        self._advance(before, potential, change, as_generator(rng))
 
     def _check(self, name: str, loss: Any) -> None:
         if not isinstance(loss, Loss):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
+from koloss._random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
 
@@ -59,7 +60,7 @@ class QuadraticBall:
     ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
         matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
-        size, rng = as_int("size", size, minimum=1), np.random.default_rng(rng)
+        size, rng = as_int("size", size, minimum=1), as_generator(rng)
         values, axes = np.linalg.eigh(matrix * radius**2)
         linear = axes.T @ (vector * radius)
         order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")

@@ -24,6 +24,10 @@ MONOMIALS = kl.Posynomial([[1, 0], [-1, 2], [0, -1]])
 QUARTER, SQUARE = kl.PositiveBall(2, 1.0, lower=0.25), kl.Box([0.5, 0.5], [2.0, 2.0])
 
 
+def make(actions, kernel, horizon, **settings):
+    return kl.ConditionalGradient(actions, kernel, horizon=horizon, **{"rng": 0} | settings)
+
+
 def quadratics(game, n, d, seed=0):
     rng, m = np.random.default_rng(seed), d * (d + 3) // 2
     return [quadratic_of(coefficients(game, t, n, m, rng), d) for t in range(n)]
@@ -49,9 +53,7 @@ def test_points_step_by_step(tuning):
     """Algorithm 3 with the whole Gram matrix, as a textbook has it."""
     kernel, rng, n = kl.Gaussian(0.3), np.random.default_rng(0), 60
     points = kl.Points(rng.random((30, 2)))
-    learner = kl.ConditionalGradient(
-        points, kernel=kernel, horizon=n, tuning=tuning, first=points.X[7], rng=1
-    )
+    learner = make(points, kernel, n, tuning=tuning, first=points.X[7], rng=1)
     K, total = kernel(points.X, points.X), np.zeros(30)
     p = learner.distribution
     if tuning == "paper":
@@ -76,9 +78,7 @@ def test_points_step_by_step(tuning):
 def test_ball_step_by_step(tuning):
     """Algorithm 3 on matrices and vectors, with a trust-region oracle."""
     d, n, r = 3, 50, 1.5
-    learner = kl.ConditionalGradient(
-        kl.Ball(d, r), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, tuning=tuning, rng=1
-    )
+    learner = make(kl.Ball(d, r), kl.Quadratic(), n, loss_norm=1.0, tuning=tuning, rng=1)
     M, u, A, b = np.zeros((d, d)), np.zeros(d), np.zeros((d, d)), np.zeros(d)
     reach, D = math.sqrt(r**4 + r**2), learner.game.diameter
     assert (
@@ -93,10 +93,10 @@ def test_ball_step_by_step(tuning):
             gamma = math.sqrt(3) * reach / D / math.sqrt(n)
         np.testing.assert_allclose(learner.mean.matrix, M, atol=1e-9)
         np.testing.assert_allclose(learner.mean.vector, u, atol=1e-9)
-        found = kl.oracles.minimize_quadratic_ball(eta * A + 2 * M, eta * b + 2 * u, radius=r)
+        minimum = kl.oracles.minimize_quadratic_ball(eta * A + 2 * M, eta * b + 2 * u, radius=r)
         learner.tell(learner.ask(), loss)
         v = learner.mixture[0][-1]
-        assert min(np.abs(v - x).max() for x in found.points) < 1e-6  # one of its minimisers
+        assert min(np.abs(v - x).max() for x in minimum.points) < 1e-6  # one of its minimisers
         M, u = (1 - gamma) * M + gamma * np.outer(v, v), (1 - gamma) * u + gamma * v
         A, b = A + loss.matrix, b + loss.vector
 
@@ -115,7 +115,7 @@ CASES = {
 def test_mixture_has_the_mean_action_for_its_mean(name, tuning):
     """After hundreds of rounds, and though old atoms are dropped."""
     actions, kernel, n = CASES[name]
-    learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=n, tuning=tuning, rng=0)
+    learner = make(actions, kernel, n, tuning=tuning)
     rng = np.random.default_rng(0)
     losses = {
         "ball": lambda: quadratic_of(rng.normal(size=9) / 9, 3),
@@ -138,7 +138,7 @@ def test_mixture_has_the_mean_action_for_its_mean(name, tuning):
 
 
 def test_draws_follow_the_mixture():
-    learner = kl.ConditionalGradient(on_sphere(6, 2), kernel=kl.Linear(), horizon=100, rng=0)
+    learner = make(on_sphere(6, 2), kl.Linear(), 100)
     rng = np.random.default_rng(0)
     for _ in range(30):
         learner.tell(learner.ask(), kl.LinearLoss(coefficients("random", 0, 1, 2, rng)))
@@ -163,13 +163,13 @@ def test_warm_start_reaches_its_goal(n):
         (kl.Points(1 + rng.random((40, 3))), kl.Quadratic()),
         (on_sphere(30, 4), kl.Linear()),
     ):
-        learner = kl.ConditionalGradient(points, kernel=kernel, horizon=n, rng=0)
+        learner = make(points, kernel, n)
         game = learner.game
         *_, height = LeaderProblem(n, game.norm, game.radius, game.diameter).gradient_steps()
         K, p = kernel(points.X, points.X), learner.distribution
-        found = PointsHull(kernel, points).project(np.zeros(len(points)), 1e-13)
+        leader = PointsHull(kernel, points).project(np.zeros(len(points)), 1e-13)
         q = np.zeros(len(points))
-        q[found.index] = found.weights
+        q[leader.index] = leader.weights
         above = p @ K @ p - q @ K @ q
         assert above <= learner.diagnostics.gap + 1e-12
         assert learner.diagnostics.gap <= height
@@ -184,7 +184,7 @@ def test_warm_start_on_compact_sets():
         (QUARTER, MONOMIALS),
         (kl.Box([1, 1], [2, 3]), kl.Quadratic()),
     ):
-        learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=2000, rng=0)
+        learner = make(actions, kernel, 2000)
         game = learner.game
         *_, height = LeaderProblem(2000, game.norm, game.radius, game.diameter).gradient_steps()
         X = learner.mean
@@ -198,7 +198,7 @@ def test_warm_start_on_compact_sets():
 def test_measured_heights_stay_below_the_recursion(game):
     """h_t = F_t(X_t) - min F_t, with the minimum by exact projection, against what the bound is made of."""
     n, points = 80, on_sphere(25, 4)
-    learner = kl.ConditionalGradient(points, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0)
+    learner = make(points, kl.Linear(), n, loss_norm=1.0)
     eta, rng = learner.diagnostics.learning_rate, np.random.default_rng(0)
     hull, K = PointsHull(kl.Linear(), points), points.X @ points.X.T
     total, ratios = np.zeros(25), []
@@ -219,9 +219,7 @@ def test_measured_heights_stay_below_the_recursion(game):
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_measured_heights_on_the_ball(tuning):
     n, d = 60, 2
-    learner = kl.ConditionalGradient(
-        kl.Ball(d), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, tuning=tuning, rng=0
-    )
+    learner = make(kl.Ball(d), kl.Quadratic(), n, loss_norm=1.0, tuning=tuning)
     eta, total = learner.diagnostics.learning_rate, kl.QuadraticLoss(np.zeros((d, d)))
     for loss in quadratics("biased", n, d):
         target = -eta / 2 * total
@@ -241,14 +239,12 @@ def test_measured_heights_on_the_ball(tuning):
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_points_stay_within_the_bound(game, N, rounds, tuning):
     rng = np.random.default_rng([N, rounds])
-    learner = kl.ConditionalGradient(
-        kl.Points(np.eye(N)), kernel=kl.Linear(), horizon=rounds, tuning=tuning, rng=0
-    )
+    learner = make(kl.Points(np.eye(N)), kl.Linear(), rounds, tuning=tuning)
     before = learner.guarantee(printed=False).total
     losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
-    found, promise = regret(learner, losses), learner.guarantee(printed=False)
+    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
     assert promise.valid
-    assert found <= promise.total + 1e-12
+    assert suffered <= promise.total + 1e-12
     assert promise.total <= before * (
         1 + 1e-12
     )  # what is measured is no worse than what was promised
@@ -258,45 +254,42 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
 def test_gaussians_on_points_stay_within_the_bound(bandwidth):
     kernel, rng, n = kl.Gaussian(bandwidth), np.random.default_rng(0), 200
     points = kl.Points(np.vstack([rng.random((30, 2)), np.full((3, 2), 0.5)]))
-    learner = kl.ConditionalGradient(points, kernel=kernel, horizon=n, rng=0)
-    found = regret(learner, [bump(rng, kernel) for _ in range(n)])
-    assert found <= learner.guarantee().total
+    learner = make(points, kernel, n)
+    suffered = regret(learner, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= learner.guarantee().total
 
 
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("d, r", [(1, 1.0), (2, 1.0), (2, 0.3), (5, 2.0)])
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r, tuning):
-    learner = kl.ConditionalGradient(
-        kl.Ball(d, r), kernel=kl.Quadratic(), horizon=60, loss_norm=1.0, tuning=tuning, rng=0
-    )
-    found, promise = regret(learner, quadratics(game, 60, d)), learner.guarantee(printed=False)
+    learner = make(kl.Ball(d, r), kl.Quadratic(), 60, loss_norm=1.0, tuning=tuning)
+    suffered, promise = regret(learner, quadratics(game, 60, d)), learner.guarantee(printed=False)
     assert promise.valid
-    assert found <= promise.total
+    assert suffered <= promise.total
 
 
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("actions", [QUARTER, SQUARE], ids=["quarter disc", "square"])
 def test_posynomials_stay_within_the_bound(game, actions):
     n = 80
-    learner = kl.ConditionalGradient(actions, kernel=MONOMIALS, horizon=n, loss_norm=1.0, rng=0)
-    found, promise = regret(learner, posynomials(game, n)), learner.guarantee()
+    learner = make(actions, MONOMIALS, n, loss_norm=1.0)
+    suffered, promise = regret(learner, posynomials(game, n)), learner.guarantee()
     assert promise.valid
     assert [a.holds for a in promise.assumptions if "global minimum" in a.text] == [True]
-    assert found <= promise.total
+    assert suffered <= promise.total
 
 
 @pytest.mark.parametrize("mixing_rate", [0.01, 0.5, 1.0])
 @pytest.mark.parametrize("learning_rate", [0.001, 0.3])
 def test_other_rates_have_their_own_bound(mixing_rate, learning_rate):
-    learner = kl.ConditionalGradient(
+    learner = make(
         on_sphere(20, 3),
-        kernel=kl.Linear(),
-        horizon=150,
+        kl.Linear(),
+        150,
         loss_norm=1.0,
         mixing_rate=mixing_rate,
         learning_rate=learning_rate,
-        rng=0,
     )
     rng = np.random.default_rng(0)
     losses = [kl.LinearLoss(coefficients("biased", t, 150, 3, rng)) for t in range(150)]
@@ -317,7 +310,7 @@ def test_closed_form_is_above_what_is_promised():
         (QUARTER, MONOMIALS),
     ):
         for n in (3, 20, 1000):
-            learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=n, rng=0)
+            learner = make(actions, kernel, n)
             G, reach, D = learner.game.norm, learner.game.radius, learner.game.diameter
             if n < 3 * (reach / D) ** 2:
                 continue
@@ -329,7 +322,7 @@ def test_closed_form_is_above_what_is_promised():
 def test_constants_of_the_origin():
     """D = 2𝒢, losses as large as features: 3.51 𝒢² n^¾ + 0.29 𝒢² n^¼, with γ = √(3/(4n)), η = 1.140 n^(-3/4)."""
     n = 10_000
-    learner = kl.ConditionalGradient(kl.Ball(2), kernel=kl.Linear(), horizon=n, rng=0)
+    learner = make(kl.Ball(2), kl.Linear(), n)
     assert learner.diagnostics.mixing == pytest.approx(math.sqrt(3 / (4 * n)))
     assert learner.diagnostics.learning_rate == pytest.approx(1.140 * n**-0.75, rel=1e-3)
     total = sum(learner.guarantee().terms.values())
@@ -348,16 +341,14 @@ def test_regret_grows_no_faster_than_theory():
     """
     cases = ((kl.Points([[-1.0], [1.0]]), "constant", 0.7), (kl.Ball(100), "random", 0.4))
     for actions, game, least in cases:
-        horizons, found = [100, 550, 3000], []
+        horizons, suffered = [100, 550, 3000], []
         for n in horizons:
             rng, m = np.random.default_rng(n), actions.dimension
-            learner = kl.ConditionalGradient(
-                actions, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
-            )
+            learner = make(actions, kl.Linear(), n, loss_norm=1.0)
             losses = [kl.LinearLoss(coefficients(game, t, n, m, rng)) for t in range(n)]
-            found.append(regret(learner, losses))
-            assert found[-1] <= learner.guarantee().total
-        fit = stats.linregress(np.log(horizons), np.log(found))
+            suffered.append(regret(learner, losses))
+            assert suffered[-1] <= learner.guarantee().total
+        fit = stats.linregress(np.log(horizons), np.log(suffered))
         assert least < fit.slope <= 0.75 + 3 * fit.stderr
         assert fit.stderr < 0.05
 
@@ -365,14 +356,12 @@ def test_regret_grows_no_faster_than_theory():
 def test_a_bound_without_tracking_would_be_false():
     """Negative control: the leader's own terms do not cover the conditional gradient."""
     n, points = 1000, on_sphere(30, 4)
-    learner = kl.ConditionalGradient(
-        points, kernel=kl.Linear(), horizon=n, loss_norm=1.0, learning_rate=0.2, rng=0
-    )
+    learner = make(points, kl.Linear(), n, loss_norm=1.0, learning_rate=0.2)
     rng = np.random.default_rng(0)
     losses = [kl.LinearLoss(coefficients("switching", t, n, 4, rng)) for t in range(n)]
-    found, terms = regret(learner, losses), learner.guarantee().terms
-    assert found > terms["regulariser"] + terms["stability"]
-    assert found <= learner.guarantee().total
+    suffered, terms = regret(learner, losses), learner.guarantee().terms
+    assert suffered > terms["regulariser"] + terms["stability"]
+    assert suffered <= learner.guarantee().total
 
 
 # Late losses.
@@ -382,21 +371,17 @@ def test_a_bound_without_tracking_would_be_false():
 def test_late_losses_stay_within_the_bound(late):
     n = 80
     for game in GAMES:
-        learner = kl.ConditionalGradient(
-            kl.Ball(2), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
-        )
-        found, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
+        learner = make(kl.Ball(2), kl.Quadratic(), n, loss_norm=1.0)
+        suffered, promise = regret(learner, quadratics(game, n, 2), late), learner.guarantee()
         assert promise.terms["delay"] > 0
-        assert found <= promise.total
+        assert suffered <= promise.total
         assert learner.diagnostics.late == n - 1
 
 
 def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     """Losses e₁ send the player to one end; then -e₁, told only at the end, where the player is at its worst."""
     n, first = 3000, 900
-    learner = kl.ConditionalGradient(
-        kl.Points([[-1.0], [1.0]]), kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
-    )
+    learner = make(kl.Points([[-1.0], [1.0]]), kl.Linear(), n, loss_norm=1.0)
     up, down = kl.LinearLoss([1.0]), kl.LinearLoss([-1.0])
     paid = 0.0
     for _ in range(first):
@@ -406,15 +391,13 @@ def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     paid -= (n - first) * float(learner.distribution @ [-1.0, 1.0])
     assert learner.guarantee().terms["unheard"] == pytest.approx(2 * (n - first))
     learner.tell(held, [down] * (n - first))
-    found, terms = paid + n - 2 * first, learner.guarantee().terms
-    assert found <= sum(terms.values())
-    assert found > sum(terms.values()) - terms["delay"]  # control
+    suffered, terms = paid + n - 2 * first, learner.guarantee().terms
+    assert suffered <= sum(terms.values())
+    assert suffered > sum(terms.values()) - terms["delay"]  # control
 
 
 def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
-    learner = kl.ConditionalGradient(
-        kl.Ball(1), kernel=kl.Linear(), horizon=100, loss_norm=1.0, mixing_rate=0.5, rng=0
-    )
+    learner = make(kl.Ball(1), kl.Linear(), 100, loss_norm=1.0, mixing_rate=0.5)
     first = learner.ask()
     for _ in range(50):
         learner.tell(learner.ask(), kl.LinearLoss([1.0]))
@@ -441,9 +424,7 @@ def test_the_papers_centre_breaks_the_posynomial():
     # The learner with the paper's tuning meets it; ours never does.
     losses = [kl.PosynomialLoss(kernel, w) for w in (w1, w2) * 5]
     for tuning in ("paper", "sharp"):
-        learner = kl.ConditionalGradient(
-            QUARTER, kernel=kernel, horizon=1000, tuning=tuning, first=a1, rng=0
-        )
+        learner = make(QUARTER, kernel, 1000, tuning=tuning, first=a1)
         seen, signs = set(), []
         centre = (1.0 if tuning == "paper" else 0.0) * learner.mean
         total = kl.PosynomialLoss(kernel, [0.0, 0.0])
@@ -467,9 +448,7 @@ def test_the_papers_centre_breaks_the_posynomial():
 
 
 def test_the_papers_tuning():
-    learner = kl.ConditionalGradient(
-        kl.Ball(2), kernel=kl.Quadratic(), horizon=16, tuning="paper", rng=0
-    )
+    learner = make(kl.Ball(2), kl.Quadratic(), 16, tuning="paper")
     assert learner.diagnostics.learning_rate == pytest.approx(0.5 / 8)
     assert learner.diagnostics.mixing == 1
     printed, proved = learner.guarantee(), learner.guarantee(printed=False)
@@ -483,7 +462,7 @@ def test_the_papers_tuning():
         learner.tell(learner.ask(), loss)
     assert learner.diagnostics.mixing == pytest.approx(2 / math.sqrt(17))
     with pytest.raises(ValueError, match="`printed` must be left out"):
-        kl.ConditionalGradient(kl.Ball(1), kernel=kl.Linear(), horizon=3).guarantee(printed=True)
+        make(kl.Ball(1), kl.Linear(), 3).guarantee(printed=True)
 
 
 # Edges.
@@ -503,12 +482,10 @@ def test_the_papers_tuning():
 )
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_degenerate_points(points, tuning):
-    learner = kl.ConditionalGradient(
-        kl.Points(points), kernel=kl.Linear(), horizon=20, loss_norm=1.0, tuning=tuning, rng=0
-    )
+    learner = make(kl.Points(points), kl.Linear(), 20, loss_norm=1.0, tuning=tuning)
     losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(19)] + [kl.LinearLoss([0, 0])]
-    found, promise = regret(learner, losses), learner.guarantee(printed=False)
-    assert found <= promise.total + 1e-12 * float(np.abs(points).max())
+    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
+    assert suffered <= promise.total + 1e-12 * float(np.abs(points).max())
     if len(np.unique(points, axis=0)) == 1:
         assert promise.total == 0
     assert learner.distribution.sum() == pytest.approx(1)
@@ -519,18 +496,16 @@ def test_degenerate_points(points, tuning):
 def test_short_games_at_all_scales(n, r):
     """Where γ is capped at 1 the recursion still holds."""
     for d in (1, 3):
-        learner = kl.ConditionalGradient(
-            kl.Ball(d, r), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
-        )
-        found = regret(learner, quadratics("switching", n, d))
-        assert found <= learner.guarantee().total * (1 + 1e-12)
+        learner = make(kl.Ball(d, r), kl.Quadratic(), n, loss_norm=1.0)
+        suffered = regret(learner, quadratics("switching", n, d))
+        assert suffered <= learner.guarantee().total * (1 + 1e-12)
 
 
 def test_posynomials_with_roots_on_sets_that_touch_zero():
     """√x has no Lipschitz constant at zero; the bound does without."""
     kernel = kl.Posynomial([[0.5, 0], [0, 1], [1, 1]])
     for actions in (kl.Box([0, 0], [1, 1]), kl.PositiveBall(2)):
-        learner = kl.ConditionalGradient(actions, kernel=kernel, horizon=20, rng=0)
+        learner = make(actions, kernel, 20)
         rng = np.random.default_rng(0)
         losses = [kl.PosynomialLoss(kernel, rng.random(3) / 2) for _ in range(20)]
         assert regret(learner, losses) <= learner.guarantee().total
@@ -548,7 +523,7 @@ def test_a_kernel_of_ones_own_on_many_points():
             return (xp.sum(X * X, axis=1) + 1) ** 2
 
     points = kl.Points(np.random.default_rng(0).random((5000, 2)))
-    learner = kl.ConditionalGradient(points, kernel=Own(), horizon=5, rng=0)
+    learner = make(points, Own(), 5)
     assert learner.game.diameter == pytest.approx(2 * learner.game.radius)
     loss = kl.KernelLoss(Own(), [[0.1, 0.1]], [1.0])
     assert regret(learner, [loss] * 5) <= learner.guarantee().total
@@ -559,13 +534,11 @@ def test_differences_of_posynomials_are_searched():
     kernel = kl.Posynomial([[1, 0], [0, 1], [1, 1]])
     loss = kl.PosynomialLoss(kernel, [0.5, -0.5, 0.1])
     for actions in (kl.Box([-1, -1], [1, 1]), QUARTER):
-        learner = kl.ConditionalGradient(
-            actions, kernel=kernel, horizon=10, learning_rate=3.0, rng=0
-        )
+        learner = make(actions, kernel, 10, learning_rate=3.0)
         for _ in range(10):
             learner.tell(learner.ask(), loss)
-        found = next(a for a in learner.guarantee().assumptions if "global minimum" in a.text)
-        assert found.holds is None
+        assumption = next(a for a in learner.guarantee().assumptions if "global minimum" in a.text)
+        assert assumption.holds is None
         assert learner.diagnostics.certificate == "local only"
 
 
@@ -590,13 +563,11 @@ def test_bad_settings(settings, message, finite):
 
 def test_no_oracle_no_game():
     with pytest.raises(TypeError, match="no oracle for PosynomialLoss on Ball"):
-        kl.ConditionalGradient(
-            kl.Ball(2), kernel=kl.Posynomial([[1, 0], [0, 1]]), horizon=10, first=[0.5, 0.5]
-        )
+        make(kl.Ball(2), kl.Posynomial([[1, 0], [0, 1]]), 10, first=[0.5, 0.5])
 
 
 def test_guarantee_says_what_it_needs():
-    learner = kl.ConditionalGradient(kl.Ball(2), kernel=kl.Linear(), horizon=3, rng=0)
+    learner = make(kl.Ball(2), kl.Linear(), 3)
     texts = [a.text for a in learner.guarantee().assumptions]
     assert "losses to come are told before the next decision" in texts
     for _ in range(3):

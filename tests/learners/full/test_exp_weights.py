@@ -16,6 +16,10 @@ LEVEL = 1e-3
 """False-alarm level of each statistical test here, split over its own comparisons."""
 
 
+def make(actions, kernel, horizon, **settings):
+    return kl.ExpWeights(actions, kernel, horizon=horizon, **{"rng": 0} | settings)
+
+
 def bump(rng, kernel, dimension=2, scale=1.0):
     return kl.KernelLoss(kernel, scale * rng.normal(size=(1, dimension)), [rng.choice([-1.0, 1.0])])
 
@@ -33,7 +37,7 @@ def random_quadratic(rng, d, norm=1.0):
 def test_finite_set_is_the_textbook_algorithm_step_by_step():
     """p_{t+1}(a) ∝ p_t(a) exp(-η ℓ_t(a)), as the box has it, multiplied out."""
     rng, kernel = np.random.default_rng(0), kl.Gaussian(0.4)
-    learner = kl.ExpWeights(POINTS, kernel=kernel, horizon=50, rng=1)
+    learner = make(POINTS, kernel, 50, rng=1)
     p = np.full(40, 1 / 40)
     for _ in range(50):
         np.testing.assert_allclose(learner.distribution, p, rtol=1e-9)
@@ -49,7 +53,7 @@ def test_finite_set_is_the_textbook_algorithm_step_by_step():
 
 def test_array_of_losses_is_as_good_as_the_loss():
     kernel, rng = kl.Gaussian(0.4), np.random.default_rng(0)
-    one, two = (kl.ExpWeights(POINTS, kernel=kernel, horizon=9, rng=1) for _ in range(2))
+    one, two = (make(POINTS, kernel, 9, rng=1) for _ in range(2))
     for _ in range(9):
         loss = bump(rng, kernel)
         one.tell(one.ask(), loss)
@@ -58,7 +62,7 @@ def test_array_of_losses_is_as_good_as_the_loss():
 
 
 def test_draws_follow_the_distribution():
-    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, rng=1)
+    learner = make(POINTS, kl.Gaussian(0.4), 9, rng=1)
     for k in range(6):
         learner.tell(learner.ask(), bump(np.random.default_rng(k), kl.Gaussian(0.4)))
     index = learner.ask(20_000).index
@@ -69,9 +73,7 @@ def test_draws_follow_the_distribution():
 
 
 def test_weights_survive_losses_that_would_overflow():
-    learner = kl.ExpWeights(
-        POINTS, kernel=kl.Linear(), horizon=200, loss_range=(-1e6, 1e6), learning_rate=1.0, rng=0
-    )
+    learner = make(POINTS, kl.Linear(), 200, loss_range=(-1e6, 1e6), learning_rate=1.0)
     for _ in range(200):
         learner.tell(learner.ask(), kl.LinearLoss([5e5, 0.0]))
     assert np.all(np.isfinite(learner.distribution))
@@ -81,18 +83,18 @@ def test_weights_survive_losses_that_would_overflow():
 def test_prior_moves_the_first_distribution_and_the_bound():
     prior = np.arange(1.0, 41.0)
     prior /= prior.sum()
-    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=100, prior=prior, rng=0)
+    learner = make(POINTS, kl.Gaussian(0.4), 100, prior=prior)
     np.testing.assert_allclose(learner.distribution, prior)
     expected = learner.game.width * math.sqrt(50 * math.log(1 / prior[0]))
     assert learner.guarantee().total == pytest.approx(expected)
 
 
 def test_range_is_what_counts_on_points():
-    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, loss_range=(0, 1), rng=0)
+    learner = make(POINTS, kl.Gaussian(0.4), 9, loss_range=(0, 1))
     learner.tell(learner.ask(), np.linspace(0, 1, 40))
     with pytest.raises(LossOutOfBounds, match=r"must be in \[0, 1\], got \[-0.5, 0.5\]"):
         learner.tell(learner.ask(), np.linspace(-0.5, 0.5, 40))
-    default = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=9, rng=0)
+    default = make(POINTS, kl.Gaussian(0.4), 9)
     default.tell(default.ask(), 1e3 + np.linspace(-0.5, 0.5, 40))  # a constant costs nothing
     with pytest.raises(LossOutOfBounds, match="range of at most"):
         default.tell(default.ask(), np.linspace(-5, 5, 40))
@@ -100,7 +102,7 @@ def test_range_is_what_counts_on_points():
 
 def test_one_action_and_equal_actions():
     for points in ([[0.5, 0.5]], [[0.5, 0.5]] * 3):
-        learner = kl.ExpWeights(kl.Points(points), kernel=kl.Gaussian(1.0), horizon=5, rng=0)
+        learner = make(kl.Points(points), kl.Gaussian(1.0), 5)
         learner.tell(learner.ask(), bump(np.random.default_rng(0), kl.Gaussian(1.0)))
         assert learner.guarantee().total == 0
 
@@ -122,13 +124,13 @@ def directions_agree(draws, net, p, level, count=4):
         u = np.asarray([math.cos(angle), math.sin(angle)])
         order = np.argsort(net @ u)
         values, cdf = (net @ u)[order], np.cumsum(p[order])
-        found = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
-        worst = min(worst, found.pvalue * count)
+        test = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
+        worst = min(worst, test.pvalue * count)
     return worst > level
 
 
 def test_quadratics_on_the_ball_follow_the_exact_density():
-    learner = kl.ExpWeights(kl.Ball(2, 1.5), kernel=kl.Quadratic(), horizon=30, rng=2)
+    learner = make(kl.Ball(2, 1.5), kl.Quadratic(), 30, rng=2)
     rng = np.random.default_rng(3)
     for _ in range(25):
         learner.tell(learner.ask(), random_quadratic(rng, 2, norm=learner.game.norm))
@@ -149,9 +151,7 @@ def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
     kernel, draws = kl.Gaussian(0.6), []
     losses = [bump(np.random.default_rng(k), kernel) for k in range(40)]
     for seed in range(400):
-        learner = kl.ExpWeights(
-            actions, kernel=kernel, horizon=40, particles=64, learning_rate=1.0, rng=seed
-        )
+        learner = make(actions, kernel, 40, particles=64, learning_rate=1.0, rng=seed)
         for k in range(0, 40, 8):  # as a program that hears several losses at once
             decisions = learner.ask(8)
             learner.tell(decisions, losses[k : k + 8])
@@ -166,9 +166,7 @@ def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
 def test_particles_follow_over_a_long_game():
     """After 300 rounds of one population its cloud, of 2,000, still has the net's mean and spread."""
     kernel = kl.Gaussian(1.0)
-    learner = kl.ExpWeights(
-        kl.Ball(2, 3.0), kernel=kernel, horizon=300, particles=2000, learning_rate=0.3, rng=0
-    )
+    learner = make(kl.Ball(2, 3.0), kernel, 300, particles=2000, learning_rate=0.3)
     rng = np.random.default_rng(1)
     for _ in range(300):
         learner.tell(learner.ask(), bump(rng, kernel, scale=1.5))
@@ -183,7 +181,7 @@ def test_particles_follow_over_a_long_game():
 
 def test_linear_losses_on_a_box_are_drawn_exactly():
     """Truncated exponentials, coordinate by coordinate."""
-    learner = kl.ExpWeights(kl.Box([0, -1], [1, 3]), kernel=kl.Linear(), horizon=50, rng=0)
+    learner = make(kl.Box([0, -1], [1, 3]), kl.Linear(), 50)
     for _ in range(30):
         learner.tell(learner.ask(), kl.LinearLoss([0.6, -0.3]))
     draws, eta = learner.ask(4000).action, learner.learning_rate
@@ -198,11 +196,11 @@ def test_linear_losses_on_a_box_are_drawn_exactly():
 def test_prior_on_a_compact_set():
     """exp(-prior) is the first density; the bound pays for how far it varies."""
     prior = kl.QuadraticLoss(np.diag([5.0, 0.0]), [2.0, 0.0])
-    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=100, prior=prior, rng=0)
+    learner = make(kl.Ball(2), kl.Quadratic(), 100, prior=prior)
     net, p = on_net(learner, 0.01)
     np.testing.assert_allclose(p, np.exp(-prior(net)) / np.exp(-prior(net)).sum())
     assert directions_agree(learner.ask(2000).action, net, p, LEVEL)
-    uniform = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=100, rng=0)
+    uniform = make(kl.Ball(2), kl.Quadratic(), 100)
     spread = float(np.ptp(prior(net)))
     assert learner.problem.log_prior >= spread
     assert learner.guarantee().total > uniform.guarantee().total
@@ -216,14 +214,7 @@ def test_prior_on_a_compact_set():
 def test_late_losses_stay_within_the_bound(horizon, delay):
     """The bound is pathwise in p_t·ℓ_t: no randomness in the comparison."""
     rng, points = np.random.default_rng(delay), kl.Points(np.eye(8))
-    learner = kl.ExpWeights(
-        points,
-        kernel=kl.Linear(),
-        horizon=horizon,
-        loss_range=(0, 1),
-        delay=delay if horizon else 0,
-        rng=0,
-    )
+    learner = make(points, kl.Linear(), horizon, loss_range=(0, 1), delay=delay if horizon else 0)
     spent, total, waiting = 0.0, np.zeros(8), []
     for t in range(200):
         p = learner.distribution
@@ -244,7 +235,7 @@ def test_late_losses_stay_within_the_bound(horizon, delay):
 
 
 def test_late_losses_without_tuning_are_charged_as_they_come():
-    learner = kl.ExpWeights(POINTS, kernel=kl.Gaussian(0.4), horizon=100, rng=0)
+    learner = make(POINTS, kl.Gaussian(0.4), 100)
     rng = np.random.default_rng(0)
     first = learner.ask()
     for _ in range(5):
@@ -283,23 +274,23 @@ def test_compression_keeps_the_density_and_is_charged():
 def test_recommendation_is_the_best_action_so_far():
     rng = np.random.default_rng(0)
     losses = [random_quadratic(rng, 2) for _ in range(20)]
-    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=20, rng=0)
+    learner = make(kl.Ball(2), kl.Quadratic(), 20)
     assert kl.Ball(2).contains(learner.recommend().action[None])[0]
     for loss in losses:
         learner.tell(learner.ask(), loss)
     net = kl.Ball(2).net(0.01).X
-    best, found = sum(loss(net) for loss in losses).min() / 20, learner.recommend()
-    assert found.loss <= best + 1e-9
-    assert found.loss == pytest.approx(best, abs=1e-3)
-    assert found.certificate == "dual"
-    points = kl.ExpWeights(POINTS, kernel=kl.Quadratic(), horizon=20, rng=0)
+    best, advice = sum(loss(net) for loss in losses).min() / 20, learner.recommend()
+    assert advice.loss <= best + 1e-9
+    assert advice.loss == pytest.approx(best, abs=1e-3)
+    assert advice.certificate == "dual"
+    points = make(POINTS, kl.Quadratic(), 20)
     for loss in losses:
         points.tell(points.ask(), loss)
     assert points.recommend().index == np.argmin(sum(loss(POINTS.X) for loss in losses))
 
 
 def test_expansion_of_a_quadratic_kernel_is_a_quadratic_loss():
-    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=9, rng=0)
+    learner = make(kl.Ball(2), kl.Quadratic(), 9)
     loss = kl.KernelLoss(kl.Quadratic(), [[0.5, 0.1], [0.0, 0.3]], [1.0, -0.5])
     learner.tell(learner.ask(), loss)
     X = kl.Ball(2).sample(5, 0)
@@ -307,10 +298,8 @@ def test_expansion_of_a_quadratic_kernel_is_a_quadratic_loss():
 
 
 def test_sides_of_length_zero_do_not_count():
-    flat = kl.ExpWeights(kl.Box([0, 2], [1, 2]), kernel=kl.Linear(), horizon=100, rng=0)
-    line = kl.ExpWeights(
-        kl.Box([0], [1]), kernel=kl.Linear(), horizon=100, loss_norm=flat.game.norm, rng=0
-    )
+    flat = make(kl.Box([0, 2], [1, 2]), kl.Linear(), 100)
+    line = make(kl.Box([0], [1]), kl.Linear(), 100, loss_norm=flat.game.norm)
     assert flat.guarantee().total == pytest.approx(line.guarantee().total)
     assert flat.ask().action[1] == 2
 
@@ -355,9 +344,9 @@ def test_bad_settings(name):
 
 
 def test_what_only_one_kind_of_set_has():
-    compact = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=9, rng=0)
+    compact = make(kl.Ball(2), kl.Quadratic(), 9)
     with pytest.raises(NoDistribution, match="`distribution` is for finite sets"):
         _ = compact.distribution
-    finite = kl.ExpWeights(POINTS, kernel=kl.Quadratic(), horizon=9, rng=0)
+    finite = make(POINTS, kl.Quadratic(), 9)
     with pytest.raises(TypeError, match="`log_density` is for compact sets"):
         finite.log_density(POINTS.X)

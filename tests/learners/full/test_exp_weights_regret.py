@@ -20,6 +20,10 @@ GAMES = ("random", "biased", "switching", "alternating", "hostile")
 # Points.
 
 
+def make(actions, kernel, horizon, **settings):
+    return kl.ExpWeights(actions, kernel, horizon=horizon, **{"rng": 0} | settings)
+
+
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("N", [2, 16, 100])
 @pytest.mark.parametrize("rounds", [1, 2, 30, 400])
@@ -27,13 +31,7 @@ GAMES = ("random", "biased", "switching", "alternating", "hostile")
 def test_points_stay_within_the_bound(game, N, rounds, anytime):
     rng = np.random.default_rng([N, rounds])
     points = kl.Points(np.eye(N))
-    learner = kl.ExpWeights(
-        points,
-        kernel=kl.Linear(),
-        horizon=None if anytime else rounds,
-        loss_range=(-1, 1),
-        rng=0,
-    )
+    learner = make(points, kl.Linear(), None if anytime else rounds, loss_range=(-1, 1))
     played, total = 0.0, np.zeros(N)
     for t in range(rounds):
         p = learner.distribution
@@ -50,9 +48,7 @@ def test_points_stay_within_the_bound(game, N, rounds, anytime):
 
 def test_the_bound_is_not_loose_everywhere():
     """Theory's worst ratio is 0.85 (N = 2, n = 1): a bound a tenth smaller would not hold there."""
-    learner = kl.ExpWeights(
-        kl.Points(np.eye(2)), kernel=kl.Linear(), horizon=1, loss_range=(-1, 1), rng=0
-    )
+    learner = make(kl.Points(np.eye(2)), kl.Linear(), 1, loss_range=(-1, 1))
     regret = learner.distribution @ [-1.0, 1.0] - (-1)
     assert regret / learner.guarantee().total == pytest.approx(0.849, abs=0.002)
 
@@ -60,14 +56,9 @@ def test_the_bound_is_not_loose_everywhere():
 def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
     """Negative control: with 50 times the tuned rate, alternating losses cost more than the tuned bound."""
     points, rounds = kl.Points(np.eye(2)), 400
-    tuned = kl.ExpWeights(points, kernel=kl.Linear(), horizon=rounds, loss_range=(-1, 1), rng=0)
-    hasty = kl.ExpWeights(
-        points,
-        kernel=kl.Linear(),
-        horizon=rounds,
-        loss_range=(-1, 1),
-        learning_rate=50 * tuned.learning_rate,
-        rng=0,
+    tuned = make(points, kl.Linear(), rounds, loss_range=(-1, 1))
+    hasty = make(
+        points, kl.Linear(), rounds, loss_range=(-1, 1), learning_rate=50 * tuned.learning_rate
     )
     played, total = 0.0, np.zeros(2)
     for _ in range(rounds):
@@ -87,13 +78,7 @@ def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
 @pytest.mark.parametrize("anytime", [False, True])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
     rng, m = np.random.default_rng([d, rounds]), d * (d + 3) // 2
-    learner = kl.ExpWeights(
-        kl.Ball(d),
-        kernel=kl.Quadratic(),
-        horizon=None if anytime else rounds,
-        loss_norm=1.0,
-        rng=0,
-    )
+    learner = make(kl.Ball(d), kl.Quadratic(), None if anytime else rounds, loss_norm=1.0)
     played, total = 0.0, None
     for t in range(rounds):
         loss = quadratic_of(coefficients(game, t, rounds, m, rng), d)
@@ -112,7 +97,7 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
 def test_learns_on_the_ball():
     """Against a fixed saddle the mean loss of the last rounds is close to the best there is."""
     saddle = kl.QuadraticLoss(np.diag([0.6, -0.6]), [0.0, 0.2])
-    learner = kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=2000, loss_norm=1.0, rng=0)
+    learner = make(kl.Ball(2), kl.Quadratic(), 2000, loss_norm=1.0)
     for _ in range(200):
         batch = learner.ask(10)
         learner.tell(batch, [saddle] * 10)
@@ -124,7 +109,7 @@ def test_learns_on_the_ball():
 def test_gaussian_losses_stay_within_the_bound(game):
     """Kernel expansions on the disc by particles; the best action by a net and its certified spacing."""
     kernel, rng, rounds = kl.Gaussian(0.5), np.random.default_rng(0), 200
-    learner = kl.ExpWeights(kl.Ball(2), kernel=kernel, horizon=rounds, particles=128, rng=0)
+    learner = make(kl.Ball(2), kernel, rounds, particles=128)
     net = kl.Ball(2).net(0.02)
     played, total = 0.0, np.zeros(len(net))
     for t in range(rounds):

@@ -18,13 +18,18 @@ from tests.learners.streams import GAMES, bump, coefficients, quadratic_of, regr
 LEVEL = 1e-3
 """False-alarm level of each statistical test here."""
 
+
+def make(actions, kernel, horizon, **settings):
+    return kl.FollowTheRegularizedLeader(actions, kernel, horizon=horizon, **{"rng": 0} | settings)
+
+
 # The iterates.
 
 
 def test_points_against_a_quadratic_program_along_a_game():
     kernel, rng = kl.Gaussian(0.4), np.random.default_rng(0)
     X = rng.random((15, 2))
-    learner = kl.FollowTheRegularizedLeader(kl.Points(X), kernel=kernel, horizon=12, rng=0)
+    learner = make(kl.Points(X), kernel, 12)
     eta, total = learner.diagnostics.learning_rate, np.zeros(15)
     assert eta == pytest.approx(2 / math.sqrt(12))
     root = np.linalg.cholesky(kernel(X, X) + 1e-12 * np.eye(15)).T
@@ -41,9 +46,7 @@ def test_points_against_a_quadratic_program_along_a_game():
 
 def test_ball_against_a_semidefinite_program_along_a_game():
     rng, d, n = np.random.default_rng(1), 2, 10
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(d), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
-    )
+    learner = make(kl.Ball(d), kl.Quadratic(), n, loss_norm=1.0)
     eta, A, b = learner.diagnostics.learning_rate, np.zeros((d, d)), np.zeros(d)
     assert eta == pytest.approx(2 * math.sqrt(2) / math.sqrt(n))
     for _ in range(n):
@@ -63,9 +66,7 @@ def test_ball_against_a_semidefinite_program_along_a_game():
 
 def test_linear_losses_on_the_ball_are_projected_gradients():
     rng, n = np.random.default_rng(2), 30
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(3, 2.0), kernel=kl.Linear(), horizon=n, loss_norm=1.5, rng=0
-    )
+    learner = make(kl.Ball(3, 2.0), kl.Linear(), n, loss_norm=1.5)
     eta, total = 2 * 2 / (1.5 * math.sqrt(n)), np.zeros(3)
     for _ in range(n):
         expected = -eta / 2 * total
@@ -79,9 +80,7 @@ def test_linear_losses_on_the_ball_are_projected_gradients():
 
 
 def test_draws_have_the_leader_for_their_mean():
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(2), kernel=kl.Quadratic(), horizon=40, loss_norm=1.0, rng=3
-    )
+    learner = make(kl.Ball(2), kl.Quadratic(), 40, loss_norm=1.0, rng=3)
     rng = np.random.default_rng(0)
     for _ in range(10):
         learner.tell(learner.ask(), quadratic_of(coefficients("random", 0, 1, 5, rng), 2))
@@ -98,9 +97,7 @@ def test_looking_changes_nothing():
     """Between two losses, `distribution` and the like may be read or not: the game is the same, to the last bit."""
     kernel, rng = kl.Gaussian(0.4), np.random.default_rng(0)
     points = kl.Points(rng.random((40, 2)))
-    one, two = (
-        kl.FollowTheRegularizedLeader(points, kernel=kernel, horizon=60, rng=1) for _ in range(2)
-    )
+    one, two = (make(points, kernel, 60, rng=1) for _ in range(2))
     for _ in range(20):
         losses = [bump(rng, kernel) for _ in range(3)]
         first, second = one.ask(3), two.ask(3)
@@ -120,14 +117,12 @@ def test_looking_changes_nothing():
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_points_stay_within_the_bound(game, N, rounds, tuning):
     rng = np.random.default_rng([N, rounds])
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Points(np.eye(N)), kernel=kl.Linear(), horizon=rounds, tuning=tuning, rng=0
-    )
+    learner = make(kl.Points(np.eye(N)), kl.Linear(), rounds, tuning=tuning)
     losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
-    found, promise = regret(learner, losses), learner.guarantee()
+    suffered, promise = regret(learner, losses), learner.guarantee()
     assert promise.valid
-    assert found <= promise.total * (1 + 1e-9)
-    assert found <= learner.guarantee(printed=False).total * (1 + 1e-9)
+    assert suffered <= promise.total * (1 + 1e-9)
+    assert suffered <= learner.guarantee(printed=False).total * (1 + 1e-9)
     if tuning == "sharp":
         assert promise.total <= math.sqrt(rounds) * 1.0011
 
@@ -136,9 +131,9 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
 def test_gaussians_on_points_stay_within_the_bound(bandwidth):
     kernel, rng, n = kl.Gaussian(bandwidth), np.random.default_rng(0), 200
     points = kl.Points(np.vstack([rng.random((30, 2)), np.full((3, 2), 0.5)]))
-    learner = kl.FollowTheRegularizedLeader(points, kernel=kernel, horizon=n, rng=0)
-    found = regret(learner, [bump(rng, kernel) for _ in range(n)])
-    assert found <= learner.guarantee().total
+    learner = make(points, kernel, n)
+    suffered = regret(learner, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= learner.guarantee().total
     # Approximate projections cost a thousandth of the bound at most, as the tolerance has it.
     assert learner.guarantee().terms["projection"] <= 1.001e-3 * math.sqrt(n)
 
@@ -147,13 +142,11 @@ def test_gaussians_on_points_stay_within_the_bound(bandwidth):
 @pytest.mark.parametrize("d, r", [(1, 1.0), (2, 0.3), (2, 1.0), (5, 2.0)])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r):
     rng, n, m = np.random.default_rng(d), 60, d * (d + 3) // 2
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(d, r), kernel=kl.Quadratic(), horizon=n, loss_norm=1.0, rng=0
-    )
+    learner = make(kl.Ball(d, r), kl.Quadratic(), n, loss_norm=1.0)
     losses = [quadratic_of(coefficients(game, t, n, m, rng), d) for t in range(n)]
-    found, promise = regret(learner, losses), learner.guarantee()
+    suffered, promise = regret(learner, losses), learner.guarantee()
     assert promise.valid
-    assert found <= promise.total
+    assert suffered <= promise.total
     assert promise.total <= math.sqrt((r**4 + r**2) * n) * 1.001
 
 
@@ -163,9 +156,7 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r):
 @pytest.mark.parametrize("game", GAMES)
 def test_linear_losses_stay_within_the_bound(actions, game):
     rng, n = np.random.default_rng(0), 100
-    learner = kl.FollowTheRegularizedLeader(
-        actions, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
-    )
+    learner = make(actions, kl.Linear(), n, loss_norm=1.0)
     losses = [kl.LinearLoss(coefficients(game, t, n, 3, rng)) for t in range(n)]
     assert regret(learner, losses) <= learner.guarantee().total
 
@@ -174,9 +165,7 @@ def test_linear_losses_stay_within_the_bound(actions, game):
 @pytest.mark.parametrize("r, G", [(1.0, 1.0), (3.0, 0.5)])
 def test_the_bound_is_attained(n, r, G):
     """Losses of norm G orthogonal to the sum of those before: regret ϱG√n exactly, so a smaller bound is false."""
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(2, r), kernel=kl.Linear(), horizon=n, loss_norm=G, rng=0
-    )
+    learner = make(kl.Ball(2, r), kl.Linear(), n, loss_norm=G)
     paid, total = 0.0, np.zeros(2)
     for _ in range(n):
         w = np.array([-total[1], total[0]]) if np.any(total) else np.array([1.0, 0.0])
@@ -200,17 +189,15 @@ def test_regret_grows_like_the_root():
     X = rng.normal(size=(12, 4))
     points = kl.Points(X / np.linalg.norm(X, axis=1, keepdims=True))
     for actions, game in ((points, "constant"), (points, "alternating"), (kl.Ball(100), "random")):
-        horizons, found = [100, 550, 3000], []
+        horizons, suffered = [100, 550, 3000], []
         for n in horizons:
             rng = np.random.default_rng(n)
-            learner = kl.FollowTheRegularizedLeader(
-                actions, kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
-            )
+            learner = make(actions, kl.Linear(), n, loss_norm=1.0)
             m = actions.dimension
             losses = [kl.LinearLoss(coefficients(game, t, n, m, rng)) for t in range(n)]
-            found.append(regret(learner, losses))
-            assert found[-1] <= learner.guarantee().total * (1 + 1e-9)
-        fit = stats.linregress(np.log(horizons), np.log(found))
+            suffered.append(regret(learner, losses))
+            assert suffered[-1] <= learner.guarantee().total * (1 + 1e-9)
+        fit = stats.linregress(np.log(horizons), np.log(suffered))
         assert 0.4 < fit.slope <= 0.5 + 3 * fit.stderr + 1e-6
         assert fit.stderr < 0.05
 
@@ -225,36 +212,28 @@ def test_the_papers_bound_is_false_for_a_regulariser_centred_elsewhere():
     for t in range(1, n + 1):
         paid += X
         X = min(max(1.0 - eta / 2 * t, -1.0), 1.0)  # argmin of η t X + (X - 1)²
-    found, printed = paid + n, 2 * n * eta + 2 / eta
-    assert found == pytest.approx(4001, abs=1)
+    suffered, printed = paid + n, 2 * n * eta + 2 / eta
+    assert suffered == pytest.approx(4001, abs=1)
     assert printed == pytest.approx(2020)
-    assert found > printed
-    assert found <= 4 / eta + eta * n / 4  # ϱ²/η + ηG²n/4 with ϱ = 2: what is true
+    assert suffered > printed
+    assert suffered <= 4 / eta + eta * n / 4  # ϱ²/η + ηG²n/4 with ϱ = 2: what is true
     # Centred at the origin the printed bound is true, and ours is smaller.
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Box([-1.0], [1.0]), kernel=kl.Linear(), horizon=500, learning_rate=eta, rng=0
-    )
+    learner = make(kl.Box([-1.0], [1.0]), kl.Linear(), 500, learning_rate=eta)
     assert learner.guarantee(rounds=500).total <= 2 * 500 * eta + 2 / eta
 
 
 def test_the_papers_tuning():
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(2), kernel=kl.Quadratic(), horizon=100, tuning="paper", rng=0
-    )
+    learner = make(kl.Ball(2), kl.Quadratic(), 100, tuning="paper")
     assert learner.diagnostics.learning_rate == pytest.approx(0.1)
     printed, proved = learner.guarantee(), learner.guarantee(printed=False)
     assert sum(printed.terms.values()) == pytest.approx(2 * 100 * 0.1 * 2 + 2 * 2 / 0.1)
     assert printed.valid  # true, and loose
     assert sum(proved.terms.values()) == pytest.approx(2 / 0.1 + 0.1 * 2 * 100 / 4)
-    large = kl.FollowTheRegularizedLeader(
-        kl.Ball(2), kernel=kl.Quadratic(), horizon=100, tuning="paper", loss_norm=5.0, rng=0
-    )
+    large = make(kl.Ball(2), kl.Quadratic(), 100, tuning="paper", loss_norm=5.0)
     assert not large.guarantee().valid  # the paper's losses are no larger than its features
     assert large.guarantee(printed=False).valid
     with pytest.raises(ValueError, match="`printed` must be left out"):
-        kl.FollowTheRegularizedLeader(kl.Ball(1), kernel=kl.Linear(), horizon=3).guarantee(
-            printed=True
-        )
+        make(kl.Ball(1), kl.Linear(), 3).guarantee(printed=True)
 
 
 # Late losses.
@@ -266,14 +245,12 @@ def test_late_losses_stay_within_the_bound(late, delay):
     """Alternating and constant losses that come after many decisions."""
     n = 120
     for game in ("constant", "alternating", "switching"):
-        learner = kl.FollowTheRegularizedLeader(
-            kl.Ball(2), kernel=kl.Linear(), horizon=n, loss_norm=1.0, delay=delay, rng=0
-        )
+        learner = make(kl.Ball(2), kl.Linear(), n, loss_norm=1.0, delay=delay)
         rng = np.random.default_rng(0)
         losses = [kl.LinearLoss(coefficients(game, t, n, 2, rng)) for t in range(n)]
-        found, promise = regret(learner, losses, late), learner.guarantee()
+        suffered, promise = regret(learner, losses, late), learner.guarantee()
         assert promise.terms["delay"] > 0
-        assert found <= promise.total
+        assert suffered <= promise.total
 
 
 def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
@@ -282,9 +259,7 @@ def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     Without the delay term the bound would be false (control).
     """
     n = 400
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(1), kernel=kl.Linear(), horizon=n, loss_norm=1.0, rng=0
-    )
+    learner = make(kl.Ball(1), kl.Linear(), n, loss_norm=1.0)
     up, down = kl.LinearLoss([1.0]), kl.LinearLoss([-1.0])
     paid, held = 0.0, []
     for t in range(n):
@@ -298,17 +273,15 @@ def test_an_adversary_that_is_late_on_purpose_needs_the_delay_term():
     assert learner.guarantee().terms["unheard"] == pytest.approx(2 * len(held))
     for decision in held:
         learner.tell(decision, down)
-    found, promise = paid + (n - 40), learner.guarantee()
+    suffered, promise = paid + (n - 40), learner.guarantee()
     assert learner.diagnostics.late == n - 21
     total = sum(promise.terms.values())
-    assert found <= total < 1.02 * found
-    assert found > 10 * (total - promise.terms["delay"])
+    assert suffered <= total < 1.02 * suffered
+    assert suffered > 10 * (total - promise.terms["delay"])
 
 
 def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(1), kernel=kl.Linear(), horizon=100, loss_norm=1.0, learning_rate=1.0, rng=0
-    )
+    learner = make(kl.Ball(1), kl.Linear(), 100, loss_norm=1.0, learning_rate=1.0)
     first = learner.ask()
     for _ in range(50):
         learner.tell(learner.ask(), kl.LinearLoss([1.0]))
@@ -317,10 +290,7 @@ def test_a_loss_can_be_late_by_the_whole_diameter_at_most():
 
 
 def test_tuning_for_delays_is_a_factor():
-    now, later = (
-        kl.FollowTheRegularizedLeader(kl.Ball(2), kernel=kl.Linear(), horizon=900, delay=d, rng=0)
-        for d in (0, 4)
-    )
+    now, later = (make(kl.Ball(2), kl.Linear(), 900, delay=d) for d in (0, 4))
     assert later.guarantee().total / now.guarantee().total == pytest.approx(3.0)
 
 
@@ -337,7 +307,7 @@ def test_tuning_for_delays_is_a_factor():
 )
 def test_no_projection_no_game(actions, kernel):
     with pytest.raises(TypeError, match=r"no tractable projection .* ConditionalGradient"):
-        kl.FollowTheRegularizedLeader(actions, kernel=kernel, horizon=10)
+        make(actions, kernel, 10)
 
 
 @pytest.mark.parametrize(
@@ -348,28 +318,24 @@ def test_no_projection_no_game(actions, kernel):
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_degenerate_points(points, tuning):
     """One point, equal points, a kernel that is zero, tiny and huge features."""
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Points(points), kernel=kl.Linear(), horizon=20, loss_norm=1.0, tuning=tuning, rng=0
-    )
+    learner = make(kl.Points(points), kl.Linear(), 20, loss_norm=1.0, tuning=tuning)
     losses = [kl.LinearLoss([0.6 * (-1) ** t, 0.8]) for t in range(20)] + [kl.LinearLoss([0, 0])]
-    found, promise = regret(learner, losses[1:]), learner.guarantee(printed=False)
+    suffered, promise = regret(learner, losses[1:]), learner.guarantee(printed=False)
     scale = float(np.abs(points).max())
-    assert found <= promise.total + 1e-12 * scale
+    assert suffered <= promise.total + 1e-12 * scale
     if len(np.unique(points, axis=0)) == 1:
         assert promise.total == 0
     assert learner.distribution.sum() == pytest.approx(1)
 
 
 def test_zero_losses_cost_nothing():
-    learner = kl.FollowTheRegularizedLeader(kl.Ball(2), kernel=kl.Quadratic(), horizon=9, rng=0)
+    learner = make(kl.Ball(2), kl.Quadratic(), 9)
     assert regret(learner, [kl.QuadraticLoss(np.zeros((2, 2)))] * 9) <= 1e-12
     assert learner.mean.norm() == 0
 
 
 def test_guarantee_says_what_it_needs():
-    learner = kl.FollowTheRegularizedLeader(
-        kl.Ball(2), kernel=kl.Linear(), horizon=3, delay=2, rng=0
-    )
+    learner = make(kl.Ball(2), kl.Linear(), 3, delay=2)
     texts = [a.text for a in learner.guarantee().assumptions]
     assert "losses to come are told after at most 2 others" in texts
     for _ in range(3):
@@ -383,9 +349,9 @@ def test_coarse_projections_are_paid_for():
     """A large tolerance: the bound grows by G√tolerance a round, and is kept."""
     kernel, rng, n = kl.Gaussian(0.2), np.random.default_rng(0), 60
     points = kl.Points(rng.random((50, 2)))
-    coarse = kl.FollowTheRegularizedLeader(points, kernel=kernel, horizon=n, tolerance=0.02, rng=0)
+    coarse = make(points, kernel, n, tolerance=0.02)
     start = coarse.guarantee()
     assert start.terms["projection"] == pytest.approx(n * math.sqrt(0.02))
-    found = regret(coarse, [bump(rng, kernel) for _ in range(n)])
-    assert found <= coarse.guarantee().total
+    suffered = regret(coarse, [bump(rng, kernel) for _ in range(n)])
+    assert suffered <= coarse.guarantee().total
     assert 0 < coarse.guarantee().terms["projection"] <= start.terms["projection"]

@@ -40,9 +40,9 @@ def mixed(steps, atom=lambda i: np.array([float(i)])):
 @pytest.mark.parametrize("name", STEPS)
 def test_weights_are_those_of_the_recursion(name):
     mixture, expected = mixed(STEPS[name]), naive(STEPS[name])
-    found = np.zeros(len(expected))
-    found[mixture.atoms[:, 0].astype(int)] = mixture.weights
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
+    weights = np.zeros(len(expected))
+    weights[mixture.atoms[:, 0].astype(int)] = mixture.weights
+    np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-15)
     assert mixture.weights.sum() == pytest.approx(1, abs=1e-14)
     assert np.all(np.isfinite(mixture.weights))
 

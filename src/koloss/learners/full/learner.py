@@ -7,7 +7,7 @@ A learner of this kind adds how it draws, what it makes of a loss (`_learn_from`
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -218,6 +218,7 @@ def drawn(
 
 def _one_per_decision(loss: Any, count: int) -> list[Any]:
     """Losses of so many decisions; that of a single one may stand alone."""
+    loss = list(loss) if isinstance(loss, Iterator) else loss
     alone = isinstance(loss, (Loss, str, bytes, bool, int, float)) or loss is None
     if count == 1 and (alone or not _holds_one(loss)):
         return [loss]
@@ -233,9 +234,10 @@ def _one_per_decision(loss: Any, count: int) -> list[Any]:
 
 def _holds_one(loss: Any) -> bool:
     """Whether this is a sequence with one loss in it, and not the values of a loss on points."""
-    if not hasattr(loss, "__len__") or len(loss) != 1:
+    try:
+        (first,) = loss
+    except (TypeError, ValueError):  # nothing to go through, or not one
         return False
-    first = next(iter(loss))
     return isinstance(first, Loss) or np.ndim(first) > 0
 
 
