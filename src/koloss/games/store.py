@@ -61,8 +61,8 @@ class Job:
     limit: float = math.inf  # seconds, from when the player has been made
     package: str = ""  # the distribution that the player needs, if any
     files: tuple[str, ...] = ()  # that are read
-    own: Any = None  # what cannot be named, and travels by pickle
-    own_digest: str = ""  # which stands for it in the key
+    carried: Any = None  # what cannot be named, and travels by pickle
+    carried_digest: str = ""  # which stands for it in the key
 
     @cached_property
     def key(self) -> str:
@@ -76,7 +76,7 @@ class Job:
                 for name in ("make", "game", "player", "number", "rounds", "seed", "seeds")
             },
             "arguments": dict(self.arguments),
-            "own": self.own_digest,
+            "carried": self.carried_digest,
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
 
@@ -311,8 +311,8 @@ def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
 def _module_file(name: str, root: Path) -> Path | None:
     first, *rest = name.split(".")
     if first != "koloss":
-        found = importlib.util.find_spec(name)
-        return Path(found.origin) if found is not None and found.origin else None
+        spec = importlib.util.find_spec(name)
+        return Path(spec.origin) if spec is not None and spec.origin else None
     path = root.joinpath(*rest)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if rest and file.is_file():
