@@ -51,16 +51,17 @@ def _game(points, rounds):
     return KERNEL(places + 0.05 * rng.normal(size=(rounds, 2)), points.X)
 
 
-def textbook(setup, losses, seed=0):
-    """Algorithm 1 as its box reads: one covariance and one solve a round, N weights."""
-    Phi, eta, gamma = setup.features, setup.rates.learning_rate, setup.rates.exploration
+def textbook(learner, losses, seed=0):
+    """Algorithm 1 as its box reads: one covariance and one solve per round, N weights."""
+    engine, eta, gamma = learner.engine, learner.rates.learning_rate, learner.rates.exploration
+    Phi, pi, center = engine.features, engine.weights, engine.center
     rng, weights, paid = np.random.default_rng(seed), np.ones(len(Phi)), 0.0
     for row in losses:
-        p = (1 - gamma) * weights / weights.sum() + gamma * setup.design
+        p = (1 - gamma) * weights / weights.sum() + gamma * pi
         index = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
         paid += row[index]
         sigma = (Phi * p[:, None]).T @ Phi
-        estimate = np.linalg.solve(sigma, Phi[index]) * (row[index] - setup.center)
+        estimate = np.linalg.solve(sigma, Phi[index]) * (row[index] - center)
         weights = weights * np.exp(-eta * (Phi @ estimate))
         weights /= weights.max()
     return paid
@@ -102,7 +103,7 @@ def _against_textbook(make, losses, full) -> Table:
         ],
         "The textbook's regret is that of epochs of one round, which plays the same step by step.",
     )
-    setup, best = make().setup, losses.sum(axis=0).min()
+    plain, best = make(), losses.sum(axis=0).min()
     players = {
         "ask(rank)": lambda learner: in_batches(learner, losses, RANK + 1),
         "ask(2 rank)": lambda learner: in_batches(learner, losses, 2 * (RANK + 1)),
@@ -113,7 +114,7 @@ def _against_textbook(make, losses, full) -> Table:
     repeats = 7 if full else 5
     seconds = {"textbook": [], **{name: [] for name in players}}
     for seed in range(repeats):  # in turn; learners are made before the clock starts
-        seconds["textbook"].append(_clock(lambda seed=seed: textbook(setup, losses, seed)))
+        seconds["textbook"].append(_clock(lambda seed=seed: textbook(plain, losses, seed)))
         for name, play in players.items():
             for _ in range(3):
                 learner = make(seed)
@@ -215,7 +216,7 @@ def _blas(make, losses) -> Table:
         "The linear algebra alone: the same products, factorisations and solves on arrays of the same size.",
     )
     learner = make()
-    features = learner.setup.features
+    features = learner.engine.features
     scaled, count = features * 0.03, RANK + 1
     theta, rows = np.ones(features.shape[1]), features[:count]
     epochs = -(-ROUNDS // count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from statistics import median
 
@@ -15,6 +14,9 @@ from benchmarks.tables import Table
 from benchmarks.timing import slope
 from koloss.experiments.arena.base import Game
 from koloss.experiments.arena.baselines import GPUCB
+from koloss.guarantees import insured
+from koloss.learners.insured.exploration import Exploration
+from koloss.learners.insured.insured_bandit import FORECASTS
 
 KERNEL = kl.Gaussian(0.5)
 ROUNDS, RANK = 2000, 29
@@ -54,11 +56,11 @@ class Textbook:
     """The same kind of learner as it would be written first: normal equations, widths and inverses anew every round."""
 
     def __init__(self, learner):
-        setup, self.rng = learner.setup, np.random.default_rng(0)
-        self.W, self.design, self.center = np.array(setup.features), setup.design, setup.center
-        self.F = np.array(learner._forecaster.features)
+        engine, self.rng = learner.engine, np.random.default_rng(0)
+        self.W, self.design, self.center = np.array(engine.features), engine.weights, engine.center
+        self.F = np.array(_forecast_features(learner))
         N, m = self.F.shape
-        self.gamma = setup.problem.leverage / (0.75 * learner._unit * math.sqrt(ROUNDS) - 1)
+        self.gamma = engine.problem.leverage / (0.75 * insured.scale(engine.problem, ROUNDS) - 1)
         self.A = [np.eye(m) for _ in FORECASTS]
         self.b = [np.zeros(m) for _ in FORECASTS]
         self.errors, self.S, self.paid = np.zeros(len(FORECASTS)), np.zeros(N), 0.0
@@ -89,9 +91,13 @@ class Textbook:
             self.b[n] = discount * (self.b[n] + self.F[i] * y / ridge)
 
 
+def _forecast_features(learner):
+    return learner._forecaster.features
+
+
 def _floor(learner, rounds):
-    """Seconds of the linear algebra alone: one product with all features and one step of each regression a round."""
-    F = np.asfortranarray(learner._forecaster.features)
+    """Seconds of the linear algebra alone: per round one product with all features and one step of each regression."""
+    F = np.asfortranarray(_forecast_features(learner))
     m = F.shape[1]
     C, u, v = [np.eye(m, order="F") for _ in FORECASTS], F[0].copy(), np.zeros(len(F))
     start = time.perf_counter()
@@ -106,7 +112,7 @@ def _floor(learner, rounds):
 def _against_others(repeats) -> Table:
     table = Table(
         f"Insured: 400 points of the unit disc, {RANK} features, {ROUNDS:,} single calls",
-        ["player", "µs a round", "at its slower quartile", "over insured"],
+        ["player", "µs per round", "at its slower quartile", "over insured"],
         "Medians; players in turn. The goal is 60 µs. Redesigns of the exploration are included.",
     )
     points = _points(400)
@@ -143,47 +149,48 @@ def _against_others(repeats) -> Table:
 
 
 def _ready(learner):
-    assert learner.setup.problem.rank == RANK, learner.setup.problem.rank
+    assert learner.rank == RANK, learner.rank
     return learner
 
 
 def _growth(full) -> Table:
     table = Table(
-        "Insured: time a round against the size of the game",
-        ["points N", "features m", "µs a round"],
-        "At most N·m a round, and m² for each of four regressions.",
+        "Insured: time per round against the size of the game",
+        ["points N", "features m", "µs per round"],
+        "At most N·m per round, and m² for each of four regressions.",
     )
     sizes = [(400, 29), (1600, 29), (6400, 29), (1600, 15), (1600, 45)]
     sizes += [(25_600, 29)] if full else []
-    found = {}
+    times = {}
     for N, m in sizes:
         points = _points(N)
         losses = _losses(points)
         learner = _insured(points, 20_000, rank=m)
         one_by_one(learner, losses, 500)
-        found[N, m] = median(one_by_one(learner, losses, 500) / 500 * 1e6 for _ in range(5))
-        table.add(N, m, found[N, m])
+        times[N, m] = median(one_by_one(learner, losses, 500) / 500 * 1e6 for _ in range(5))
+        table.add(N, m, times[N, m])
     many = [N for N, m in sizes if m == 29]
-    table.note += f" Growth exponent in N: {slope(many, [found[N, 29] for N in many]):.2f}."
+    table.note += f" Growth exponent in N: {slope(many, [times[N, 29] for N in many]):.2f}."
     return table
 
 
 def _premium() -> Table:
     """What exploring costs in a round of a fixed game, once gaps have grown."""
     table = Table(
-        "Insured: cost of exploration a round in a stationary game of 20,000 rounds",
+        "Insured: cost of exploration per round in a stationary game of 20,000 rounds",
         ["rounds played", "features m", "priced", "over the sum", "fixed share / priced"],
         "Losses of the actions explored above the best one. The sum is Δ/(D + Δt) over the m actions with the largest weights "
-        "of the first design (theory: how little exploration is enough); a fixed share is that of shield=False.",
+        "of the first design (theory: how little exploration is enough); a fixed share is that of the plain version there.",
     )
     points = _points(400)
     losses, n = np.array(_losses(points)), 20_000
     learner = kl.InsuredBandit(points, KERNEL, horizon=n, loss_range=(0, 1), rng=0)
-    first, m = learner._first, learner.setup.problem.rank
+    problem, m = learner.engine.problem, learner.rank
+    first = Exploration(1, learner.engine.features, learner.engine.weights)
     gaps, best = losses - losses.min(), int(losses.argmin())
-    budget, premium = learner._budget(), 0.75 * learner._size()
+    budget, premium = (share * insured.scale(problem, n) for share in (1.25, 0.75))
     often = np.argsort(-first.weights)[:m]
-    fixed = learner.setup.problem.leverage / (premium - 1) * float(first.weights @ gaps)
+    fixed = problem.leverage / (premium - 1) * float(first.weights @ gaps)
     for t in (2000, n):
         room = budget - 1 + gaps * t
         place = first.priced(2, room / (budget - 1))

@@ -167,20 +167,28 @@ def test_trace(trace):
         assert len(corners(picture, "polyline")) == 2
 
 
-def test_learner():
-    learner = make_learner()
-    learner.tell(learner.ask(), 0.5)
+LEARNERS = {
+    "full": lambda: kl.ExpWeights(kl.Ball(2), kl.Quadratic(), horizon=50, rng=0),
+    "gradient": lambda: kl.ConditionalGradient(kl.Ball(2), kl.Quadratic(), horizon=50, rng=0),
+    "leader": lambda: kl.FollowTheRegularizedLeader(kl.Ball(2), kl.Quadratic(), horizon=50, rng=0),
+    "ball": lambda: kl.BanditExpWeights(kl.Ball(2), kl.Quadratic(), horizon=50, rng=0),
+    "points": make_learner,
+    "anytime": lambda: kl.BanditExpWeights(NET, kl.Gaussian(0.5), horizon=None, loss_range=(0, 1), rng=0),
+    "insured": lambda: kl.InsuredBandit(NET, kl.Gaussian(0.5), horizon=50, loss_range=(0, 1), rng=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learner(name):
+    learner = LEARNERS[name]()
     learner.ask()
+    before = learner.state()
     words, _ = check(learner._repr_html_())
-    for part in (
-        "BanditExpWeights",
-        "50 rounds",
-        "2 made, 1 losses heard",
-        f"features{learner.rank},",
-    ):
+    for part in (type(learner).__name__, "1 made, the losses of 0 heard", learner.guarantee().statement):  # fmt: skip
         assert part in words
-    assert learner.guarantee().statement in words
-    assert learner.ledger.made == 2  # looking changes nothing
+    assert ("50 rounds" in words) == (name != "anytime")
+    assert (f"features{learner.rank}," in words) == (learner.rank is not None)
+    np.testing.assert_equal(learner.state(), before)  # looking changes nothing
 
 
 def test_guarantee():

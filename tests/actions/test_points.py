@@ -111,7 +111,9 @@ def test_sequence_and_equality():
     assert actions != kl.Points(X[:1])
     assert actions != kl.Points(X, covering_radius=0.1)
     assert actions != "points"
-    assert repr(actions) == "Points(2 in dimension 2)"
+    assert repr(actions) == "Points([[0.0, 1.0], [2.0, 3.0]])"
+    assert repr(kl.Points(X, covering_radius=0.1)).endswith("]], covering_radius=0.1)")
+    assert repr(kl.Points(np.ones((9, 1)))) == "Points(9 in dimension 1)"
     with pytest.raises(TypeError):
         hash(actions)
 

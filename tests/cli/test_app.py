@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 import tempfile
@@ -133,7 +132,7 @@ def on_a_terminal(**variables):
             except SystemExit as end:
                 assert not end.code
     """
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     environment = os.environ | {"TERM": "xterm-256color"} | variables
     with (
         tempfile.TemporaryDirectory() as folder,

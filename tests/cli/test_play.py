@@ -88,6 +88,7 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
     assert "must have norm at most 1, got 9" in page
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes are POSIX")
 def test_ctrl_c_says_that_nothing_is_lost(spec):
     waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
     (spec.parent / "own.py").write_text(ADVERSARY + waiting)

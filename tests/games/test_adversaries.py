@@ -99,14 +99,20 @@ def test_predictive_puts_the_loss_where_the_player_is():
     ],
 )
 def test_looking_changes_nothing(make):
-    player = make()
-    before = player.state()["digest"]
-    X, p = Shown(player).peek(np.random.default_rng(0))
-    assert player.state()["digest"] == before
-    assert np.all(kl.Ball(2).contains(X))
-    assert p.sum() == pytest.approx(1)
-    kl.games.Predictive(kl.Quadratic(), kl.Ball(2), rng=0)(0, player)
-    assert player.state()["digest"] == before
+    player, twin = make(), make()
+    random = kl.games.Random(kl.Quadratic(), kl.Ball(2), rng=1)
+    for t in range(4):
+        X, p = Shown(player).peek(np.random.default_rng(0))
+        kl.games.Predictive(kl.Quadratic(), kl.Ball(2), rng=0)(t, player)
+        assert np.all(kl.Ball(2).contains(X))
+        assert p.sum() == pytest.approx(1)
+        assert player.state()["rng"] == twin.state()["rng"]
+        loss = random(t)
+        mine, theirs = player.ask(), twin.ask()
+        np.testing.assert_array_equal(mine.action, theirs.action)
+        told = loss if player.feedback == "full" else float(loss(mine.action[None])[0])
+        player.tell(mine, told)
+        twin.tell(theirs, told)
 
 
 def test_lure_is_good_where_the_player_is_not():

@@ -139,8 +139,8 @@ def test_batches_are_epochs():
 def test_delay_is_the_learners_delay():
     learner = table_player(30)
     kl.play(learner, kl.games.Replay([[0.0, 1.0, 0.5]]), 30, delay=3)
-    assert learner._tally.longest_delay == 3
-    assert learner._tally.heard == 30
+    assert learner.ledger.longest_delay == 3
+    assert learner.ledger.heard == 30
     assert learner.guarantee().terms["delay"] > 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from koloss.guarantees import insured
+from koloss.guarantees import Assumption, Guarantee, insured
 from koloss.guarantees.bandit import BanditProblem, tune
 
 GAME = BanditProblem(
@@ -84,8 +84,45 @@ def test_bias():
     for eps in np.geomspace(1e-9, 1, 40):
         problem = replace(GAME, epsilon=eps)
         D, B = 1.25 * insured.scale(problem, 1000), insured.scale(problem, 1000)
-        found = insured.bias(problem, D, 1000, 1000)
-        assert found <= eps * 1000 + max(eps * 1000 * math.sqrt(D), B / 20) * (1 + 1e-12)
+        bias = insured.bias(problem, D, 1000, 1000)
+        assert bias <= eps * 1000 + max(eps * 1000 * math.sqrt(D), B / 20) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("horizon", [1000, None])
+def test_terms_and_assumptions_by_hand(horizon):
+    theirs = {"exploration": 1.0, "variance": 2.0, "prior": 3.0, "bias": 4.0, "delay": 5.0}
+    texts = ("every loss is in [0, 3]", "at most 1000 rounds", "the weather is fair")
+    last = Guarantee("Theorem B", 800, theirs, 2400.0, tuple(map(Assumption, texts)), notes=("so",))
+    numbers = {"width": 3.0, "shares": (0.5, 1.25), "crowd": 4, "warm_up": 7, "heard": 1, "late": 0}
+    flags = {"own": True, "early": True, "alarms": ["stopped"]}
+    problem = replace(GAME, epsilon=0.01, loss_bound=1.5)
+
+    def promise(made, **changes):
+        settings = numbers | flags | {"horizon": horizon, "made": made} | changes
+        return insured.guarantee(problem, last, **settings)
+
+    B = insured.scale(problem, horizon or 800)
+    assert promise(900).terms == pytest.approx(
+        {
+            "budget": 3 * 1.75 * B,
+            "bias": 4 + insured.bias(problem, 1.25 * B, horizon, 800),
+            "unheard": 3 * 4 * 2,
+            "warm-up": 21,
+            "robust learner": 6,
+            "delay": 5,
+        }
+    )
+    holds = [assumption.holds for assumption in promise(900).assumptions]
+    assert holds == [True, horizon and True, None, None, None, None]
+    assert promise(900, heard=0).assumptions[0].holds is None
+    if horizon is not None:
+        assert promise(1001).assumptions[1].holds is False
+    assert len(promise(900, own=False).assumptions) == 5
+    assert len(promise(900, crowd=0).assumptions) == 3
+    assert len(promise(900, crowd=0, late=1).assumptions) == 6
+    assert promise(900).statement == "Theorem I1, then Theorem B"
+    assert promise(900, early=False).notes == ("stopped", "so")
+    assert "heuristic" in promise(900).notes[1]
 
 
 def enumerate_stage(Phi, losses, gamma, choose, stop):

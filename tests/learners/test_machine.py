@@ -1,4 +1,4 @@
-"""Any interleaving of ask, tell, save, restore and bad calls keeps the learner sound (Hypothesis)."""
+"""Any interleaving of ask, tell, forget, save, restore and bad calls keeps the learner sound (Hypothesis)."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 import koloss as kl
 from koloss.errors import UnknownDecision
+from tests.learners.cases import LEARNERS
 
-POINTS = kl.Points(np.random.default_rng(5).random((12, 2)))
-OPTIONS = [
-    {"horizon": 300},
-    {"horizon": 300, "batch": 1, "loss_range": (0, 1)},
-    {"horizon": None, "batch": 3},
-    {"horizon": 300, "bonus": True, "rank": 3},
-    {"horizon": 300, "covariance": "sampled", "sample_error": 0.5, "rank": 3},
-]
-unit = st.floats(0, 1)
+rounds = st.integers(0, 100)
 
 
 class Asking(RuleBasedStateMachine):
     """A learner, and beside it a plain model of which decisions are outstanding."""
 
     outstanding, told = Bundle("outstanding"), Bundle("told")
+    kinds: tuple[type[kl.Learner], ...]
 
-    def begin(self, learner):
-        self.learner = learner
-        self.model = {}
-
-    def loss(self, number):
-        """What to tell, of a number in [0, 1]."""
-        raise NotImplementedError
+    @initialize(data=st.data(), seed=st.integers(0, 5))
+    def start(self, data, seed):
+        names = [name for name, case in LEARNERS.items() if case.kind in self.kinds]
+        self.case = LEARNERS[data.draw(st.sampled_from(names))]
+        self.learner, self.model, self.forgotten = self.case.make(seed), {}, 0
 
     @rule(target=outstanding)
     def ask(self):
@@ -46,38 +46,44 @@ class Asking(RuleBasedStateMachine):
         for decision in self.learner.ask(count):
             self.model[decision.id] = decision
 
-    @rule(target=told, decision=consumes(outstanding), loss=unit)
-    def tell(self, decision, loss):
+    @rule(target=told, decision=consumes(outstanding), t=rounds)
+    def tell(self, decision, t):
         if decision.id in self.model:
-            self.learner.tell(decision, self.loss(loss))
+            self.learner.tell(decision, self.case.loss(decision.action, t))
             del self.model[decision.id]
         return decision
 
-    @rule(data=st.data())
-    def tell_some(self, data):
-        if self.model:
-            ids = data.draw(
-                st.lists(st.sampled_from(sorted(self.model)), unique=True, min_size=1, max_size=5)
-            )
-            numbers = data.draw(st.lists(unit, min_size=len(ids), max_size=len(ids)))
-            self.learner.tell(ids, [self.loss(number) for number in numbers])
-            for i in ids:
-                del self.model[i]
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), t=rounds)
+    def tell_some(self, data, t):
+        ids = st.lists(st.sampled_from(sorted(self.model)), unique=True, min_size=1, max_size=5)
+        some = [self.model.pop(i) for i in data.draw(ids)]
+        losses = [self.case.loss(d.action, t + k) for k, d in enumerate(some)]
+        self.learner.tell([d.id for d in some], losses)
+
+    @rule(before=st.integers(0, 40))
+    def forget(self, before):
+        gone = [i for i in self.model if i < before]
+        assert self.learner.forget(before=before) == len(gone)
+        self.forgotten += len(gone)
+        for i in gone:
+            del self.model[i]
 
     @rule(decision=told)
     def tell_twice(self, decision):
         before = self.learner.state()["digest"]
         with pytest.raises(UnknownDecision):
-            self.learner.tell(decision, self.loss(0.5))
+            self.learner.tell(decision, self.case.loss(decision.action, 0))
         assert self.learner.state()["digest"] == before
 
-    @rule(number=st.sampled_from([float("nan"), float("inf"), 5.0, -5.0]))
-    def tell_nonsense(self, number):
-        if self.model:
-            before = self.learner.state()["digest"]
-            with pytest.raises(ValueError, match=r"`(loss|vector)` must"):
-                self.learner.tell(next(iter(self.model)), self.loss(number))
-            assert self.learner.state()["digest"] == before
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def tell_nonsense(self, data):
+        loss, error, message = data.draw(st.sampled_from(list(self.case.bad.values())))
+        before = self.learner.state()["digest"]
+        with pytest.raises(error, match=message):
+            self.learner.tell(next(iter(self.model)), loss)
+        assert self.learner.state()["digest"] == before
 
     @rule()
     def save_and_restore(self):
@@ -90,113 +96,55 @@ class Asking(RuleBasedStateMachine):
     @invariant()
     def book(self):
         if hasattr(self, "learner"):
-            assert set(self.learner._outstanding) == set(self.model)
+            ledger = self.learner.ledger
+            assert [entry.id for entry in ledger] == sorted(self.model)
             assert self.learner.diagnostics.outstanding == len(self.model)
-
-
-class BanditMachine(Asking):
-    """Bandit feedback on points."""
-
-    @initialize(options=st.sampled_from(OPTIONS), seed=st.integers(0, 5))
-    def start(self, options, seed):
-        self.begin(kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), rng=seed, **options))
-
-    def loss(self, number):
-        return number
+            assert ledger.unheard == len(self.model) + self.forgotten
+            assert len(ledger.to_dict()["laws"]) <= len(self.model) + 1
 
     @invariant()
     def sound(self):
         if not hasattr(self, "learner"):
             return
-        p = self.learner.distribution
-        assert np.all(p >= 0)
-        np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
-        assert len(self.learner._epochs) <= len(self.model) + 1
-        waiting = sum(epoch.waiting for epoch in self.learner._epochs.values())
-        assert waiting == len(self.model)
+        promise = self.learner.guarantee()
+        assert 0 <= promise.total <= promise.trivial
+        assert promise.terms.get("unheard", 0.0) >= 0
+        if self.case.finite:
+            p = self.learner.distribution
+            assert np.all(p >= 0)
+            np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
 
 
-INSURED = [
-    {"horizon": 300},
-    {"horizon": 300, "policy": "thompson", "early": False},
-    {"horizon": 300, "policy": ["ucb", "optimistic"], "trigger": 0.3, "premium": [0.5, 0.3]},
-    {"horizon": 300, "shield": False},
-    {"horizon": None},
-    {"horizon": 300, "delay": 2},
-]
+class BanditMachine(Asking):
+    """Bandit feedback."""
+
+    kinds = (kl.BanditExpWeights,)
 
 
 class InsuredMachine(Asking):
     """A policy that is insured, and may be stopped at any time."""
 
-    @initialize(options=st.sampled_from(INSURED), seed=st.integers(0, 5))
-    def start(self, options, seed):
-        self.begin(
-            kl.InsuredBandit(POINTS, kl.Gaussian(0.5), loss_range=(0, 1), rng=seed, **options)
-        )
-
-    def loss(self, number):
-        return number
+    kinds = (kl.InsuredBandit,)
 
     @rule()
     def hand_over(self):
         self.learner.hand_over()
 
     @invariant()
-    def book(self):
+    def in_budget(self):
         if hasattr(self, "learner"):
-            inner, offset = self.learner._robust, self.learner._offset
-            found = set(self.learner._outstanding)
-            found |= {i + offset for i in inner._outstanding} if inner else set()
-            assert found == set(self.model)
-            assert self.learner.diagnostics.outstanding == len(self.model)
-
-    @invariant()
-    def sound(self):
-        if not hasattr(self, "learner"):
-            return
-        seen, promise = self.learner.diagnostics, self.learner.guarantee()
-        assert promise.total <= promise.trivial
-        assert promise.terms["unheard"] >= seen.outstanding  # each may cost the width of the range
-        if seen.estimated_regret is not None:
-            assert seen.estimated_regret <= seen.budget + 1e-9
-            assert 0 < seen.exploration <= 1
-        p = self.learner.distribution
-        assert np.all(p >= 0)
-        np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
-
-
-FULL = [
-    lambda seed: kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
-    lambda seed: kl.ExpWeights(kl.Ball(2), kernel=kl.Linear(), horizon=None, rng=seed),
-    lambda seed: kl.ExpWeights(kl.Box([0, 0], [1, 1]), kernel=kl.Linear(), horizon=300, rng=seed),
-    lambda seed: kl.ConditionalGradient(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
-    lambda seed: kl.ConditionalGradient(
-        kl.Ball(2), kernel=kl.Linear(), horizon=300, tuning="paper", rng=seed
-    ),
-    lambda seed: kl.FollowTheRegularizedLeader(POINTS, kernel=kl.Linear(), horizon=300, rng=seed),
-    lambda seed: kl.FollowTheRegularizedLeader(
-        kl.Ball(2), kernel=kl.Linear(), horizon=300, rng=seed
-    ),
-]
+            seen, promise = self.learner.diagnostics, self.learner.guarantee()
+            # Each may cost the width of the range.
+            assert promise.terms["unheard"] >= seen.outstanding
+            if seen.estimated_regret is not None:
+                assert seen.estimated_regret <= seen.budget + 1e-9
+                assert 0 < seen.exploration <= 1
 
 
 class FullMachine(Asking):
-    """Full information, linear losses."""
+    """Full information."""
 
-    @initialize(make=st.sampled_from(FULL), seed=st.integers(0, 5))
-    def start(self, make, seed):
-        self.begin(make(seed))
-
-    def loss(self, number):
-        return kl.LinearLoss([number, 0.2 - number / 5])
-
-    @invariant()
-    def sound(self):
-        if hasattr(self, "learner"):
-            promise = self.learner.guarantee()
-            assert 0 <= promise.total <= promise.trivial
-            assert promise.terms.get("unheard", 0.0) >= 0
+    kinds = (kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader)
 
 
 TestBanditMachine = BanditMachine.TestCase

@@ -17,11 +17,10 @@ KERNEL = kl.Gaussian(0.4)
 def epoch(rng):
     """A learner in mid-game, with its features, distribution, covariance and certified error."""
     learner = kl.BanditExpWeights(POINTS, KERNEL, horizon=2000, rank=6, batch=1, rng=0)
-    learner._theta = rng.normal(size=6) * 40
-    current = learner._open(whole=False)
-    features = learner.setup.features
-    sigma = features.T @ (current.p[:, None] * features)
-    return learner, features, current.p, sigma
+    engine, rates = learner.engine, learner.rates
+    theta = rng.normal(size=6) * 40
+    p = engine.mixture(theta, None, rates.learning_rate, rates.exploration)
+    return learner, engine.features, p, engine.features.T @ (p[:, None] * engine.features)
 
 
 def white_loss(learner, y):
@@ -43,7 +42,7 @@ def test_estimate_of_the_projected_loss_is_unbiased(epoch):
 def test_weights_telescope(epoch, rng):
     # Lemma 18: Σ log q_t·e^(-ηx_t) ≥ -ηΣ x_t(a) - log N for every action a, pathwise.
     learner, features, _, _ = epoch
-    eta, theta = learner.setup.rates.learning_rate, np.zeros(6)
+    eta, theta = learner.rates.learning_rate, np.zeros(6)
     total = 0.0
     for _ in range(50):
         q = np.exp(-eta * (features @ theta))
@@ -56,8 +55,8 @@ def test_weights_telescope(epoch, rng):
 def test_second_moment_of_the_estimates(epoch):
     # Lemma 19: E q·x² ≤ 𝒢⁴ m / (1 - γ), the expectation by enumeration.
     learner, features, p, sigma = epoch
-    gamma = learner.setup.rates.exploration
-    q = (p - gamma * learner.setup.design) / (1 - gamma)
+    gamma = learner.rates.exploration
+    q = (p - gamma * learner.engine.weights) / (1 - gamma)
     k = features @ np.linalg.solve(sigma, features.T)
     for y in range(25):
         exact, _ = white_loss(learner, y)
@@ -69,7 +68,7 @@ def test_bias_of_the_estimates(epoch):
     # Lemma 20 in its proved form: |E x(a) - K̂(y, a)| ≤ ε √(φ(a)'Σ⁻¹φ(a)).
     learner, features, p, sigma = epoch
     k = features @ np.linalg.solve(sigma, features.T)
-    epsilon = learner.setup.problem.epsilon
+    epsilon = learner.epsilon
     for y in range(25):
         exact, projected = white_loss(learner, y)
         bias = np.abs(k @ (p * exact) - projected)
@@ -79,7 +78,7 @@ def test_bias_of_the_estimates(epoch):
 def test_smallest_eigenvalue_of_the_mixture(epoch):
     # Lemma 31: λ_min(Σ_t) ≥ γ λ_min(Σ(π)), and Σ(π) = I in whitened coordinates.
     learner, _, _, sigma = epoch
-    assert np.linalg.eigvalsh(sigma)[0] >= learner.setup.rates.exploration * (1 - 1e-9)
+    assert np.linalg.eigvalsh(sigma)[0] >= learner.rates.exploration * (1 - 1e-9)
 
 
 def test_inverses_of_near_matrices(rng):
@@ -101,7 +100,7 @@ def test_sampled_estimates_are_near(epoch):
     sampled = features.T @ (counts[:, None] * features)
     gap = np.linalg.norm(np.linalg.inv(sampled) - np.linalg.inv(sigma), 2)
     change = (np.linalg.inv(sampled) - np.linalg.inv(sigma)) @ features.T  # losses of at most 1
-    size = math.sqrt(learner.setup.problem.leverage)
+    size = math.sqrt(learner.engine.problem.leverage)
     assert np.max(np.linalg.norm(change, axis=0)) <= gap * size * (1 + 1e-12)
 
 

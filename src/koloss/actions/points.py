@@ -12,6 +12,9 @@ from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, na
 from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
+WRITTEN_OUT = 8
+"""Points with up to so many coordinates are written out as text; of more the number is given."""
+
 
 class Points(ActionSet):
     """Finite set of actions, one per row. Duplicates and collinear points are legal.
@@ -52,7 +55,10 @@ class Points(ActionSet):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Points({len(self)} in dimension {self.dimension})"
+        if len(self) * self.dimension > WRITTEN_OUT:
+            return f"Points({len(self)} in dimension {self.dimension})"
+        rest = f", covering_radius={self.covering_radius!r}" if self.covering_radius else ""
+        return f"Points({to_numpy(self.X).tolist()}{rest})"
 
     @property
     def dimension(self) -> int:

@@ -75,6 +75,7 @@ def _curve(
     slope, error = exponent(at, regret)
     several = len(experiment.learners) > 1
     certificates = [trace.certificate for trace in traces]
+    facts: list[dict[str, Any]] = [dict(trace.facts) for trace in traces]
     return Curve(
         experiment=experiment.name,
         title=experiment.title,
@@ -91,13 +92,13 @@ def _curve(
         uniform=np.mean([trace.uniform for trace in traces], axis=0),
         exponent=slope,
         exponent_error=error,
-        promise=traces[0].facts["promise"],
+        promise=facts[0]["promise"],
         valid=all(trace.valid for trace in traces),
         printed=printed_bound(experiment, learner, int(at[-1])),
         certificate="local only" if "local only" in certificates else certificates[0],
-        rank=traces[0].facts["rank"],
-        epsilon=traces[0].facts["epsilon"],
-        seconds=sum(trace.facts["run_seconds"] for trace in traces),
+        rank=facts[0]["rank"],
+        epsilon=facts[0]["epsilon"],
+        seconds=sum(one["run_seconds"] for one in facts),
         learner_seconds=sum(trace.seconds for trace in traces),
         failures=failures,
     )

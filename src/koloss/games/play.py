@@ -18,6 +18,7 @@ from koloss.games.adversaries import Adversary
 from koloss.games.trace import Ended, Trace
 from koloss.games.watching import Shown
 from koloss.kernels import Loss
+from koloss.learners import Learner
 
 CHUNK = 256
 """Rounds that an oblivious adversary is asked for in advance."""
@@ -27,7 +28,7 @@ POOL = 1024
 
 
 def play(
-    learner: Any,
+    learner: Learner[Any, Any],
     adversary: Adversary,
     rounds: int,
     *,
@@ -37,7 +38,7 @@ def play(
     limit: float = math.inf,
     failures: Literal["raise", "keep"] = "raise",
     progress: Callable[[int, int], Any] | None = None,
-    facts: dict[str, Any] | None = None,
+    facts: dict[str, object] | None = None,
 ) -> Trace:
     """Play a game.
 
@@ -224,7 +225,7 @@ class _Game:
 
     # What it leaves.
 
-    def trace(self, at: Any, ended: Ended, message: str, facts: dict[str, Any]) -> Trace:
+    def trace(self, at: Any, ended: Ended, message: str, facts: dict[str, object]) -> Trace:
         """The rounds that were played."""
         names = {"learner": type(self.learner).__name__, "adversary": repr(self.adversary)}
         played, promise = len(self.told), self.promise

@@ -160,7 +160,7 @@ def _explain(job: Job, error: BaseException) -> tuple[Ended, str]:
 
 
 def _unplayed(job: Job, ended: Ended, message: str) -> Packed:
-    facts = {"making": 0.0, "run_seconds": 0.0, "limit": job.limit}
+    facts: dict[str, object] = {"making": 0.0, "run_seconds": 0.0, "limit": job.limit}
     return Trace.unplayed(ended, message, facts).pack()
 
 

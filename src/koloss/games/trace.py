@@ -9,16 +9,23 @@ from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koloss import _html
 
 Ended = Literal["done", "failed", "stopped", "missing", "died"]
 """How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word."""
 
+Floats = NDArray[np.float64]
+
 _BY_ROUND = ("actions", "losses", "regret", "bound", "index", "probability")
 _BESIDE = ("checkpoints", "running", "uniform", "paid", "best_paid", "best")
 _ARRAYS = (*_BY_ROUND, *_BESIDE)
 _PLAIN = ("certificate", "valid", "seconds", "best_index", "ended", "message", "facts")
+
+
+def _no_rounds() -> Floats:
+    return np.zeros(0)
 
 
 class Packed(NamedTuple):
@@ -47,32 +54,34 @@ class Trace:
     True
     """
 
-    actions: Any  # array of shape (rounds, d)
-    losses: Any  # what they cost, of shape (rounds,), as are regret and bound
-    regret: Any  # Σ_{s ≤ t} ℓ_s(a_s) - ℓ_s(a*)
-    bound: Any  # what is proved for so many rounds; between two checkpoints, that of the later one
-    checkpoints: Any  # some rounds t, the last one among them, of shape (k,)
-    running: Any  # Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a), at the checkpoints
-    uniform: Any  # the same for a player who draws uniformly at random, on average, against these very losses
-    best: Any  # a*, of shape (d,)
+    actions: Floats  # array of shape (rounds, d)
+    losses: Floats  # what they cost, of shape (rounds,), as are regret and bound
+    regret: Floats  # Σ_{s ≤ t} ℓ_s(a_s) - ℓ_s(a*)
+    bound: (
+        Floats  # what is proved for so many rounds; between two checkpoints, that of the later one
+    )
+    checkpoints: NDArray[np.int64]  # some rounds t, the last one among them, of shape (k,)
+    running: Floats  # Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a), at the checkpoints
+    uniform: Floats  # the same for a player who draws uniformly at random, on average, against these very losses
+    best: Floats  # a*, of shape (d,)
     certificate: str  # why nothing is better than a*: "exhaustive", "dual", or "local only" where that is not proved
     valid: bool  # whether the guarantee was proved, with no assumption known to fail, at the end
     seconds: float  # asking and telling, without the adversary's time
-    index: Any = None  # of the actions, of shape (rounds,), on a finite set
-    probability: Any = None
-    paid: Any = None  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
-    best_paid: Any = None  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
+    index: NDArray[np.int64] | None = None  # of the actions, of shape (rounds,), on a finite set
+    probability: Floats | None = None
+    paid: Floats = field(default_factory=_no_rounds)  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
+    best_paid: Floats = field(default_factory=_no_rounds)  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
     best_index: int | None = None  # of a*, on a finite set
     ended: Ended = "done"
     message: str = ""  # what happened, where it was not played to the end
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, object] = field(default_factory=dict)
     """Names of the learner and the adversary, the guarantee, rank and error of the features, and what the caller added."""
 
     def __len__(self) -> int:
         return len(self.losses)
 
     @classmethod
-    def unplayed(cls, ended: Ended, message: str, facts: dict[str, Any] | None = None) -> Trace:
+    def unplayed(cls, ended: Ended, message: str, facts: dict[str, object] | None = None) -> Trace:
         """A game without a round."""
         rounds, points = np.zeros(0), np.zeros((0, 0))
         counts = rounds.astype(int)
@@ -168,21 +177,22 @@ class Replicates:
         return len(self.traces)
 
     @property
-    def regret(self) -> Any:
+    def regret(self) -> Floats:
         """Regret of every run, an array of shape (runs, rounds)."""
         return np.stack([trace.regret for trace in self.traces])
 
     @property
-    def bound(self) -> Any:
+    def bound(self) -> Floats:
         """Mean of the guarantees, an array of shape (rounds,): they differ only in what happened."""
-        return np.mean([trace.bound for trace in self.traces], axis=0)
+        mean: Floats = np.mean([trace.bound for trace in self.traces], axis=0)
+        return mean
 
     @property
-    def running(self) -> Any:
+    def running(self) -> Floats:
         """Regret at the checkpoints against the best action so far, an array of shape (runs, checkpoints)."""
         return np.stack([trace.running for trace in self.traces])
 
-    def band(self, level: float = 0.95) -> tuple[Any, Any, Any]:
+    def band(self, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
         """Mean regret, and the ends of its confidence band (Student's t, round by round)."""
         return band(self.regret, level)
 
@@ -191,7 +201,7 @@ class Replicates:
         return exponent(self.traces[0].checkpoints, self.running)
 
 
-def band(values: Any, level: float = 0.95) -> tuple[Any, Any, Any]:
+def band(values: Any, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
     """Mean of the rows, and the ends of its confidence band (Student's t, column by column).
 
     Examples

@@ -72,12 +72,24 @@ class Decisions:
     def __len__(self) -> int:
         return len(self.id)
 
-    def __getitem__(self, k: int) -> Decision:
+    @overload
+    def __getitem__(self, k: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, k: slice) -> Decisions: ...
+
+    def __getitem__(self, k: int | slice) -> Decision | Decisions:
+        index = None if self.index is None else self.index[k]
+        probability = None if self.probability is None else self.probability[k]
+        if isinstance(k, slice):
+            return Decisions(
+                self.id[k], self.action[k], index, probability, self.epoch[k], self.learner
+            )
         return Decision(
             int(self.id[k]),
             self.action[k],
-            None if self.index is None else int(self.index[k]),
-            None if self.probability is None else float(self.probability[k]),
+            None if index is None else int(index),
+            None if probability is None else float(probability),
             int(self.epoch[k]),
             self.learner,
         )
@@ -317,6 +329,9 @@ class Settings:
             )
         if self.horizon is not None:
             self._set("horizon", as_int("horizon", self.horizon, minimum=1))
+        for field in dataclasses.fields(self):
+            if isinstance(getattr(self, field.name), list):  # which could be changed later
+                self._set(field.name, tuple(getattr(self, field.name)))
 
     def _set(self, name: str, value: Any) -> None:
         """Replace what was given by what it means, while the settings are checked."""
@@ -343,14 +358,17 @@ class Settings:
     def _default(cls, name: str) -> Any:
         return next(f.default for f in dataclasses.fields(cls) if f.name == name)
 
+    def is_default(self, name: str) -> bool:
+        """Whether a setting has its default value."""
+        return _same(getattr(self, name), self._default(name))
+
     def describe(self, name: str) -> str:
         """Arguments as they would be written, those with defaults left out."""
         positional = [repr(self.actions), repr(self.kernel)]
         rest = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)
-            if field.name not in ("actions", "kernel")
-            and not _same(getattr(self, field.name), field.default)
+            if field.name not in ("actions", "kernel") and not self.is_default(field.name)
         ]
         return f"{name}({', '.join(positional + rest)})"
 
@@ -630,7 +648,7 @@ class Learner(abc.ABC, Generic[S, L]):
             "kernel": repr(self.settings.kernel),
             "actions": repr(self.settings.actions),
             "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
-            "decisions": f"{self.ledger.made:,} made, {self.ledger.heard:,} losses heard",
+            "decisions": f"{self.ledger.made:,} made, the losses of {self.ledger.heard:,} heard",
         }
         if self.rank is not None:
             facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
@@ -709,15 +727,15 @@ def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[floa
 
 
 def _as_numbers(loss: Any) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(loss)
-    except (TypeError, ValueError):  # ragged
-        array = np.array(None)
-    strange = isinstance(loss, np.ma.MaskedArray) or array.dtype.kind not in "iufO"
-    if isinstance(loss, (list, tuple)):  # in which a truth value would become a number
-        strange = strange or any(isinstance(one, (bool, np.bool_)) for one in loss)
-    if strange:
-        raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}")
-    if array.dtype.kind == "O":  # fractions, decimals, integers beyond 64 bits
-        return np.array([as_float("loss", one) for one in array.flat]).reshape(array.shape)
-    return array.astype(float, copy=False)
+    members = loss if isinstance(loss, (list, tuple)) else (loss,)
+    # Truth values and masked ones would become numbers in an array.
+    if not any(isinstance(one, (bool, np.bool_, np.ma.MaskedArray)) for one in members):
+        try:
+            array = np.asarray(loss)
+        except (TypeError, ValueError):  # ragged
+            array = np.array("")
+        if array.dtype.kind in "iuf":
+            return array.astype(float, copy=False)
+        if array.dtype.kind == "O":  # fractions, decimals, integers beyond 64 bits
+            return np.array([as_float("loss", one) for one in array.flat]).reshape(array.shape)
+    raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}")

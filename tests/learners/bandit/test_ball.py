@@ -14,11 +14,13 @@ import pytest
 from scipy import stats
 
 import koloss as kl
+from koloss.designs.sphere import sphere_design
+from koloss.errors import NoDistribution
 from koloss.guarantees import bandit
-from koloss.learners import _former as base
-from koloss.learners.bandit.ball import SHRINKS, BallBandit, sphere_design
+from koloss.learners.bandit.ball import SHRINKS, BallEngine
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_moments import turn_features
+from tests.learners.bandit.inside import algorithm
 
 LEVEL = 1e-5 / 20
 KINDS = [
@@ -36,8 +38,8 @@ def make(d=2, kernel=None, radius=1.0, **settings):
 
 def move(learner, scale, seed=0):
     """Put the learner somewhere far from its first distribution."""
-    theta = np.random.default_rng(seed).normal(size=learner.setup.problem.rank)
-    learner._theta = scale / learner.setup.rates.learning_rate * theta
+    theta = np.random.default_rng(seed).normal(size=learner.rank)
+    algorithm(learner).theta = scale / learner.rates.learning_rate * theta
     return learner
 
 
@@ -60,13 +62,13 @@ def sphere_rule(d):
 
 def mixture_rule(learner):
     """Quadrature for p = (1 - γ)q + γπ from the coefficients of θ alone; q by normalising over the ball."""
-    setup, d = learner.setup, learner.setup.dimension
-    eta, gamma = setup.rates.learning_rate, setup.rates.exploration
+    engine, d = learner.engine, learner.engine.dimension
+    eta, gamma = learner.rates.learning_rate, learner.rates.exploration
     U, w = ball_rule(d)
-    log_q = -eta * (setup.features(U) @ learner._theta)
+    log_q = -eta * (engine.features(U) @ algorithm(learner).theta)
     q = w * np.exp(log_q - log_q.max())
     S, v = sphere_rule(d)
-    zero = 1 / setup.problem.rank if setup.quadratic and setup.intercept else 0.0
+    zero = 1 / learner.rank if engine.quadratic and engine.intercept else 0.0
     return (
         np.concatenate([U, S, np.zeros((1, d))]),
         np.concatenate([(1 - gamma) * q / q.sum(), gamma * (1 - zero) * v, [gamma * zero]]),
@@ -106,7 +108,7 @@ def test_design_is_what_is_drawn_when_exploring(kernel, interval):
     U = learner.ask(40_000).action
     norms = np.linalg.norm(U, axis=1)
     assert np.all((np.abs(norms - 1) < 1e-12) | (norms == 0))
-    phi = learner.setup.features(U)
+    phi = learner.engine.features(U)
     sigma, _ = sphere_design(3, isinstance(kernel, kl.Quadratic), interval is not None)
     rng = np.random.default_rng(0)
     limit = stats.norm.isf(LEVEL / 40)
@@ -127,76 +129,73 @@ def test_design_is_what_is_drawn_when_exploring(kernel, interval):
 @pytest.mark.parametrize("d", [1, 2])
 def test_estimate_is_unbiased_by_quadrature(d, kernel, interval, scale, radius, rng):
     learner = move(make(d, kernel, radius, loss_range=interval), scale)
-    epoch = learner._open(whole=False)
+    engine, law = learner.engine, algorithm(learner).next_law()
     U, p = mixture_rule(learner)
     # Every loss of the family, and a constant where there is one: E ŵ'φ is that loss again.
     A, b, c = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal() if interval else 0.0
     A = A + A.T if isinstance(kernel, kl.Quadratic) else 0 * A
     X = radius * U
     losses = np.sum((X @ A) * X, axis=1) + X @ b + c
-    learner._theta = learner._estimate(epoch, U, p * losses)
-    learner._tally.mass = 1.0
-    np.testing.assert_allclose(
-        learner.estimated_loss(X) - learner.setup.center, losses, atol=1e-9 * np.abs(losses).max()
-    )
+    theta = engine.estimate(law, U, p * losses)
+    np.testing.assert_allclose(engine.values_at(theta, X), losses, atol=1e-9 * np.abs(losses).max())
 
 
 @pytest.mark.parametrize("kernel, interval", KINDS)
 def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
     learner = move(make(6, kernel, loss_range=interval), 3.0)
-    epoch = learner._open(whole=True)
-    U = learner._sample(epoch, 20_000)
-    w = rng.normal(size=learner.setup.problem.rank)
-    losses = learner.setup.features(U) @ w
+    engine, law = learner.engine, algorithm(learner).next_law()
+    U = engine.draw(law, 20_000, np.random.default_rng(0)).action
+    w = rng.normal(size=learner.rank)
+    losses = engine.features(U) @ w
     directions = rng.normal(size=(20, len(w)))
 
-    def largest_z(epoch):
-        # direction'Σ⁻¹φ(u): the estimate for the "losses" direction'φ, one solve a direction
-        turned = np.array([learner._estimate(epoch, u, 1.0) for u in U[:2]])
-        rows = learner.setup.features(U @ epoch.frame)
-        estimates = np.linalg.solve(np.tril(epoch.factor), rows.T)
-        estimates = np.linalg.solve(np.tril(epoch.factor).T, estimates).T
-        estimates = turn_features(estimates, epoch.frame, quadratic=learner.setup.quadratic)
+    def largest_z(law):
+        # direction'Σ⁻¹φ(u): the estimate for the "losses" direction'φ, one solve per direction
+        turned = np.array([engine.estimate(law, u, 1.0) for u in U[:2]])
+        rows = engine.features(U @ law.frame)
+        estimates = np.linalg.solve(np.tril(law.factor), rows.T)
+        estimates = np.linalg.solve(np.tril(law.factor).T, estimates).T
+        estimates = turn_features(estimates, law.frame, quadratic=engine.quadratic)
         np.testing.assert_allclose(estimates[:2], turned, rtol=1e-7, atol=1e-9)
         values = losses[:, None] * (estimates @ directions.T)
         error = values.mean(axis=0) - directions @ w
         return np.max(np.abs(error) / (values.std(axis=0) / math.sqrt(len(U))))
 
     limit = stats.norm.isf(LEVEL / 40)
-    assert largest_z(epoch) < limit
-    other = move(make(6, kernel, loss_range=interval), 3.0, seed=9)
-    assert largest_z(other._open(whole=True)) > limit  # negative control: the wrong covariance
+    assert largest_z(law) < limit
+    other = algorithm(move(make(6, kernel, loss_range=interval), 3.0, seed=9))
+    assert largest_z(other.next_law()) > limit  # negative control: the wrong covariance
 
 
 @pytest.mark.parametrize("kernel, interval", KINDS)
 @pytest.mark.parametrize("d", [1, 2])
 def test_batch_of_one_is_the_textbook_algorithm_step_by_step(d, kernel, interval, rng):
-    # One covariance and one solve a round, by quadrature, on the actions that the learner has drawn.
+    # One covariance and one solve per round, by quadrature, on the actions that the learner has drawn.
     learner = make(d, kernel, loss_range=interval, batch=1, horizon=300)
-    setup, theta = learner.setup, np.zeros(learner.setup.problem.rank)
+    engine, theta = learner.engine, np.zeros(learner.rank)
     for _ in range(30):
         decision = learner.ask()
         U, p = mixture_rule(learner)
-        phi = setup.features(U)
+        phi = engine.features(U)
         sigma = phi.T @ (p[:, None] * phi)
-        loss = float(rng.uniform(setup.low, setup.high))
-        row = setup.features(decision.action)
-        theta = theta + np.linalg.solve(sigma, row) * (loss - setup.center)
+        loss = float(rng.uniform(engine.low, engine.high))
+        row = engine.features(decision.action)
+        theta = theta + np.linalg.solve(sigma, row) * (loss - engine.center)
         learner.tell(decision, loss)
-        np.testing.assert_allclose(learner._theta, theta, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(algorithm(learner).theta, theta, rtol=1e-8, atol=1e-8)
     assert learner.diagnostics.epoch == 30
 
 
 def test_actions_are_drawn_from_the_mixture():
     learner = move(make(2, radius=2.0), 3.0)
     batch = learner.ask(40_000)
-    gamma = learner.setup.rates.exploration
+    gamma = learner.rates.exploration
     on_sphere = np.abs(np.linalg.norm(batch.action, axis=1) - 2) < 1e-9
     limit = stats.norm.isf(LEVEL / 12)
     z = (on_sphere.mean() - gamma) / math.sqrt(gamma * (1 - gamma) / len(batch))
     assert abs(z) < limit
     U, p = mixture_rule(learner)
-    phi, drawn = learner.setup.features(U), learner.setup.features(batch.action / 2)
+    phi, drawn = learner.engine.features(U), learner.engine.features(batch.action / 2)
     z = (drawn.mean(axis=0) - p @ phi) / (drawn.std(axis=0) / math.sqrt(len(batch)))
     assert np.max(np.abs(z)) < limit
     assert np.all(learner.actions.contains(batch.action))
@@ -205,19 +204,18 @@ def test_actions_are_drawn_from_the_mixture():
 def test_late_estimate_uses_the_covariance_of_its_own_epoch():
     learner = make(3, batch=1, loss_bound=50.0)
     first = learner.ask()
-    kept = learner._epochs[first.epoch]
+    kept = learner.ledger.current
     for _ in range(60):
         other = learner.ask()
         learner.tell(other, 50.0 if other.action[0] < 0.3 else -50.0)
     learner.ask()
-    before = learner._theta.copy()
-    u = learner._outstanding[first.id][0]
-    expected = learner._estimate(kept, u, 7.0)
-    wrong = learner._estimate(learner._epoch, u, 7.0)
+    before = algorithm(learner).theta.copy()
+    expected = learner.engine.estimate(kept.law, first.action, 7.0)
+    wrong = learner.engine.estimate(learner.ledger.current.law, first.action, 7.0)
     learner.tell(first, 7.0)
-    np.testing.assert_allclose(learner._theta - before, expected, rtol=1e-9)
+    np.testing.assert_allclose(algorithm(learner).theta - before, expected, rtol=1e-9)
     assert np.max(np.abs(wrong - expected)) > 0.1 * np.max(np.abs(expected))
-    assert kept.ahead is kept.matrix is kept.gain is None  # only what late losses need
+    assert kept.law.ahead is kept.law.matrix is kept.gain is None  # only what late losses need
     assert learner.diagnostics.late == 1
 
 
@@ -227,22 +225,22 @@ def test_late_estimate_uses_the_covariance_of_its_own_epoch():
 @pytest.mark.parametrize("kernel, interval", KINDS)
 def test_drift_ends_an_epoch_no_later_than_the_exact_test(kernel, interval, rng):
     learner = make(3, kernel, loss_range=interval, batch=400, horizon=4000)
-    setup = learner.setup
+    engine = learner.engine
     U = rng.normal(size=(2000, 3))
     U /= np.maximum(np.linalg.norm(U, axis=1, keepdims=True), 1) * np.sqrt(rng.random((2000, 1)))
     U /= np.maximum(np.linalg.norm(U, axis=1, keepdims=True), 1)
-    phi, ended, largest = setup.features(U), 0, 0.0
+    phi, ended, largest = engine.features(U), 0, 0.0
     for _ in range(600):
         decision = learner.ask()
-        epoch = learner._epoch
+        epoch = learner.ledger.current
         gain = epoch.gain
-        loss = setup.high if decision.action[0] > 0 else setup.low
+        loss = engine.high if decision.action[0] > 0 else engine.low
         learner.tell(decision, loss)
-        gain = gain + learner._estimate(epoch, decision.action, loss - setup.center)
+        gain = gain + engine.estimate(epoch.law, decision.action, loss - engine.center)
         rise = float(np.max(-epoch.eta * (phi @ gain)))
         if epoch.over:
             assert epoch.anchor_drift > bandit.DRIFT
-            assert rise <= epoch.anchor_drift + 1e-12 <= bandit.DRIFT + setup.rates.kappa + 1e-9
+            assert rise <= epoch.anchor_drift + 1e-12 <= bandit.DRIFT + learner.rates.kappa + 1e-9
             ended, largest = ended + 1, max(largest, rise)
         else:
             np.testing.assert_allclose(epoch.gain, gain, atol=1e-9)
@@ -254,15 +252,16 @@ def test_drift_ends_an_epoch_no_later_than_the_exact_test(kernel, interval, rng)
 def test_estimates_never_exceed_kappa(rng):
     for kernel, interval in KINDS:
         learner = make(4, kernel, loss_range=interval, horizon=100_000)
-        setup = learner.setup
+        engine, rates = learner.engine, learner.rates
         U = rng.normal(size=(50, 4))
         U /= np.linalg.norm(U, axis=1, keepdims=True)
-        phi = setup.features(np.concatenate([U, 0.5 * U, 0 * U[:1]]))
+        phi = engine.features(np.concatenate([U, 0.5 * U, 0 * U[:1]]))
         for scale in (0.0, 1.0, 30.0, 1e3):
-            epoch = move(learner, scale)._open(whole=False)
+            law = algorithm(move(learner, scale)).next_law()
             for u in np.concatenate([U, 0 * U[:1]]):
-                change = learner._estimate(epoch, u, setup.problem.loss_bound)
-                assert np.max(np.abs(phi @ change)) * epoch.eta <= setup.rates.kappa * (1 + 1e-9)
+                change = engine.estimate(law, u, engine.problem.loss_bound)
+                largest = np.max(np.abs(phi @ change)) * rates.learning_rate
+                assert largest <= rates.kappa * (1 + 1e-9)
 
 
 def test_single_asks_go_on_when_what_was_drawn_ahead_is_used_up():
@@ -291,17 +290,19 @@ def game(kind, d, n, seed, linear):
     return A / size[:, None, None], b / size[:, None]
 
 
-def regret(learner, A, b, count):
-    paid, n = 0.0, len(A)
-    for t in range(0, n, count or 1):
+def regret(learner, A, b, count=None):
+    """Regret after every decision or batch of a game."""
+    values, curve = np.zeros(0), []
+    for t in range(0, len(A), count or 1):
         batch = learner.ask(count)
-        X = np.atleast_2d(batch.action)
-        part = slice(t, t + len(X))
-        values = np.einsum("ti,tij,tj->t", X, A[part], X) + np.einsum("ti,ti->t", X, b[part])
-        learner.tell(batch, values)
-        paid += values.sum()
-    best = minimize_quadratic_ball(A.sum(axis=0), b.sum(axis=0), radius=learner.setup.radius)
-    return paid - best.value
+        X, end = np.atleast_2d(batch.action), t + (count or 1)
+        losses = np.einsum("ti,tij,tj->t", X, A[t:end], X) + np.einsum("ti,ti->t", X, b[t:end])
+        learner.tell(batch, losses)
+        values = np.append(values, losses)
+        if end == len(A) or end % 50 == 0:
+            best = minimize_quadratic_ball(A[:end].sum(axis=0), b[:end].sum(axis=0))
+            curve.append(values.sum() - best.value)
+    return curve
 
 
 @pytest.mark.parametrize("kind", ["random", "biased", "switching"])
@@ -310,12 +311,12 @@ def regret(learner, A, b, count):
 def test_regret_is_within_the_bound(kind, d, linear):
     kernel = kl.Linear() if linear else kl.Quadratic()
     for n, settings, count in ((120, {}, None), (400, {}, 20), (400, {"loss_range": (-2, 2)}, 40)):
-        found = []
+        regrets = []
         for seed in range(1 if count is None else 2):
             learner = make(d, kernel, loss_norm=1.0, horizon=n, rng=seed, **settings)
-            found.append(regret(learner, *game(kind, d, n, seed, linear), count))
+            regrets.append(regret(learner, *game(kind, d, n, seed, linear), count)[-1])
         promise = learner.guarantee()
-        assert np.mean(found) <= sum(promise.terms.values())
+        assert np.mean(regrets) <= sum(promise.terms.values())
         assert promise.valid
         assert promise.statement.endswith("on the ball (B5)")
 
@@ -323,11 +324,11 @@ def test_regret_is_within_the_bound(kind, d, linear):
 def test_a_long_game_has_a_bound_that_says_something():
     n = 4000
     right, wrong = (make(1, kl.Linear(), horizon=n, loss_norm=1.0, rng=1) for _ in range(2))
-    found = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)
+    small = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)[-1]
     promise = right.guarantee()
     assert promise.valid
     assert promise.informative
-    assert found < sum(promise.terms.values())
+    assert small < sum(promise.terms.values())
     paid = 0.0
     for _ in range(n // 10):  # negative control: rewards for losses
         batch = wrong.ask(10)
@@ -337,34 +338,21 @@ def test_a_long_game_has_a_bound_that_says_something():
 
 
 def test_anytime_regret_is_within_its_bound_at_every_round():
-    n, d = 300, 2
-    A, b = game("biased", d, n, 0, False)
-    curves = []
-    for seed in range(2):
-        learner = make(d, horizon=None, loss_norm=1.0, batch=1, rng=seed)
-        paid, curve = 0.0, []
-        for t in range(n):
-            decision = learner.ask()
-            x = decision.action
-            paid += float(x @ A[t] @ x + b[t] @ x)
-            learner.tell(decision, float(x @ A[t] @ x + b[t] @ x))
-            if t % 50 == 49:
-                total = A[: t + 1].sum(axis=0), b[: t + 1].sum(axis=0)
-                curve.append(paid - minimize_quadratic_ball(*total).value)
-        curves.append(curve)
-    promises = [learner.guarantee(rounds=t) for t in range(50, n + 1, 50)]
+    learners = [make(2, horizon=None, loss_norm=1.0, batch=1, rng=seed) for seed in range(2)]
+    curves = [regret(learner, *game("biased", 2, 300, 0, False)) for learner in learners]
+    promises = [learners[0].guarantee(rounds=t) for t in range(50, 301, 50)]
     assert np.all(np.mean(curves, axis=0) <= [sum(p.terms.values()) for p in promises])
     assert promises[0].statement == "Theorem B4 (anytime) on the ball (B5)"
-    assert learner.guarantee().valid
+    assert learners[0].guarantee().valid
 
 
 def test_anytime_rates_fall_and_their_sum_is_what_the_proof_needs():
-    setup = make(3, horizon=None).setup
-    times = np.arange(1, 3000)
-    etas = np.array([bandit.anytime_rate(setup.problem_at(t), setup.rates.kappa, t) for t in times])
+    learner = make(3, horizon=None)
+    engine, kappa, times = learner.engine, learner.rates.kappa, np.arange(1, 3000)
+    etas = np.array([bandit.anytime_rate(engine.problem_at(t), kappa, t) for t in times])
     assert np.all(np.diff(etas) < 0)
-    c = bandit.anytime_constant(setup.problem, setup.rates.kappa)
-    most = np.sqrt(2 * 3 * np.log(times + 1) * times / c) / setup.problem.loss_bound
+    c = bandit.anytime_constant(engine.problem, kappa)
+    most = np.sqrt(2 * 3 * np.log(times + 1) * times / c) / engine.problem.loss_bound
     assert np.all(np.cumsum(etas) <= most)
 
 
@@ -383,7 +371,7 @@ def test_bound_is_at_most_the_theorys(d, n):
 def test_rates_minimise_the_bound():
     learner = make(3, horizon=50_000, batch=1)
     best = sum(learner.guarantee().terms.values())
-    eta = learner.setup.rates.learning_rate
+    eta = learner.rates.learning_rate
     for factor in (0.9, 1.1):
         other = make(3, horizon=50_000, batch=1, learning_rate=factor * eta)
         assert sum(other.guarantee().terms.values()) > best
@@ -396,7 +384,7 @@ def test_excess_of_the_neighbourhood(d, radius, kernel, rng):
     """E ℓ on a(1 - δ) + δ·ball minus ℓ(a), by quadrature, for losses of norm one and for losses in an interval."""
     U, w = ball_rule(d)
     deltas = np.array([1e-4, 0.01, 0.1, 0.3, 0.5])
-    normed = make(d, kernel, radius, loss_norm=1.0, loss_bound=1e9).setup.excess(deltas)
+    normed = make(d, kernel, radius, loss_norm=1.0, loss_bound=1e9).engine.excess(deltas)
     attained = np.zeros(len(deltas))
     for a in [np.zeros(d), *(radius * u for u in sphere_rule(d)[0][:3]), *(U[::400] * radius)]:
         for k, delta in enumerate(deltas):
@@ -405,7 +393,7 @@ def test_excess_of_the_neighbourhood(d, radius, kernel, rng):
             assert gap <= normed[k] * (1 + 1e-9)
             attained[k] = max(attained[k], gap)
     np.testing.assert_allclose(attained, normed, rtol=1e-9)  # it is the best such bound
-    interval = make(d, kernel, radius, loss_range=(0, 1)).setup
+    interval = make(d, kernel, radius, loss_range=(0, 1)).engine
     for _ in range(100):
         A, b = rng.normal(size=(d, d)), rng.normal(size=d) * rng.choice([0.1, 1.0, 10.0])
         A = A + A.T if isinstance(kernel, kl.Quadratic) else 0 * A
@@ -420,26 +408,25 @@ def test_excess_of_the_neighbourhood(d, radius, kernel, rng):
 
 def test_neighbourhood_is_the_best_of_all_and_needs_no_norm_where_none_is_promised():
     learner = make(3, horizon=10_000, batch=1)
-    setup, eta = learner.setup, learner.setup.rates.learning_rate
-    terms = learner.guarantee().terms
-    totals = 3 * np.log(1 / SHRINKS) / eta + 10_000 * setup.excess(SHRINKS)
+    eta, terms = learner.rates.learning_rate, learner.guarantee().terms
+    totals = 3 * np.log(1 / SHRINKS) / eta + 10_000 * learner.engine.excess(SHRINKS)
     assert terms["prior"] + terms["neighbourhood"] == pytest.approx(totals.min())
     assert any("at most 2" in a.text for a in learner.guarantee().assumptions)  # 𝒢² = 2
     free = make(3, horizon=10_000, loss_range=(0, 1))
-    assert free.setup.norm is None
+    assert free.engine.norm is None
     texts = [a.text for a in free.guarantee().assumptions]
     assert "every loss is x'Ax + b'x + c" in texts
     linear = make(3, kl.Linear(), horizon=10_000, loss_range=(0, 1), loss_norm=0.7)
-    assert linear.setup.norm == 0.7
+    assert linear.engine.norm == 0.7
     assert "every loss is b'x + c with |b|² at most 0.49" in [
         a.text for a in linear.guarantee().assumptions
     ]
 
 
 def test_default_bound_is_that_of_the_kernel():
-    assert make(2, radius=2.0).setup.high == pytest.approx(20.0)  # 𝒢² = 2⁴ + 2²
-    assert make(2, kl.Linear(), radius=0.5).setup.high == pytest.approx(0.5)
-    assert make(2, loss_norm=3.0).setup.high == pytest.approx(3 * math.sqrt(2))
+    assert make(2, radius=2.0).engine.high == pytest.approx(20.0)  # 𝒢² = 2⁴ + 2²
+    assert make(2, kl.Linear(), radius=0.5).engine.high == pytest.approx(0.5)
+    assert make(2, loss_norm=3.0).engine.high == pytest.approx(3 * math.sqrt(2))
 
 
 def test_delay_has_its_own_bound():
@@ -463,8 +450,8 @@ def test_density_of_the_weights():
         U, w = ball_rule(2)
         density = np.exp(learner.log_density(1.7 * U))
         assert math.pi * 1.7**2 * (w @ density) == pytest.approx(1, rel=1e-10)
-        eta = learner.setup.rates.learning_rate
-        score = -eta * (learner.setup.features(U) @ learner._theta)
+        eta = learner.rates.learning_rate
+        score = -eta * (learner.engine.features(U) @ algorithm(learner).theta)
         np.testing.assert_allclose(
             learner.log_density(1.7 * U) - learner.log_density(0 * U[:1]), score, atol=1e-9
         )
@@ -480,13 +467,13 @@ def test_recommend_is_the_minimum_of_the_estimate(rng):
         learner = make(3, kernel, radius=2.0, loss_range=interval)
         batch = learner.ask(50)
         learner.tell(batch, rng.uniform(-1, 1, size=50))
-        found = learner.recommend()
-        assert found.index is None
-        assert learner.actions.contains(found.action[None])[0]
-        assert found.estimated_loss == pytest.approx(learner.estimated_loss(found.action[None])[0])
+        best = learner.recommend()
+        assert best.index is None
+        assert learner.actions.contains(best.action[None])[0]
+        assert best.loss == pytest.approx(learner.estimated_loss(best.action[None])[0])
         X = learner.actions.sample(3000, rng=0)
         X = np.concatenate([X, 2 * X / np.linalg.norm(X, axis=1, keepdims=True)])
-        assert found.estimated_loss <= learner.estimated_loss(X).min() + 1e-9
+        assert best.loss <= learner.estimated_loss(X).min() + 1e-9
 
 
 def test_it_finds_the_best_action():
@@ -505,124 +492,78 @@ def test_diagnostics_and_what_only_finite_sets_have():
     learner.tell(decisions[1], 1.0)
     seen = learner.diagnostics
     assert (seen.rounds, seen.heard, seen.outstanding, seen.epoch) == (3, 1, 2, 1)
-    assert seen.max_leverage == pytest.approx(5 / learner.setup.rates.exploration)
+    assert seen.max_leverage == pytest.approx(5 / learner.rates.exploration)
     assert seen.estimated_losses is None
     assert decisions[0].index is None
     assert decisions[0].probability is None
-    with pytest.raises(AttributeError, match="`distribution` is for finite sets"):
-        _ = learner.distribution
-    with pytest.raises(AttributeError, match="`probability` is for finite sets"):
+    with pytest.raises(NoDistribution, match="`distribution` is for finite sets"):
         learner.probability([[0.0, 0.0]])
-
-
-def test_looking_changes_nothing():
-    plain, watched = make(2, rng=4), make(2, rng=4)
-    for t in range(30):
-        _ = watched.diagnostics, watched.recommend(), watched.guarantee(), watched.state()
-        _ = watched.log_density([[0.1, 0.2]]), watched.estimated_loss([[0.1, 0.2]])
-        for learner in (plain, watched):
-            learner.tell(learner.ask(), math.sin(t))
-    assert np.array_equal(plain._theta, watched._theta)
-
-
-# Snapshots.
 
 
 @pytest.mark.parametrize("kernel, interval", KINDS)
 def test_resume_is_exact(kernel, interval, tmp_path):
-    def rounds(learner, start, count):
+    def rounds(learner, start):
         played = []
-        for t in range(start, start + count):
-            decision = learner.ask()
-            played.append(decision.action.tolist())
+        for t in range(start, start + 90):
+            decision = learner.ask(15 if t % 20 == 19 else None)
+            played.extend(decision.action.ravel().tolist())
             if t % 7:
-                learner.tell(decision, math.sin(t) * learner.setup.high / 2)
-            if t % 20 == 19:
-                batch = learner.ask(15)
-                learner.tell(batch, np.cos(batch.action[:, 0]) * learner.setup.high / 2)
-                played.extend(batch.action.tolist())
+                losses = np.cos(t + np.atleast_2d(decision.action)[:, 0])
+                learner.tell(decision, losses * learner.engine.high / 2)
         return played
 
-    learner = make(4, kernel, loss_range=interval, batch=50, rng=3)
-    rounds(learner, 0, 90)
-    assert learner._sampler._calls > 3  # the sampler's memory is part of the state
-    base.save_state(tmp_path / "ball.npz", learner.state())
-    state = base.load_state(tmp_path / "ball.npz")
-    expected = rounds(learner, 90, 90)
-    for kind in (kl.BanditExpWeights, BallBandit):
-        again = kind.from_state(state)
-        assert type(again) is BallBandit
-        assert rounds(again, 90, 90) == expected
-        assert again.state()["digest"] == learner.state()["digest"]
-
-
-def test_snapshot_of_another_kind_is_refused():
-    finite = kl.BanditExpWeights(kl.Points([[0.0], [1.0]]), kl.Linear(), horizon=10)
-    with pytest.raises(kl.errors.SnapshotError, match="must be a snapshot of BallBandit"):
-        BallBandit.from_state(finite.state())
-    state = make().state()
-    damaged = {**state, "theta": state["theta"] + 1.0}
-    with pytest.raises(kl.errors.SnapshotError, match="damaged"):
-        kl.BanditExpWeights.from_state(damaged)
+    learner, fresh = (make(4, kernel, loss_range=interval, batch=50, rng=3) for _ in range(2))
+    rounds(learner, 0)
+    assert learner.engine.save() != fresh.engine.save()  # the sampler's memory is part of the state
+    kl.save_state(tmp_path / "ball.npz", learner.state())
+    again = kl.BanditExpWeights.from_state(kl.load_state(tmp_path / "ball.npz"))
+    assert rounds(again, 90) == rounds(learner, 90)
+    assert again.state()["digest"] == learner.state()["digest"]
 
 
 # Settings.
 
 
-def test_which_learner_is_made():
-    ball, quadratic = kl.Ball(2), kl.Quadratic()
-    assert type(make()) is BallBandit
-    assert type(make(2, kl.Linear())) is BallBandit
-    assert isinstance(make(), kl.BanditExpWeights)
-    assert make(3, radius=2.0).actions == kl.Ball(3, 2.0)
-    nets = [
-        {"spacing": 0.4},
-        {"proxy": "exact_features", "spacing": 0.4},
-        {"tuning": "paper", "spacing": 0.4},
-        {"exploration": "uniform", "spacing": 0.4},
-        {"rank": 5, "spacing": 0.4},
-        {"proxy": kl.exact_features(quadratic, ball, spacing=0.4)},
-    ]
-    for settings in nets:
-        learner = kl.BanditExpWeights(ball, quadratic, horizon=100, **settings)
-        assert type(learner) is kl.BanditExpWeights
-        assert learner.setup.points.shape[1] == 2
+class Mine(kl.BanditExpWeights):
+    """A subclass with nothing of its own."""
+
+
+@pytest.mark.parametrize("kind", [kl.BanditExpWeights, Mine])
+def test_which_engine_plays(kind):
+    for kernel in (kl.Linear(), kl.Quadratic()):
+        learner = kind(kl.Ball(2, 2.0), kernel, horizon=100)
+        assert isinstance(learner.engine, BallEngine)
+        assert type(kind.from_state(learner.state())) is type(learner) is kind
+        assert learner.actions == kl.Ball(2, 2.0)
+        net = kind(kl.Ball(2, 2.0), kernel, horizon=100, spacing=0.8)
+        assert net.engine.points.shape[1] == 2
     for kernel in (kl.Gaussian(1.0), kl.Polynomial(2), 2.0 * kl.Quadratic()):
-        learner = kl.BanditExpWeights(ball, kernel, horizon=100, spacing=0.4)
-        assert type(learner) is kl.BanditExpWeights
+        assert len(kind(kl.Ball(2), kernel, horizon=100, spacing=0.4).engine.points) > 10
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"bonus": True}, "`bonus` must be False on a ball, where the features have no error"),
-        ({"covariance": "sampled"}, "`covariance` must be 'exact' on a ball"),
-        ({"prior": np.ones(3) / 3}, "`prior` must be None on a ball, where it is uniform"),
-        ({"bonus": "yes"}, "`bonus` must be True or False"),
-        ({"covariance": "guess"}, "`covariance` must be one of"),
-        ({"adversary": "evil"}, "`adversary` must be one of"),
-        ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
-        ({"batch": 0}, "`batch` must be at least 1"),
-        ({"delay": -1}, "`delay` must be at least 0"),
-        ({"delay": 1, "batch": 4}, "`batch` must be 1"),
-        ({"loss_range": (1, 0)}, "`loss_range` must be"),
-        ({"loss_range": (0, 1), "loss_bound": 1.0}, "`loss_bound` or `loss_range`, not both"),
-        ({"loss_norm": 0.0}, "`loss_norm` must be positive"),
-        ({"learning_rate": -1.0}, "`learning_rate` must be positive"),
-        ({"exploration_rate": 1.5}, "`exploration_rate` must be at most 1"),
-        ({"horizon": None, "learning_rate": 0.1}, "must be left out without a horizon"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make(**settings)
+NET = kl.exact_features(kl.Quadratic(), kl.Ball(2), spacing=0.4)
+NEED_A_NET = {
+    "rank": 5,
+    "proxy": NET,
+    "design": "uniform",
+    "prior": np.full(len(NET.points), 1 / len(NET.points)),
+    "tuning": "paper",
+    "bonus": True,
+    "covariance": "sampled",
+}
 
 
-def test_a_ball_learner_needs_a_ball():
-    with pytest.raises(ValueError, match="`actions` and `kernel` must be a ball and Linear or"):
-        BallBandit(kl.Box([0.0], [1.0]), kl.Quadratic(), horizon=10)
-    with pytest.raises(ValueError, match="without settings that speak of a net"):
-        BallBandit(kl.Ball(2), kl.Quadratic(), horizon=10, spacing=0.1)
+@pytest.mark.parametrize("name", NEED_A_NET)
+@pytest.mark.parametrize("kernel", [kl.Quadratic(), kl.Linear()], ids=repr)
+def test_settings_of_a_net_need_spacing(name, kernel):
+    value = NEED_A_NET[name]
+    if name == "proxy" and isinstance(kernel, kl.Linear):
+        value = "exact_features"
+    with pytest.raises(ValueError, match=f"`{name}` must be .*; give `spacing` to play a net"):
+        make(2, kernel, **{name: value})
+    if name != "rank" or isinstance(kernel, kl.Quadratic):
+        net = make(2, kernel, spacing=0.4, **{name: value})
+        assert len(net.engine.points) == len(NET.points)
 
 
 def test_exploration_below_rounding_is_refused():
@@ -642,20 +583,18 @@ def test_short_games_are_played(horizon):
 
 def test_twenty_dimensions():
     learner = make(20, horizon=10**6, loss_norm=1.0)
-    assert learner.setup.problem.rank == 230
+    assert learner.rank == 230
     A, b = game("biased", 20, 1, 0, False)
     for _ in range(4):
         batch = learner.ask(200)
         learner.tell(
             batch, np.sum((batch.action @ A[0]) * batch.action, axis=1) + batch.action @ b[0]
         )
-    move(learner, 20.0)
-    learner._open(whole=False)
-    epoch = learner._epoch
+    law = algorithm(move(learner, 20.0)).next_law()
     # Σ from its factor against draws, in directions: level as above.
-    U = learner._sample(epoch, 20_000)
-    phi = learner.setup.features(U @ epoch.frame)
-    sigma = np.tril(epoch.factor) @ np.tril(epoch.factor).T
+    U = learner.engine.draw(law, 20_000, np.random.default_rng(0)).action
+    phi = learner.engine.features(U @ law.frame)
+    sigma = np.tril(law.factor) @ np.tril(law.factor).T
     limit = stats.norm.isf(LEVEL / 40)
     for direction in np.random.default_rng(0).normal(size=(20, 230)):
         values = (phi @ direction) ** 2
@@ -670,7 +609,7 @@ def test_extremes_neither_overflow_nor_vanish():
     for _ in range(20):
         batch = learner.ask(20_000)
         learner.tell(batch, np.where(batch.action[:, 0] > 0.9, -1.0, 1.0))
-    assert np.all(np.isfinite(learner._theta))
+    assert np.all(np.isfinite(algorithm(learner).theta))
     move(learner, 1e6)
     batch = learner.ask(10)
     learner.tell(batch, np.zeros(10))

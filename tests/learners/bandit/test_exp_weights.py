@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from koloss.learners.bandit.epoch import Epoch
 
 import koloss as kl
 from koloss.guarantees import bandit
+from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
 
@@ -19,92 +19,79 @@ def make(actions=SQUARE, kernel=None, **settings):
     return kl.BanditExpWeights(actions, kernel or kl.Gaussian(0.4), **settings)
 
 
-def play(learner, losses, count=None):
-    """Play a table of losses, one row a round; the losses paid."""
-    paid, t = [], 0
-    while t < len(losses):
-        if count is None:
-            decision = learner.ask()
-            learner.tell(decision, float(losses[t, decision.index]))
-            paid.append(losses[t, decision.index])
-            t += 1
-        else:
-            size = min(count, len(losses) - t)
-            batch = learner.ask(size)
-            values = losses[np.arange(t, t + size), batch.index]
-            learner.tell(batch, values)
-            paid.extend(values)
-            t += size
+def play(learner, losses):
+    """Play a table of losses, one row per round; the losses paid."""
+    paid = []
+    for row in losses:
+        decision = learner.ask()
+        paid.append(float(row[decision.index]))
+        learner.tell(decision, paid[-1])
     return np.asarray(paid)
 
 
-def estimates_of_epoch(learner):
-    """Σ⁻¹φ(a) for every action a, from the learner's own epoch, and the distribution of that epoch."""
-    epoch, features = learner._epoch, learner.setup.features
-    return np.stack([epoch.estimate(row, 1.0) for row in features]), epoch.p
+def next_estimates(learner):
+    """Σ⁻¹φ(a) for every action a, by the law of the next decision, and that law's probabilities."""
+    engine, law = learner.engine, algorithm(learner).next_law()
+    return np.stack([engine.estimate(law, a, 1.0) for a in range(len(law.p))]), law.p
 
 
 @pytest.mark.parametrize("rank", [3, 8])
 def test_estimate_is_unbiased_by_enumeration(rank, rng):
     learner = make(rank=rank)
-    learner._theta += rng.normal(size=rank + 1) * 30  # some distribution far from the first one
-    learner.ask()
-    directions, p = estimates_of_epoch(learner)
+    algorithm(learner).theta += rng.normal(size=rank + 1) * 30  # far from the first distribution
+    directions, p = next_estimates(learner)
     w = rng.normal(size=rank + 1)
-    losses = learner.setup.features @ w
+    losses = learner.engine.features @ w
     np.testing.assert_allclose((p * losses) @ directions, w, rtol=1e-8)
 
 
 def test_misspecified_estimate_is_the_projection(rng):
     # E ŵ is the L²(p)-projection of any loss on the features (theory B3, Lemma).
     learner = make(rank=5)
-    learner.ask()
-    directions, p = estimates_of_epoch(learner)
+    directions, p = next_estimates(learner)
     losses = rng.normal(size=40)
     root = np.sqrt(p)[:, None]
-    expected = np.linalg.lstsq(root * learner.setup.features, root[:, 0] * losses, rcond=None)[0]
+    expected = np.linalg.lstsq(root * learner.engine.features, root[:, 0] * losses, rcond=None)[0]
     np.testing.assert_allclose((p * losses) @ directions, expected, rtol=1e-7)
 
 
 def test_late_estimate_uses_the_covariance_of_its_own_epoch(rng):
     w = rng.normal(size=6)
-    change, wrong = np.zeros(6), np.zeros(6)
     learner = make(rank=5, batch=1, loss_range=(-100, 100))
-    start = learner.state()
-    probe = kl.BanditExpWeights.from_state(start)
-    probe.ask()
-    features, p = probe.setup.features, probe._epoch.p
-    losses = features @ w
-    for index in range(
-        40
-    ):  # every action the first epoch may draw, told after other epochs have passed
-        learner = kl.BanditExpWeights.from_state(start)
-        first = learner.ask()
-        learner._outstanding[first.id] = (index, *learner._outstanding[first.id][1:])
-        for _ in range(40):  # the distribution moves on
-            other = learner.ask()
-            learner.tell(other, 100.0 if other.action[0] < 0.5 else -100.0)
-        learner.ask()
-        before = learner._theta.copy()
-        learner.tell(first, float(losses[index]))
-        change += p[index] * (learner._theta - before)
-        wrong += p[index] * learner._epoch.estimate(
-            features[index], losses[index]
-        )  # negative control
-    np.testing.assert_allclose(change, w, rtol=1e-7)
+    exp2, p, losses = algorithm(learner), learner.distribution, learner.engine.features @ w
+    first = learner.ask()
+    epoch = learner.ledger.current
+    for _ in range(40):  # the distribution moves on
+        other = learner.ask()
+        learner.tell(other, 100.0 if other.action[0] < 0.5 else -100.0)
+    learner.ask()
+    assert epoch.over
+
+    def change(call):
+        before = exp2.theta.copy()
+        call()
+        return exp2.theta - before
+
+    # Every action that the first epoch may have drawn, told now.
+    late = [change(lambda a=a: exp2.learn(epoch, [a], [losses[a]])) for a in range(40)]
+    np.testing.assert_allclose(p @ late, w, rtol=1e-7)
+    told = change(lambda: learner.tell(first, float(losses[first.index])))
+    np.testing.assert_allclose(told, late[first.index], rtol=1e-7, atol=1e-9)
+    law = learner.ledger.current.law  # negative control: the covariance of today
+    wrong = p @ [learner.engine.estimate(law, a, losses[a]) for a in range(40)]
     assert np.max(np.abs(wrong - w)) > 0.1 * np.max(np.abs(w))
 
 
-def textbook(setup, losses, uniforms):
-    """Algorithm 1 as its box reads, one covariance and one solve a round, N weights."""
-    Phi, eta, gamma = setup.features, setup.rates.learning_rate, setup.rates.exploration
-    weights = np.exp(setup.log_prior)
+def textbook(learner, losses, uniforms):
+    """Algorithm 1 as its box reads, one covariance and one solve per round, N weights."""
+    engine, eta, gamma = learner.engine, learner.rates.learning_rate, learner.rates.exploration
+    Phi, weights = engine.features, np.exp(engine.log_prior)
     chosen, thetas, theta = [], [], np.zeros(Phi.shape[1])
     for t, u in enumerate(uniforms):
-        p = (1 - gamma) * weights / weights.sum() + gamma * setup.design
+        p = (1 - gamma) * weights / weights.sum() + gamma * engine.weights
         index = int(np.searchsorted(np.cumsum(p) / p.sum(), u, side="right"))
         sigma = sum(p[a] * np.outer(Phi[a], Phi[a]) for a in range(len(Phi)))
-        estimate = np.linalg.solve(sigma, Phi[index]) * (losses[t, index] - setup.center)
+        estimate = np.linalg.solve(sigma, Phi[index]) * (losses[t, index] - engine.center)
         weights = weights * np.exp(-eta * (Phi @ estimate))
         theta = theta + estimate
         chosen.append(index)
@@ -117,12 +104,12 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
     losses = rng.random((120, 40))
     prior = None if prior is None else np.arange(1, 41) / 820
     learner = make(batch=1, rank=7, rng=11, prior=prior)
-    chosen, thetas = textbook(learner.setup, losses, np.random.default_rng(11).random(120))
+    chosen, thetas = textbook(learner, losses, np.random.default_rng(11).random(120))
     for t in range(120):
         decision = learner.ask()
         assert decision.index == chosen[t]
         learner.tell(decision, float(losses[t, decision.index]))
-        np.testing.assert_allclose(learner._theta, thetas[t], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(algorithm(learner).theta, thetas[t], rtol=1e-7, atol=1e-7)
 
 
 def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
@@ -139,8 +126,8 @@ def test_whole_epoch_told_in_parts_equals_told_at_once(rng):
     parts.tell(list(same)[5:], losses[5:])
     for decision, loss in reversed(list(zip(same, losses, strict=True))[:5]):
         parts.tell(decision.id, loss)
-    np.testing.assert_allclose(parts._theta, at_once._theta, rtol=1e-12)
-    assert parts._tally.late == 0
+    np.testing.assert_allclose(algorithm(parts).theta, algorithm(at_once).theta, rtol=1e-12)
+    assert parts.diagnostics.late == 0
 
 
 def test_order_of_late_losses_does_not_matter(rng):
@@ -151,7 +138,8 @@ def test_order_of_late_losses_does_not_matter(rng):
         learners[0].tell(decisions[0][k], float(losses[k]))
     for k in rng.permutation(60):
         learners[1].tell(decisions[1][k], float(losses[k]))
-    np.testing.assert_allclose(learners[1]._theta, learners[0]._theta, rtol=1e-9)
+    in_order, mixed = (algorithm(learner).theta for learner in learners)
+    np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
 
 
 def test_memory_is_bounded_by_what_is_outstanding():
@@ -159,13 +147,14 @@ def test_memory_is_bounded_by_what_is_outstanding():
     kept = [learner.ask() for _ in range(5)]
     for _ in range(500):
         learner.tell(learner.ask(), 0.5)
-    assert len(learner._outstanding) == 5
-    assert len(learner._epochs) <= 4  # three epochs with decisions outstanding, and the current one
-    assert all(epoch.p is None for epoch in learner._epochs.values() if epoch is not learner._epoch)
+    ledger = learner.ledger
+    before = {id(entry.law): entry.law for entry in ledger if entry.law is not ledger.current}
+    assert (len(ledger), len(before)) == (5, 3)
+    assert all(law.gain is law.law.p is law.law.cdf is None for law in before.values())
     for decision in kept:
         learner.tell(decision, 0.5)
-    assert len(learner._outstanding) == 0
-    assert len(learner._epochs) == 1
+    assert len(ledger) == 0
+    assert len(learner.state()["ledger"]["laws"]) == 1
 
 
 @pytest.mark.parametrize("bonus", [False, True])
@@ -174,31 +163,27 @@ def test_drift_ends_an_epoch_no_later_than_the_exact_test(bonus):
     epochs = 0
     for _ in range(1500):
         decision = learner.ask()
-        epoch = learner._epoch
+        epoch = learner.ledger.current
         learner.tell(decision, 1.0 if decision.index % 2 else 0.0)
-        rise = (
-            -epoch.eta * (learner.setup.features @ epoch.gain) if epoch.gain is not None else None
-        )
-        if rise is not None:
-            if bonus:
-                rise = rise + epoch.eta * epoch.heard * epoch.bonus
-            assert rise.max() <= 0.5  # an epoch that goes on has not drifted
-        else:
-            assert epoch.anchor_drift > 0.5
-            assert epoch.anchor_drift <= 0.5 + learner.setup.rates.kappa + 1e-9
+        if epoch.over:
+            assert 0.5 < epoch.anchor_drift <= 0.5 + learner.rates.kappa + 1e-9
             epochs += 1
+            continue
+        rise = -epoch.eta * (learner.engine.features @ epoch.gain)
+        if bonus:
+            rise = rise + epoch.eta * epoch.heard * epoch.law.bonus
+        assert rise.max() <= 0.5  # an epoch that goes on has not drifted
     assert epochs > 5
 
 
 def test_estimates_never_exceed_kappa(rng):
     # η|ŵ'φ| ≤ κ for every action and loss at the bound (theory A3).
     learner = make(rank=6, horizon=100_000)
-    rates = learner.setup.rates
+    rates = learner.rates
     for scale in (0, 10, 1e3, 1e5):
-        learner._theta = rng.normal(size=7) * scale
-        learner._open(whole=False)
-        directions, _ = estimates_of_epoch(learner)
-        largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.setup.features.T).max()
+        algorithm(learner).theta = rng.normal(size=7) * scale
+        directions, _ = next_estimates(learner)
+        largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.engine.features.T).max()
         assert largest <= rates.kappa * (1 + 1e-9)
 
 
@@ -210,13 +195,13 @@ def test_trap_first_distribution_must_be_uniform():
     actions = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0.7, 0.7]])
     losses = np.tile(actions @ (-np.ones(2) / math.sqrt(2)), (4000, 1))
     learner = kl.BanditExpWeights(kl.Points(actions), kl.Linear(), horizon=4000, batch=1, rng=1)
-    assert learner.setup.design[4] == 0
+    assert learner.engine.weights[4] == 0
     regret = play(learner, losses).sum() - 4000 * losses[0, 4]
     assert regret < 0.15 * 4000
 
     trapped = kl.BanditExpWeights(kl.Points(actions), kl.Linear(), horizon=4000, batch=1, rng=1)
     with np.errstate(divide="ignore"):
-        object.__setattr__(trapped.setup, "log_prior", np.log(trapped.setup.design))
+        object.__setattr__(trapped.engine, "log_prior", np.log(trapped.engine.weights))
     trapped_regret = play(trapped, losses).sum() - 4000 * losses[0, 4]
     assert trapped_regret >= 0.2828 * 4000 * (1 - 1e-3)
 
@@ -235,7 +220,7 @@ def test_trap_centring_the_features_biases_the_estimate():
     )
     centred = actions - 1.5
     object.__setattr__(
-        trapped.setup, "features", np.ascontiguousarray(centred / np.abs(centred).max())
+        trapped.engine, "features", np.ascontiguousarray(centred / np.abs(centred).max())
     )
     regret = play(trapped, losses).sum() - n
     assert abs(regret / n - 1 / 3) < 0.05
@@ -247,11 +232,11 @@ def test_trap_a_constant_needs_its_feature():
     losses = np.tile(actions[:, 0] / 2, (n, 1))
     points = kl.Points(actions)
     learner = kl.BanditExpWeights(points, kl.Linear(), horizon=n, loss_range=(0, 1), batch=1, rng=0)
-    assert learner.setup.features.shape[1] == 2
+    assert learner.engine.features.shape[1] == 2
     assert play(learner, losses).sum() - n / 2 < 0.1 * n
 
     trapped = kl.BanditExpWeights(points, kl.Linear(), horizon=n, loss_bound=1.0, batch=1, rng=0)
-    object.__setattr__(trapped.setup, "center", 0.75)
+    object.__setattr__(trapped.engine, "center", 0.75)
     assert play(trapped, losses).sum() - n / 2 > 0.12 * n
 
 
@@ -269,18 +254,6 @@ def test_distribution_and_probability():
         learner.probability([[7.0, 7.0]])
 
 
-def test_looking_changes_nothing(rng):
-    losses = rng.random((80, 40))
-    plain, watched = make(rng=4), make(rng=4)
-    play(plain, losses)
-    for t in range(80):
-        _ = watched.distribution, watched.diagnostics, watched.recommend(), watched.guarantee()
-        decision = watched.ask()
-        _ = watched.distribution, watched.state()
-        watched.tell(decision, float(losses[t, decision.index]))
-    assert np.array_equal(plain._theta, watched._theta)
-
-
 def test_duplicates_count_together():
     actions = kl.Points([[0.0], [1.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.5), horizon=100, rng=0)
@@ -292,12 +265,10 @@ def test_recommend_finds_the_best_action():
     learner = make(horizon=3000)
     losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
     play(learner, losses)
-    found = learner.recommend()
-    assert losses[0, found.index] <= np.sort(losses[0])[3]
-    assert found.action.tolist() == SQUARE.X[found.index].tolist()
-    np.testing.assert_allclose(
-        learner.diagnostics.estimated_losses[found.index], found.estimated_loss
-    )
+    best = learner.recommend()
+    assert losses[0, best.index] <= np.sort(losses[0])[3]
+    assert best.action.tolist() == SQUARE.X[best.index].tolist()
+    np.testing.assert_allclose(learner.diagnostics.estimated_losses[best.index], best.loss)
 
 
 def test_diagnostics_by_hand():
@@ -306,10 +277,8 @@ def test_diagnostics_by_hand():
     learner.tell(decisions[1], 1.0)
     seen = learner.diagnostics
     assert (seen.rounds, seen.heard, seen.outstanding, seen.late, seen.epoch) == (3, 1, 2, 0, 1)
-    sigma = learner.setup.features.T @ (learner._epoch.p[:, None] * learner.setup.features)
-    g = np.einsum(
-        "ij,jk,ik->i", learner.setup.features, np.linalg.inv(sigma), learner.setup.features
-    )
+    Phi, p = learner.engine.features, learner.ledger.current.law.p
+    g = np.einsum("ij,jk,ik->i", Phi, np.linalg.inv(Phi.T @ (p[:, None] * Phi)), Phi)
     np.testing.assert_allclose(seen.max_leverage, g.max())
     p = learner.distribution
     np.testing.assert_allclose(seen.entropy, -np.sum(p * np.log(p)))
@@ -318,6 +287,7 @@ def test_diagnostics_by_hand():
 # Extremes.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("horizon", [10**7, None])
 def test_extremes_neither_overflow_nor_vanish(horizon):
     # Ten million rounds' worth of losses at the bound, in whole epochs: far beyond exp(-700).
@@ -326,12 +296,12 @@ def test_extremes_neither_overflow_nor_vanish(horizon):
     for _ in range(50):
         batch = learner.ask(200_000)
         learner.tell(batch, np.where(batch.index == 4, -1.0, 1.0))
-    assert learner._tally.heard == 10**7
+    assert learner.ledger.heard == 10**7
     p = learner.distribution
     assert np.all(np.isfinite(p))
     np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
     assert p[4] > 0.9
-    assert np.all(np.isfinite(learner._theta))
+    assert np.all(np.isfinite(algorithm(learner).theta))
     assert learner.recommend().index == 4
     np.testing.assert_allclose(learner.diagnostics.estimated_losses[4], -1.0, atol=0.1)
 
@@ -339,13 +309,13 @@ def test_extremes_neither_overflow_nor_vanish(horizon):
 def test_an_arm_below_1e_300_is_played_again_when_it_is_good():
     actions = kl.Points([[0.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.1), horizon=10_000, loss_bound=1.0, rng=0)
-    gap = np.array([1.0, -1.0]) @ learner.setup.features
-    learner._theta = 1e6 * gap / (gap @ gap)
-    score = learner.setup.features @ learner._theta
-    assert -learner.setup.rates.learning_rate * (score[0] - score[1]) < -700
+    gap = np.array([1.0, -1.0]) @ learner.engine.features
+    algorithm(learner).theta = 1e6 * gap / (gap @ gap)
+    score = learner.engine.features @ algorithm(learner).theta
+    assert -learner.rates.learning_rate * (score[0] - score[1]) < -700
     q0 = learner.distribution[0]
-    assert q0 <= learner.setup.rates.exploration  # only exploration is left
-    learner._theta = -learner._theta
+    assert q0 <= learner.rates.exploration  # only exploration is left
+    algorithm(learner).theta = -algorithm(learner).theta
     assert learner.distribution[0] > 0.9
 
 
@@ -365,34 +335,34 @@ def test_compact_set_through_a_net():
     expected = 1000 * kl.Gaussian(0.7).modulus(kl.Ball(2).net(0.2).covering_radius, kl.Ball(2))
     np.testing.assert_allclose(terms["net"], expected)
     # The player is on the net, the loss Φ(y) anywhere in the disc: |Φ(y)(a) - projection| by brute force.
-    proxy = kl.pivoted_cholesky(
-        kl.Gaussian(0.7), kl.Ball(2), spacing=0.2, rank=learner.setup.problem.rank
-    )
+    proxy = kl.pivoted_cholesky(kl.Gaussian(0.7), kl.Ball(2), spacing=0.2, rank=learner.rank)
     Y = kl.Ball(2).sample(300, rng=0)
     error = np.abs(kl.Gaussian(0.7)(proxy.points.X, Y) - proxy.features @ proxy(Y).T).max()
-    assert error <= learner.setup.problem.epsilon
-    assert learner.setup.problem.epsilon < 0.7 * proxy.epsilon
+    assert error <= learner.epsilon
+    assert learner.epsilon < 0.7 * proxy.epsilon
 
 
 def test_actions_cannot_be_changed_through_a_decision():
     learner = make()
-    for found in (learner, kl.BanditExpWeights.from_state(learner.state())):
+    for one in (learner, kl.BanditExpWeights.from_state(learner.state())):
         with pytest.raises(ValueError, match="read-only"):
-            found.ask().action[0] = 7.0
+            one.ask().action[0] = 7.0
 
 
 def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatch):
     learner = make(covariance="sampled", rank=5)
     monkeypatch.setattr(bandit, "sample_count", lambda *_: 2)
     learner.ask()
-    p = learner._epoch.p
-    sigma = learner.setup.features.T @ (p[:, None] * learner.setup.features)
-    factor = np.tril(learner._epoch.factor)
+    law, features = learner.ledger.current.law, learner.engine.features
+    factor = np.tril(law.factor)
+    sigma = features.T @ (law.p[:, None] * features)
     np.testing.assert_allclose(factor @ factor.T, sigma, atol=1e-12)
 
 
 def test_epoch_is_plain_data():
     learner = make()
     learner.ask()
-    again = Epoch(**learner._epoch.to_dict())
-    assert again.number == learner._epoch.number
+    epoch = learner.ledger.current
+    again = algorithm(learner).epoch_from_dict(epoch.to_dict())
+    assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
+    assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)

@@ -46,20 +46,20 @@ def test_statement_follows_the_play():
 
 def test_loss_range_halves_the_range():
     plain, centred = make(batch=1, rank=10), make(batch=1, rank=10, loss_range=(0, 1))
-    assert centred.setup.problem.loss_bound == 0.5
-    assert centred.setup.problem.rank == 11
+    assert centred.engine.problem.loss_bound == 0.5
+    assert centred.rank == 11
     assert centred.guarantee().total < plain.guarantee().total
 
 
 def test_constant_already_in_the_span_adds_no_rank():
     kernel = kl.Polynomial(2)
     learner = kl.BanditExpWeights(POINTS, kernel, horizon=100, loss_range=(0, 1))
-    assert learner.setup.problem.rank == kernel.feature_dimension(2)
+    assert learner.rank == kernel.feature_dimension(2)
 
 
 def test_rank_minimises_the_bound():
     auto = make(batch=1)
-    best = auto.setup.problem.rank
+    best = auto.rank
     totals = {
         rank: sum(make(batch=1, rank=rank).guarantee().terms.values())
         for rank in (best - 2, best, best + 2)
@@ -71,44 +71,43 @@ def test_rank_is_found_behind_a_plateau():
     # A narrow kernel has large residuals until nearly all points are used; the bound is best at the end.
     line = kl.Points(np.linspace(0, 1, 41)[:, None])
     learner = kl.BanditExpWeights(line, kl.Gaussian(0.02), horizon=20_000, rng=0)
-    assert learner.setup.problem.rank == 41
+    assert learner.rank == 41
     assert learner.guarantee().informative
 
 
 def test_general_adversary_pays_the_square_root():
-    one, general = make(rank=8), make(rank=8, adversary="general", loss_norm=2.0)
-    assert general.setup.problem.epsilon == pytest.approx(2 * math.sqrt(one.setup.problem.epsilon))
-    assert general.setup.problem.loss_bound == pytest.approx(2.0)
+    one, general = make(rank=8), make(rank=8, loss_class="general", loss_norm=2.0)
+    assert general.epsilon == pytest.approx(2 * math.sqrt(one.epsilon))
+    assert general.engine.problem.loss_bound == pytest.approx(2.0)
 
 
 def test_default_bound_lets_unit_losses_through():
     # Points inside the unit ball, |w| = 1: the loss may exceed sup K(a, a) but not its root.
     points = kl.Points([[0.5, 0.0], [0.0, 0.8]])
     learner = kl.BanditExpWeights(points, kl.Linear(), horizon=100, rng=0)
-    assert learner.setup.problem.loss_bound == pytest.approx(0.8)
+    assert learner.engine.problem.loss_bound == pytest.approx(0.8)
     large = kl.BanditExpWeights(
         kl.Points([[2.0, 0.0], [0.0, 3.0]]), kl.Linear(), horizon=100, rng=0
     )
-    assert large.setup.problem.loss_bound == pytest.approx(9.0)
+    assert large.engine.problem.loss_bound == pytest.approx(9.0)
 
 
 def test_prior_enters_through_its_smallest_weight():
     prior = np.arange(1, 61) / 1830
     learner = make(batch=1, prior=prior)
-    eta = learner.setup.rates.learning_rate
+    eta = learner.rates.learning_rate
     assert learner.guarantee().terms["prior"] == pytest.approx(math.log(1830) / eta)
 
 
 def test_late_and_unheard_losses_are_charged():
     learner = make(batch=2)
     decisions = [learner.ask() for _ in range(6)]
-    base = learner.guarantee()
-    assert base.terms["unheard"] == pytest.approx(6 * 2 * 1.0)
+    assert learner.guarantee().terms["unheard"] == pytest.approx(6 * 2 * 1.0)
     learner.tell(decisions[0], 0.5)
     promise = learner.guarantee()
     assert promise.terms["unheard"] == pytest.approx(5 * 2 * 1.0)
     cost = bandit.late_cost(
-        learner.setup.problem, learner.setup.rates.learning_rate, learner.setup.rates.kappa
+        learner.engine.problem, learner.rates.learning_rate, learner.rates.kappa
     )
     assert promise.terms["delay"] == pytest.approx(cost)
     assert "1 losses came after their epoch (Theorem B3l)" in promise.notes
@@ -153,9 +152,9 @@ def test_paper_tuning_by_hand():
     assert m == math.ceil(math.log(4 * C * B2 / (beta * eps)) / beta)
     m = min(m, len(decay.eigenvalues))
     eta = math.sqrt(eps / (10 * m))
-    assert learner.setup.problem.rank == m
-    assert learner.setup.rates.learning_rate == pytest.approx(eta)
-    assert learner.setup.rates.exploration == pytest.approx(4 * eta * m)
+    assert learner.rank == m
+    assert learner.rates.learning_rate == pytest.approx(eta)
+    assert learner.rates.exploration == pytest.approx(4 * eta * m)
     promise = learner.guarantee()
     inside = math.log(40 * C * B2 * 5000 / (beta * math.log(60)))
     assert promise.terms["regret"] == pytest.approx(
@@ -165,7 +164,7 @@ def test_paper_tuning_by_hand():
     proved = learner.guarantee(printed=False)
     assert proved.valid
     assert proved.statement == "Theorem A3"
-    assert learner.setup.batch == 1
+    assert learner.batch == 1
 
 
 def test_paper_tuning_with_polynomial_decay_and_with_finite_features():
@@ -182,8 +181,8 @@ def test_paper_tuning_with_polynomial_decay_and_with_finite_features():
     )
     assert learner.guarantee().terms["regret"] == pytest.approx(expected)
     exact = kl.BanditExpWeights(POINTS, kl.Linear(), horizon=20_000, tuning="paper", rng=0)
-    assert "Theorem 3" in exact.guarantee().statement
-    eta, gamma = exact.setup.rates.learning_rate, exact.setup.rates.exploration
+    assert "Theorem 10" in exact.guarantee().statement
+    eta, gamma = exact.rates.learning_rate, exact.rates.exploration
     G2 = float(np.max(np.sum(POINTS.X**2, axis=1)))
     assert gamma == pytest.approx(4 * eta * G2**2 * 2)
     total = 4 * gamma * G2 * 20_000 + (math.e - 2) * G2**2 * eta * 2 * 20_000 + math.log(60) / eta
@@ -192,24 +191,21 @@ def test_paper_tuning_with_polynomial_decay_and_with_finite_features():
 
 def test_given_rates_are_taken_as_they_are():
     learner = make(batch=1, learning_rate=0.01, exploration_rate=0.2)
-    rates, problem = learner.setup.rates, learner.setup.problem
+    rates, problem = learner.rates, learner.engine.problem
     assert (rates.learning_rate, rates.exploration) == (0.01, 0.2)
     assert problem.exploration(0.01, rates.kappa) == pytest.approx(0.2)
     assert learner.guarantee().terms["exploration"] == pytest.approx(2 * 0.2 * 5000)
 
 
 def test_sampled_covariance_is_within_its_stated_error():
-    # (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ fails with probability at most 1/horizon² an epoch, by matrix Chernoff.
-    learner = make(covariance="sampled", sample_error=0.3, rank=5, rng=1)
-    exact = make(covariance="exact", rank=5, rng=1)
+    # (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ fails with probability at most 1/horizon² per epoch, by matrix Chernoff.
+    learner = make(covariance="sampled", sample_error=0.3, rank=5)
+    engine, rates = learner.engine, (learner.rates.learning_rate, learner.rates.exploration)
     for seed in range(5):
-        theta = np.random.default_rng(seed).normal(size=5) * 50 * seed
-        learner._theta, exact._theta = theta.copy(), theta.copy()
-        p = learner._mixture(*learner._rates())
-        features = learner.setup.features
-        sigma = features.T @ (p[:, None] * features)
-        epoch = learner._open(whole=False)
-        factor = np.tril(epoch.factor)
+        rng = np.random.default_rng(seed)
+        law = engine.law(rng.normal(size=5) * 50 * seed, None, *rates, rng)
+        sigma = engine.features.T @ (law.p[:, None] * engine.features)
+        factor = np.tril(law.factor)
         root = np.linalg.inv(np.linalg.cholesky(sigma))
         ratios = np.linalg.eigvalsh(root @ factor @ factor.T @ root.T)
         assert 0.7 <= ratios.min() <= ratios.max() <= 1.3

@@ -144,8 +144,8 @@ def play_run(
 
 def run_of(job: Job, packed: Packed) -> Run:
     """What a run says."""
-    trace = Trace.unpack(packed)
-    facts, promise = trace.facts, trace.facts.get("promise")
+    trace, facts = Trace.unpack(packed), packed.plain["facts"]
+    promise = facts.get("promise")
     curve = tuple((trace.paid - trace.best_paid).tolist())
     guarantee = None
     if promise is not None:

@@ -14,6 +14,7 @@ and only its estimates are turned back.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
@@ -279,10 +280,10 @@ USELESS = {
 def ball_engine(settings: BanditSettings) -> BallEngine:
     """What follows from the settings on a ball (Algorithm 1, lines 1 and 2)."""
     for name, rule in USELESS.items():
-        value = getattr(settings, name)
-        if value is not settings._default(name) and value != settings._default(name):
+        if not settings.is_default(name):
+            value = reprlib.repr(getattr(settings, name))  # short, where it is an array
             raise ValueError(
-                f"`{name}` must be {rule} where a whole ball is played, got {value!r}; give `spacing` to play a net"
+                f"`{name}` must be {rule} where a whole ball is played, got {value}; give `spacing` to play a net"
             )
     actions, n = settings.actions, settings.horizon
     assert isinstance(actions, Ball)

@@ -115,9 +115,10 @@ class Exp2:
         """An action of the current epoch, or of a new one (lines 4, 5 and 7); several are an epoch of their own."""
         epoch = self.epoch
         if count is not None or self.is_over():
-            epoch = self._open(rng, at_once=count is not None and count > 1)
+            epoch = self._new_epoch(rng, at_once=count is not None and count > 1)
         assert epoch is not None
         drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
+        self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
         size = len(drawn.keys)
         epoch.draws += size
         self.made += size
@@ -126,14 +127,12 @@ class Exp2:
             self.longest_at_once = max(self.longest_at_once, size)
         return epoch, drawn
 
-    def _open(self, rng: Any, *, at_once: bool) -> Epoch:
+    def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
         eta, gamma = self.rates_now()
         law = self.engine.law(self.theta, self.credit, eta, gamma, rng)  # type: ignore[arg-type]
-        self.epochs += 1
         weight = 1.0 if self.horizon is not None else 1 - gamma
         zero = np.zeros_like(self.theta)
-        self.epoch = Epoch(law, self.epochs, eta, gamma, weight, at_once, zero, zero)
-        return self.epoch
+        return Epoch(law, self.epochs + 1, eta, gamma, weight, at_once, zero, zero)
 
     def learn(self, epoch: Epoch, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""

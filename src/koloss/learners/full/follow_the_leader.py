@@ -233,7 +233,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         return {
             **super()._save(),
             "total": to_plain(self._total),
-            "leader": None if self._leader is None else asdict(self._leader),
+            "leader": asdict(self._project()),  # the same whether somebody has looked or not
             "last": None if self._last is None else asdict(self._last),
             "tracking": self._tracking,
             "delay_cost": self._delay_cost,
@@ -242,6 +242,6 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     def _load(self, data: Mapping[str, Any]) -> None:
         super()._load(data)
         self._total = from_plain(data["total"])
-        self._leader = None if data["leader"] is None else Projection(**data["leader"])
+        self._leader = Projection(**data["leader"])
         self._last = None if data["last"] is None else Projection(**data["last"])
         self._tracking, self._delay_cost = data["tracking"], data["delay_cost"]

@@ -39,13 +39,9 @@ class InsuredDiagnostics:
     playing: str  # the policy in play, or "robust"
     rounds: int  # decisions made
     heard: int  # losses heard
-    outstanding: int  # decisions whose losses are waited for
-    estimated_regret: (
-        float | None
-    )  # of the policy in its stage, unbiased; None once the robust learner plays
-    band: (
-        tuple[float, float] | None
-    )  # two standard deviations around it, by its own steps; not proved
+    outstanding: int  # decisions still waiting for their losses
+    estimated_regret: float | None  # of the policy, unbiased; None once the robust learner plays
+    band: tuple[float, float] | None  # two deviations around it, by its own steps; not proved
     budget: float | None  # estimated regret that the stage may reach
     distance: float | None  # budget less estimated regret
     exploration: float  # share of exploration that the next round needs at least

@@ -15,14 +15,14 @@ STEPS = 4
 """Multiplicative steps towards a design in the middle of a game."""
 
 KEPT = 1_000_000
-"""Numbers about single actions that an exploration keeps at most."""
+"""Most numbers about single actions that an exploration keeps."""
 
 PAIRS = 10_000_000
-"""Largest number of pairs of actions that are looked at one by one; beyond, Cauchy and Schwarz have to do."""
+"""Most pairs of actions that are looked at one by one; beyond that, Cauchy and Schwarz have to do."""
 
 
 def smallest(values: Floats) -> float:
-    """The minimum; by its place, which NumPy finds faster."""
+    """The minimum, by way of `argmin`, which is faster than `min`."""
     value: float = values.item(values.argmin())
     return value
 
@@ -56,7 +56,7 @@ class Exploration:
         self._pairs: Any = None
 
     def priced(self, number: int, prices: Floats) -> Exploration:
-        """The same actions, weighed so that the leverage of each is nearly in proportion to its price.
+        """The same actions, weighted so that the leverage of each is nearly in proportion to its price.
 
         With π the G-optimal design of φ/√price, μ ∝ π/price has φ'Σ(μ)⁻¹φ in proportion to the price where it explores: an
         action whose estimate may be off by more is explored less. A few multiplicative steps come near enough to π.
@@ -107,12 +107,12 @@ class Exploration:
             return self._near[choice]
         if self._pairs is None:
             self._pairs = W[self.support] @ W.T
-        own = float(beside[choice])
-        theirs = beside[self.support]
-        pairs = np.outer(theirs / own, beside)
+        K_jj = float(beside[choice])
+        explored = beside[self.support]
+        pairs = np.outer(explored / K_jj, beside)
         np.subtract(self._pairs, pairs, out=pairs)
         reach = np.abs(pairs, out=pairs).max(axis=0)
-        rest = max(largest(np.abs(theirs)) / (own + 1), 1.0) / own
+        rest = max(largest(np.abs(explored)) / (K_jj + 1), 1.0) / K_jj
         self._near[choice] = beside, reach + rest * np.abs(beside)
         return self._near[choice]
 

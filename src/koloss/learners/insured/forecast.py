@@ -15,13 +15,13 @@ from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 FADED = 2.0
-"""A discount makes the prior fade with the data; it is put back when it has lost this factor."""
+"""A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
 
 MEMORY = 0.98
 """How fast old errors are forgotten when regressions are compared."""
 
 HANDICAP = 1.05
-"""A regression is trusted only if its errors are so much smaller than those of the one before it in the list."""
+"""A regression is trusted only if its errors are smaller by this factor than those of the one before it in the list."""
 
 
 class Forecaster:
@@ -60,7 +60,7 @@ class Forecaster:
         self.covariances = [np.eye(m, order="F") for _ in range(K)]
         self.means = [np.zeros(m) for _ in range(K)]
         self.scale = [1.0] * K
-        self.errors = [0.0] * K  # squared errors of late
+        self.errors = [0.0] * K  # recent squared errors
         self.trusted = 0
         self._terms = [
             (float(d), float(r), HANDICAP**k)
@@ -98,7 +98,7 @@ class Forecaster:
             self._refresh()
 
     def _refresh(self) -> None:
-        """Make the mean of the actions anew, and forget their variance."""
+        """Recompute the predicted losses; their variance is computed when it is needed."""
         self._mean, self._variance = self.features @ self.weights, None
 
     def _restore_prior(self, k: int) -> None:

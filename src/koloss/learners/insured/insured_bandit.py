@@ -17,13 +17,14 @@ for every policy (Theorem I1 of the theory pages). A round:
 Any rule may stop a policy early: the bound holds for every stopping time. The rule here bets on "exploration does better than
 the policy", and stops at long odds.
 
-Whoever plays for a while is a stage: a policy under watch (`watched`), at last `Exp2` itself. There is one ledger and one
-generator whoever plays.
+A stage is whoever plays for a while: a policy under watch (`watched`), and at last `Exp2` itself. One ledger and one generator
+serve them all.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -46,7 +47,7 @@ from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
-from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.settings import InsuredSettings, check_policy
 from koloss.learners.insured.watched import Allowance, Round, Watched
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
@@ -72,12 +73,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         One interval that holds all losses of all rounds.
     policy : str, object, or a sequence of these
         "ucb", "thompson", "optimistic" (exponential weights that follow a prediction), or an object of your own that
-        has `propose()` and `hear(index, loss)`; see `Policy`. Several are played one after the other, each until it is stopped.
+        has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
     trigger, premium : float, or one for each policy
         Together the budget of estimated regret, in units of the robust learner's bound B. More of it means less
         exploration and a larger bound.
     width : float
-        Deviations that "ucb" subtracts, and that "thompson" scales by.
+        How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
     loss_norm, proxy, rank, design, loss_class, spacing
@@ -109,7 +110,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # While a snapshot is read: the policies given for it, and its explorations.
     _replacements: Any
-    _places: dict[int, Exploration]
+    _explorations: dict[int, Exploration]
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     ) -> None:
         settings = InsuredSettings.of(locals())
         engine, robust = points_engine(settings.robust), settings.robust
-        rates, most = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
+        rates, batch = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
         discounts, ridges = zip(*FORECASTS, strict=True)
         features = np.asfortranarray(engine.features @ prior_root(settings.kernel, engine))
         forecaster = Forecaster(features, discounts=discounts, ridge=ridges)
@@ -146,7 +147,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             for p in settings.policies
         ]
         self._begin(settings, rng)
-        self._prepare(engine, rates, most, forecaster, policies)
+        self._prepare(engine, rates, batch, forecaster, policies)
         if self._is_short:
             self._end_stage("short", last=True)
 
@@ -168,12 +169,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses heard by a stage after others had been since their action was drawn
-        self._crowd = 0  # most decisions that were outstanding when a loss had been heard
+        self._late = 0  # losses of a stage that had heard others since the decision
+        self._crowd = 0  # most decisions unheard after a loss, or when a policy was stopped
         self._dropped = 0  # losses that came after their stage
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._strays: list[int] = []  # `ledger.heard` at each loss dropped by the robust learner
+        self._robust_delay = 0  # most losses it heard between a decision and its own
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -181,7 +181,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def actions(self) -> Floats:
         return self.engine.points
 
-    # The stages in a row.
+    # Stages in a row.
 
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
@@ -221,11 +221,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._watched(stage.number + 1, stage.designs)
 
     def _end_stage(self, reason: str, *, last: bool = False) -> None:
-        """Stop the policy in play; what is outstanding will not be heard of."""
+        """Stop the policy in play; losses of its decisions that are outstanding will not count."""
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
         if reason != "short":
-            self._crowd = max(self._crowd, len(self.ledger) + (reason == "late loss"))
+            self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
         self._stage = successor = self._robust() if last else self._after(stage)
         regret = stage.estimated_regret * self._width
         name = "robust" if isinstance(successor, Exp2) else names[successor.number]
@@ -260,12 +260,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(law, Epoch):
             assert isinstance(stage, Exp2)
             if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
+                made_at = entries[0].heard
+                strays = len(self._strays) - bisect_right(self._strays, made_at)
+                delay = ledger.heard - 1 - made_at - strays
                 self._robust_delay = max(self._robust_delay, delay)
             stage.learn(law, [entry.key for entry in entries], losses)
             return
         if isinstance(stage, Exp2):
             self._dropped += 1
+            self._strays.append(ledger.heard)
             return
         key = entries[0].key
         y = (float(losses[0]) - self.engine.center) / self._width
@@ -278,7 +281,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             if reason is not None:
                 self._dropped += reason == "late loss"
                 self._end_stage(reason)
-        self._crowd = max(self._crowd, len(ledger))
+        self._crowd = max(self._crowd, ledger.unheard)
 
     # What it knows.
 
@@ -286,8 +289,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def distribution(self) -> Floats:
         """Probability of every action in the next `ask()`.
 
-        With "thompson" an estimate from a few hundred draws. A policy of your own is asked for its next proposal, which
-        it then plays.
+        With "thompson" it is an estimate from a few hundred draws. A policy of your own is asked for its next proposal,
+        which is kept for the next round.
         """
         stage = self._stage
         while isinstance(stage, Watched):
@@ -311,7 +314,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @property
     def diagnostics(self) -> InsuredDiagnostics:
-        """What an operator needs to see; as text it reads like a short report."""
+        """What an operator needs to see; as text, a short report."""
         stage, ledger, rho = self._last, self.ledger, self._width
         robust = None
         if isinstance(self._stage, Exp2):
@@ -377,11 +380,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _save(self) -> dict[str, Any]:
         stage, watched = self._stage, self._last
-        rounds = [e.law for e in self.ledger if isinstance(e.law, Round)]
-        if isinstance(self.ledger.current, Round):
-            rounds.append(self.ledger.current)
-        places = {r.exploration.number: r.exploration for r in rounds}
-        places[watched.exploration.number] = watched.exploration
+        laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
+        kept = [law.exploration for law in laws if isinstance(law, Round)] + [watched.exploration]
+        explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
             "rates": asdict(self.rates),
@@ -391,9 +392,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
+            "strays": list(self._strays),
             "number": watched.number,
             "watched": watched.to_dict(),
-            "explorations": [p.to_dict() for n, p in places.items() if n > 1],
+            "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
             "exp2": stage.to_dict() if isinstance(stage, Exp2) else None,
         }
 
@@ -430,10 +432,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)
-        self._places = {1: self._first}
-        self._places |= {int(p["number"]): Exploration.from_dict(p) for p in data["explorations"]}
+        self._strays = list(data["strays"])
+        kept = [Exploration.from_dict(one) for one in data["explorations"]]
+        self._explorations = {one.number: one for one in (self._first, *kept)}
         self._stage = self._last = self._watched(data["number"])
-        self._last.load(data["watched"], self._places)
+        self._last.load(data["watched"], self._explorations)
         if data["exp2"] is not None:
             self._stage = Exp2.from_dict(engine, data["exp2"])
 
@@ -441,11 +444,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         super()._restore(data)
         if isinstance(self._stage, Exp2) and isinstance(self.ledger.current, Epoch):
             self._stage.epoch = self.ledger.current
-        del self._replacements, self._places
+        del self._replacements, self._explorations
 
     def _law_from_dict(self, data: Mapping[str, Any]) -> Round | Epoch:
         if "choice" in data:
-            return Round.from_dict(data, self._places)
+            return Round.from_dict(data, self._explorations)
         assert isinstance(self._stage, Exp2)
         return self._stage.epoch_from_dict(data)
 
@@ -477,11 +480,13 @@ def _restored_policies(
     if len(given) != len(names):
         given = [policy if name == "own" else None for name in names]
     policies: list[BuiltIn | UserPolicy] = []
-    for name, own, kept in zip(names, given, saved, strict=True):
+    for name, one, kept in zip(names, given, saved, strict=True):
         if name == "own":
-            policies.append(UserPolicy.restored(own, count, kept))
+            if one is not None:
+                check_policy(one)
+            policies.append(UserPolicy.restored(one, count, kept))
             continue
-        if own is not None and own != name:
-            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {own!r}")
+        if one is not None and one != name:
+            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
         policies.append(BUILT_IN[name](settings.width))
     return policies

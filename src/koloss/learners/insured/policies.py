@@ -14,14 +14,14 @@ from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.snapshots import seal
 
 DRAWS = 256
-"""Draws by which the law of Thompson sampling is estimated for those who ask for it."""
+"""Draws from which the law of Thompson sampling is estimated for those who ask for it."""
 
 
 class Policy(Protocol):
     """What an object needs to be insured: it proposes actions, and is told losses.
 
-    While it is in play it hears the losses of all actions, its own and those that are explored. Two more methods are used where
-    it has them: `state()`, a snapshot that is plain data, and `restore(state)`.
+    While in play it hears the losses of all actions, of its own and of those explored. Two more methods are used where it has
+    them: `state()`, a snapshot that is plain data, and `restore(state)`.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Optimistic:
 
 
 class Missing:
-    """In the place of a policy that was not given back to a snapshot; keeps its state."""
+    """Stands in for a policy that was not given back to a snapshot; keeps its state."""
 
     def __init__(self, kept: Any) -> None:
         self.kept = kept
@@ -122,11 +122,11 @@ class Missing:
         return self.kept
 
     def propose(self) -> Any:
-        """Say what is missing."""
+        """Fails: there is nobody to ask."""
         raise LookupError("from_state(state, policy=...) was not given the policy")
 
     def hear(self, index: int, loss: float) -> Any:
-        """Say what is missing, likewise."""
+        """Fails likewise."""
         self.propose()
 
 
@@ -135,7 +135,7 @@ class UserPolicy:
 
     def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
         self.policy, self.count = policy, count
-        self._next = next_proposal  # that somebody has looked at
+        self._next = next_proposal  # one that has been looked at and not played
 
     def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
@@ -150,11 +150,11 @@ class UserPolicy:
         return self._next
 
     def hear(self, index: int, loss: float) -> None:
-        """Pass a loss on."""
+        """Tell the policy a loss."""
         self._call("hear", lambda: self.policy.hear(index, loss))
 
     def state(self) -> dict[str, Any]:
-        """What a snapshot keeps: its own state where it has one, and a proposal that was looked at."""
+        """What a snapshot keeps: the policy's own state where it has one, and a proposal that was looked at."""
         own = None
         if hasattr(self.policy, "state"):
             own = copy.deepcopy(self._call("state", self.policy.state))

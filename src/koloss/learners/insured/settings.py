@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from koloss._arrays import as_flag, as_float
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.base import Described, Settings
+from koloss.learners.base import Settings
 from koloss.learners.insured.policies import BUILT_IN
 from koloss.proxy import Proxy
 
@@ -37,6 +37,14 @@ class InsuredSettings(Settings):
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
 
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        if "shield" in arguments["former"]:
+            raise TypeError(
+                "InsuredBandit has no argument `shield` any more: the shielded learner is the only one"
+            )
+        return super().of(arguments)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.loss_range is None:
@@ -48,7 +56,11 @@ class InsuredSettings(Settings):
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
-            _check_policy(policy)
+            if not isinstance(policy, str):
+                check_policy(policy)
+            elif policy not in BUILT_IN:
+                names = ", ".join(map(repr, BUILT_IN))
+                raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
         _one_each("trigger", self.trigger, len(self.policies))
         _one_each("premium", self.premium, len(self.policies))
         self._set("loss_range", self.robust.loss_range)
@@ -102,14 +114,11 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     return tuple(as_float(name, v, positive=True) for v in values)
 
 
-def _check_policy(policy: Any) -> None:
-    if isinstance(policy, str) and policy not in BUILT_IN:
-        names = ", ".join(map(repr, BUILT_IN))
-        raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
+def check_policy(policy: Any) -> None:
+    """A policy of the user's has two methods."""
     for method in ("propose", "hear"):
-        if isinstance(policy, (str, Described)) or callable(getattr(policy, method, None)):
-            continue
-        raise TypeError(
-            f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
-            f"hear(index, loss), got {type(policy).__name__} without {method}"
-        )
+        if not callable(getattr(policy, method, None)):
+            raise TypeError(
+                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
+                f"hear(index, loss), got {type(policy).__name__} without {method}"
+            )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
@@ -36,7 +37,7 @@ SUSPICION = 0.25
 """Share of exploration while the policy does no better than exploration itself."""
 
 ODDS = 100.0
-"""Wealth of the bets on `exploration does better than the policy` at which the stage ends early, at least ..."""
+"""Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
 
 ODDS_EACH = 20.0
 """... and for every bet that has been made."""
@@ -119,15 +120,15 @@ class Round:
         return {**values, "exploration": self.exploration.number}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], places: Mapping[int, Exploration]) -> Round:
+    def from_dict(cls, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> Round:
         """The round in a snapshot."""
         arrays = {k: np.array(v, order="F") for k, v in data.items() if isinstance(v, np.ndarray)}
-        return cls(**{**data, **arrays, "exploration": places[data["exploration"]]})
+        return cls(**{**data, **arrays, "exploration": explorations[data["exploration"]]})
 
 
 @dataclass(slots=True)
 class Bets:
-    """A bet that exploration does better than the policy, and how each has done of late.
+    """A bet that exploration does better than the policy, and how both have done of late.
 
     Whenever an action is explored, `STAKE` of the wealth is bet on its loss being below the mean of the policy's losses since
     the last bet; a new bet of 1 is added each time, so that a change late in the game is noticed, too (an e-detector). No loss
@@ -145,7 +146,7 @@ class Bets:
 
     @property
     def evidence(self) -> float:
-        """Wealth over what ends the stage: with every bet more is asked for, lest one of many succeed by chance."""
+        """Wealth over what ends the stage: more with every bet, lest one of many succeed by chance."""
         return self.wealth / max(ODDS, ODDS_EACH * self.bets)
 
     @property
@@ -178,9 +179,7 @@ class Allowance:
     unit: float  # B(1)
     horizon: int | None
     warm_up: int  # rounds played on trust where there is no horizon
-    cap: (
-        float | None
-    )  # R: largest leverage that exploration may leave; None: the budget of the time
+    cap: float | None  # R, the largest leverage allowed; None: the budget of the time
     early: bool  # whether evidence against the policy ends its stage
 
     def size(self, made: int) -> float:
@@ -193,22 +192,22 @@ class Allowance:
 
 
 class Watched:
-    """A stage: one policy, its rounds, its budget, and the bets against it.
+    """A stage: one policy, its estimated regret and budget, and the bets against it.
 
     Parameters
     ----------
     number : int
-        Of the stage.
+        Which stage it is, from 0.
     points : array of shape (N, d)
         The actions.
     policy : a policy
     forecaster : Forecaster
         Of all losses, shared by all stages.
     first : Exploration
-        That of the design.
+        By the robust learner's design.
     allowance : Allowance
     designs : int
-        Explorations made before.
+        Explorations designed so far, by earlier stages too.
     """
 
     def __init__(
@@ -256,7 +255,7 @@ class Watched:
     def prepare(
         self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
     ) -> Round | None:
-        """The round of a proposal, for so many actions: how much to explore, what to predict; None where that is too much.
+        """The round of a proposal, for so many actions: how much is explored, what is predicted; None where no round fits.
 
         With `look` nothing of the stage changes.
         """
@@ -304,36 +303,36 @@ class Watched:
         if crowded is not None:
             used = self.estimated_regret
             budget = used + min(budget - used, max(crowded, (budget - used) / 2))
-        rate, place = self.rate_needed(choice, budget), self.exploration
+        rate, explore = self.rate_needed(choice, budget), self.exploration
         if rate > insured.CEILING:
             before = self.exploration, self.designs, self.priced
             if self.redesign(budget, now=True):
-                rate, place = self.rate_needed(choice, budget), self.exploration
+                rate, explore = self.rate_needed(choice, budget), self.exploration
             if look:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return None
         if self.bets.suspicious:
             rate = max(rate, SUSPICION)
-        played = Round(self.number, choice, rate, place, prediction, self.heard)
+        played = Round(self.number, choice, rate, explore, prediction, self.heard)
         if choice is None:
             played.law = proposal
-            played.factor = _linalg.mixed_factor(place.features, (1 - rate) * proposal, rate)
+            played.factor = _linalg.mixed_factor(explore.features, (1 - rate) * proposal, rate)
         return played
 
     def rate_needed(
-        self, choice: int | None, budget: float, place: Exploration | None = None
+        self, choice: int | None, budget: float, exploration: Exploration | None = None
     ) -> float:
         """The smallest γ that keeps the estimated regret within the budget after one more round; may be above 1."""
-        place = place or self.exploration
+        explore = exploration or self.exploration
         room = self.total + (budget - self.paid - 1)
         if smallest(room) <= 0:
             return float("inf")
-        reach = place.far_reach() if choice is None else place.reach(choice)
-        return max(largest(reach / room), place.largest / self.cap(budget))
+        reach = explore.far_reach() if choice is None else explore.reach(choice)
+        return max(largest(reach / room), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
-        """R."""
+        """R: the largest leverage that exploration may leave."""
         return budget if self.allowance.cap is None else self.allowance.cap
 
     # Its loss.
@@ -375,13 +374,13 @@ class Watched:
         self.bets.add(y, explored)
 
     def redesign(self, budget: float, *, now: bool = False) -> bool:
-        """Explore anew once gaps have changed: what an action may be off by is the room left and its own gap.
+        """Make a new design once gaps have changed: the estimate of an action may be off by the room left and its gap.
 
         Parameters
         ----------
         budget : float
         now : bool
-            Whether or not gaps have changed.
+            Even if gaps have not changed.
 
         Returns
         -------
@@ -401,8 +400,8 @@ class Watched:
         choice = int(self.total.argmin())
         costs = np.ones_like(gaps) if now else gaps
         old, new = (
-            self.rate_needed(choice, budget, place) * float(costs @ place.weights)
-            for place in (self.exploration, candidate)
+            self.rate_needed(choice, budget, one) * float(costs @ one.weights)
+            for one in (self.exploration, candidate)
         )
         self.priced = widest
         if new >= old:
@@ -420,7 +419,7 @@ class Watched:
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | None:
         """Probability of every action in the next single decision; None where the stage will end before it."""
-        law = self.policy.law(self.forecaster, self)
+        law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if played is None:
@@ -464,9 +463,9 @@ class Watched:
             "bets": asdict(self.bets),
         }
 
-    def load(self, data: Mapping[str, Any], places: Mapping[int, Exploration]) -> None:
+    def load(self, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> None:
         """Take back what `to_dict` gave."""
-        self.exploration = places[data["exploration"]]
+        self.exploration = explorations[data["exploration"]]
         self.total, self.variance = np.array(data["total"]), np.array(data["variance"])
         for name in self._NUMBERS:
             setattr(self, name, data[name])

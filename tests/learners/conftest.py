@@ -1,0 +1,17 @@
+"""Every learner in turn, for the tests of the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.learners.cases import LEARNERS, discovered
+
+
+@pytest.fixture(params=LEARNERS)
+def case(request):
+    return LEARNERS[request.param]
+
+
+@pytest.fixture(params=discovered(), ids=lambda kind: kind.__name__)
+def kind(request):
+    return request.param

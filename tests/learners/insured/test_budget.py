@@ -1,0 +1,277 @@
+"""The budget on every path, alarms, and the bound in the worst case."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.experiments.arena.games import games
+from koloss.guarantees import insured
+from koloss.learners.insured.watched import Exploration, Watched
+from tests.learners.insured.games import (
+    POLICIES,
+    Always,
+    Calls,
+    is_robust,
+    make,
+    play,
+    resumed,
+    worst_loss,
+)
+
+# The budget on every path.
+
+
+SETTINGS = {
+    "ucb": {},
+    "thompson": {"policy": "thompson"},
+    "optimistic": {"policy": "optimistic"},
+    "anytime": {"horizon": None},
+    "two stages": {"policy": ["ucb", "optimistic"], "trigger": [0.5, 0.3], "premium": 0.5},
+    "low rank": {"rank": 5},
+    "uniform": {"design": "uniform"},
+    "spanner": {"design": "spanner"},
+    "thrifty": {"trigger": 0.2, "premium": 0.3},
+    "short": {"horizon": 60},
+}
+WAYS = {
+    "at once": (1, 0, False),
+    "late": (1, 3, False),
+    "shuffled": (1, 6, True),
+    "batches": (5, 0, False),
+    "batches, shuffled": (4, 6, True),
+}
+
+
+def hostile_game(learner, rounds, way, *, losses="worst", seed=0):
+    """The largest estimated regret over the budget."""
+    low, high = learner.engine.low, learner.engine.high
+    count, late, shuffled = WAYS[way]
+    rng, waiting, largest = np.random.default_rng(seed), [], 0.0
+    for _ in range(rounds // count):
+        waiting.extend([learner.ask()] if count == 1 else learner.ask(count))
+        while len(waiting) > late and not is_robust(learner):
+            decision = waiting.pop(int(rng.integers(len(waiting))) if shuffled else 0)
+            loss = float(rng.choice([low, high]))
+            if losses == "worst":
+                loss = worst_loss(learner, decision)
+            budget, before = learner.diagnostics.budget, len(learner.alarms)
+            learner.tell(decision, loss)
+            seen = learner.diagnostics
+            for alarm in seen.alarms[before:]:
+                largest = max(largest, alarm.estimated_regret / budget)
+            if seen.budget is not None:
+                largest = max(largest, seen.estimated_regret / seen.budget)
+        if is_robust(learner):
+            break
+    return largest
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("losses", ["worst", "random"])
+def test_estimated_regret_never_exceeds_the_budget(name, way, losses):
+    settings = {"early": False, "loss_range": (-1, 3)} | SETTINGS[name]
+    for seed in range(2):
+        learner = make(rng=seed, **settings)
+        assert hostile_game(learner, 120, way, losses=losses, seed=seed) <= 1 + 1e-9
+
+
+def test_the_budget_is_nearly_used_up_somewhere():
+    # So that the test above can fail: losses that are the worst, told at once.
+    used = [hostile_game(make(early=False, rng=seed), 1000, "at once") for seed in range(3)]
+    assert 0.9 < max(used) <= 1 + 1e-9
+
+
+def test_negative_control_too_small_a_reach_exceeds_the_budget(monkeypatch):
+    right = Exploration.reach
+    monkeypatch.setattr(Exploration, "reach", lambda self, choice: right(self, choice) / 3)
+    for seed in range(3):
+        exact = make(kernel=kl.Polynomial(2), horizon=200, early=False, rng=seed)
+        assert hostile_game(exact, 200, "at once") > 1
+
+
+# Alarms.
+
+
+@functools.cache
+def arena(name):
+    return games()[name]
+
+
+@functools.cache
+def fresh(name):
+    """A snapshot of a learner for a game, so that its design is made once."""
+    game = arena(name)
+    points = kl.Points(np.asarray(game.points, dtype=float))
+    return make(points, game.kernel, horizon=game.rounds).state()
+
+
+def arena_game(name, seed, rounds=None, *, count=None, late=0):
+    """The learner after a game of the arena, in batches or with late losses, and its regret."""
+    game, waiting = arena(name), []
+    learner = resumed(fresh(name), seed)
+    adversary, paid, total = game.make(seed), 0.0, 0.0
+    for t in range((rounds or game.rounds) // (count or 1)):
+        losses = adversary(t, learner)
+        waiting.append((learner.ask(count), losses))
+        if len(waiting) > late:
+            decision, then = waiting.pop(0)
+            learner.tell(decision, then[decision.index])
+            paid, total = paid + np.sum(then[decision.index]), total + then * (count or 1)
+    return learner, paid - total.min()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["stationary", "switch", "abrupt"])
+def test_no_alarm_in_kind_weather(name):
+    for seed in range(20):
+        learner, _ = arena_game(name, seed)
+        assert learner.alarms == [], seed
+        assert learner.diagnostics.playing == "ucb"
+
+
+def test_a_predicting_adversary_is_found_out():
+    for seed in range(20):
+        learner, regret = arena_game("predictive", seed, 700)
+        (alarm,) = learner.alarms
+        assert alarm.round < 600
+        assert alarm.reason in ("evidence", "budget")
+        assert regret <= learner.guarantee(rounds=700).total
+        assert regret < 300  # four fifths of 700 for GP-UCB alone
+
+
+def test_a_terrible_policy_is_stopped():
+    # Always the worst of four unrelated actions; the bound is informative here.
+    arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.5, 0.5, 1.0])
+    stopped = {True: [], False: []}
+    for early, seed in itertools.product(stopped, range(5)):
+        settings = {"horizon": 3000, "policy": Always(3), "early": early, "batch": 1}
+        learner = make(arms, kl.Linear(), rng=seed, **settings)
+        regret = losses[play(learner, lambda t: losses, 3000)].sum()
+        (alarm,) = learner.alarms
+        assert alarm.policy == "own"
+        assert alarm.reason == ("evidence" if early else "budget")
+        assert regret <= learner.guarantee().total
+        assert regret < 1000  # negative control: without insurance it would have been 3,000
+        assert learner.guarantee().informative
+        stopped[early].append(alarm.round)
+    assert all(a < b for a, b in zip(stopped[True], stopped[False], strict=True))
+
+
+def test_batches_and_late_losses_do_not_stop_a_good_policy():
+    # Told one by one there is no alarm in 20 seeds.
+    for count, seed in itertools.product((2, 5, 20), range(4)):
+        assert arena_game("stationary", seed, 1000, count=count)[0].alarms == []
+    for seed in range(3):
+        assert arena_game("stationary", seed, 1000, late=5)[0].alarms == []
+
+
+def test_stages_follow_each_other():
+    bad, worse = Always(3), Always(2)
+    arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.2, 0.9, 1.0])
+    learner = make(
+        arms, kl.Linear(), horizon=4000, policy=[bad, "optimistic", worse], trigger=[0.2, 0.2, 0.3]
+    )
+    play(learner, lambda t: losses, 300)
+    assert learner.diagnostics.playing == learner.alarms[0].successor == "optimistic"
+    learner.hand_over()
+    play(learner, lambda t: losses, 1000)
+    assert [alarm.policy for alarm in learner.alarms] == ["own", "optimistic", "own"]
+    assert learner.alarms[1].reason == "operator"
+    assert learner.alarms[-1].successor == "robust"
+    assert len(worse.heard) > 0
+    assert learner.guarantee().terms["budget"] == pytest.approx(
+        (0.95 + 0.95 + 1.05) * insured.scale(learner.engine.problem, 4000)
+    )
+
+
+# The worst case.
+
+
+def colluding(t):
+    """The best action for a while, then the worst one: estimates look good for long."""
+    return 0 if t <= 150 else 1
+
+
+WORST = {
+    "fixed": lambda t, player: 1,
+    "switch": lambda t, player: 0 if t < 150 else 1,
+    "alternating": lambda t, player: t % 2,
+    "predictive": lambda t, player: int(np.argmax(player.distribution)),
+    "lure": lambda t, player: -1 - int(np.argmin(player.distribution)),
+}
+"""Where the loss is 1, the others being 0; of lure: where it is 0, the others being 1."""
+
+PLAYERS = {
+    **{name: lambda N, name=name: name for name in POLICIES},
+    "worst": lambda N: Always(1),
+    "colluding": lambda N: Calls(colluding),
+    "uniform": lambda N: Always(np.ones(N) / N),
+}
+TERMS = {
+    "default": {},
+    "patient": {"early": False},
+    "generous": {"early": False, "trigger": 1.0, "premium": 1.0},
+    "anytime": {"early": False, "horizon": None},
+}
+CASES = [(player, "patient") for player in PLAYERS] + [
+    (player, terms) for player in ("ucb", "colluding") for terms in TERMS if terms != "patient"
+]
+ROUNDS, SEEDS = 250, 3
+
+
+def regrets_of_game(learner, place, rounds=ROUNDS):
+    """Against every action."""
+    N, paid, total = len(learner.actions), 0.0, 0.0
+    for t in range(rounds):
+        at = place(t, learner)
+        losses = np.eye(N)[at] if at >= 0 else 1 - np.eye(N)[-1 - at]
+        decision = learner.ask()
+        learner.tell(decision, float(losses[decision.index]))
+        paid, total = paid + losses[decision.index], total + losses
+    return paid - total
+
+
+def mean_regret(player, terms, game, arms):
+    """Of a few games, against the best fixed action, its standard error, and the bound."""
+    settings = {"horizon": ROUNDS, "batch": 1} | TERMS[terms]
+    state = make(
+        kl.Points(np.eye(arms)), kl.Linear(), policy=PLAYERS[player](arms), **settings
+    ).state()
+    regrets = []
+    for seed in range(SEEDS):
+        learner = resumed(state, seed, PLAYERS[player](arms))
+        regrets.append(regrets_of_game(learner, WORST[game]))
+    mean, error = np.mean(regrets, axis=0), np.std(regrets, axis=0, ddof=1) / math.sqrt(SEEDS)
+    best = int(mean.argmax())
+    return mean[best], error[best], learner.guarantee(rounds=ROUNDS)
+
+
+@pytest.mark.parametrize("arms", [2, 4])
+@pytest.mark.parametrize("player, terms", CASES)
+def test_bound_holds_in_the_worst_case(player, terms, arms):
+    # Arms that have nothing in common, so that the bound is informative. It is about the regret in the mean: means of
+    # 3 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
+    for game in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
+        mean, error, promise = mean_regret(player, terms, game, arms)
+        assert promise.valid
+        assert promise.informative or terms in ("generous", "anytime")
+        assert mean <= promise.total, game
+        assert error <= promise.total / 3, game
+
+
+def test_the_worst_case_is_not_far_from_the_bound():
+    mean, _, promise = mean_regret("worst", "patient", "fixed", 2)
+    assert mean > 0.6 * promise.total
+
+
+def test_negative_control_a_policy_without_insurance_exceeds_the_bound(monkeypatch):
+    monkeypatch.setattr(Watched, "rate_needed", lambda self, choice, budget, exploration=None: 0.01)
+    learner = make(kl.Points(np.eye(2)), kl.Linear(), horizon=ROUNDS, policy=Always(1), early=False)
+    assert regrets_of_game(learner, WORST["fixed"]).max() > learner.guarantee().total

@@ -1,0 +1,262 @@
+"""Estimates by enumeration, the law that is announced, diagnostics, and looking without touching."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import koloss as kl
+from koloss.guarantees import insured
+from tests.learners.insured.games import (
+    LEVEL,
+    POINTS,
+    POLICIES,
+    Always,
+    digest,
+    is_robust,
+    kind,
+    law_of,
+    make,
+    play,
+    resumed,
+    stage_of,
+    worst_loss,
+)
+
+# Estimates through the learner.
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "own action", "own law"])
+@pytest.mark.parametrize("rounds", [0, 25, 250])
+def test_unbiased_by_enumeration(policy, rounds, rng):
+    # Every action that the next round may draw, with its probability (with Thompson sampling: after its draw).
+    own = {"own action": Always(3), "own law": Always(np.arange(30) / 435)}.get(policy, policy)
+    learner = make(policy=own, early=False)
+    play(learner, kind, rounds)
+    decision = learner.ask()
+    law = law_of(learner, decision)
+    p = law.distribution()
+    assert decision.probability == pytest.approx(p[decision.index])
+    losses = learner.engine.features @ rng.normal(size=learner.engine.problem.rank)
+    losses = 0.5 + 0.5 * losses / np.abs(losses).max()
+    state, before = learner.state(), stage_of(learner).total
+    mean = np.zeros(30)
+    for index in np.flatnonzero(p > 0):
+        again = resumed(state, policy=own)
+        other = again.ledger.enter(law_of(again, decision), [int(index)])
+        again.tell(other, float(losses[index]))
+        mean += p[index] * (stage_of(again).total - before)
+    np.testing.assert_allclose(mean, losses - 0.5, rtol=1e-7, atol=1e-8)
+    if rounds == 250 and policy == "ucb":
+        assert law.exploration.number > 1  # exploration has been designed anew
+
+
+@pytest.mark.parametrize("policy", ["ucb", "optimistic", "own law"])
+def test_draws_follow_the_law_that_is_announced(policy):
+    own = Always(np.arange(30) / 435) if policy == "own law" else policy
+    learner = make(policy=own)
+    play(learner, kind, 60)
+    announced = learner.distribution
+    single = learner.ask()
+    assert single.probability == pytest.approx(announced[single.index], rel=1e-12)
+    learner.tell(single, 0.5)
+    count = 20_000
+    batch = learner.ask(count)
+    p = law_of(learner, batch[0]).distribution()
+    assert p.sum() == pytest.approx(1)
+    np.testing.assert_allclose(batch.probability, p[batch.index])
+    counts, expected = np.bincount(batch.index, minlength=30), count * p
+    assert counts[p == 0].sum() == 0
+    rare = expected < 5
+    if rare.any():
+        counts = np.append(counts[~rare], counts[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    assert stats.chisquare(counts, expected).pvalue > LEVEL
+    assert stats.chisquare(counts, np.roll(expected, 1)).pvalue < LEVEL  # negative control
+
+
+def test_the_law_of_thompson_sampling_is_near_its_draws():
+    learner = make(policy="thompson", width=1.0)
+    play(learner, kind, 12)
+    p, state, count = learner.distribution, learner.state(), 600
+    assert p.sum() == pytest.approx(1)
+    shares = np.zeros(30)
+    for seed in range(count):
+        shares[resumed(state, seed).ask().index] += 1 / count
+    # 256 draws against 600: total variation of equal laws on some ten actions stays below 0.25
+    assert np.abs(shares - p).sum() / 2 < 0.25
+    assert np.abs(np.roll(shares, 3) - p).sum() / 2 > 0.25
+
+
+@pytest.mark.parametrize("policy", ["ucb", "optimistic"])
+def test_diagnostics_against_a_log_of_the_game(policy):
+    learner = make(policy=policy, early=False, loss_range=(-1, 3))
+    Phi, rho, center = learner.engine.features, 4.0, 1.0
+    S, A, variance = np.zeros(30), 0.0, np.zeros(30)
+    losses = {True: [], False: []}  # of explored actions, and of the policy's
+    rng = np.random.default_rng(3)
+    for _ in range(120):
+        p, M = learner.distribution, (learner.diagnostics.estimated_losses - center) / rho
+        M = M / max(1.0, 2 * np.abs(M).max())
+        decision = learner.ask()
+        explored = learner.ledger.find(decision)[0].key < 0
+        loss = float(-1 + 4 * kind(0)[decision.index] + rng.uniform(-0.3, 0.3))
+        learner.tell(decision, loss)
+        losses[explored].append(loss)
+        y = (loss - center) / rho
+        k = Phi @ np.linalg.solve(Phi.T @ (p[:, None] * Phi), Phi[decision.index])
+        S, A = S + M + k * (y - M[decision.index]), A + y
+        variance += (k * (y - M[decision.index])) ** 2
+    seen, best = learner.diagnostics, int(S.argmin())
+    assert (seen.playing, seen.rounds, seen.heard, seen.outstanding) == (policy, 120, 120, 0)
+    regret = rho * (A - S.min())
+    assert seen.estimated_regret == pytest.approx(regret, rel=1e-7)
+    spread = 2 * rho * math.sqrt(variance[best])
+    assert seen.band == pytest.approx((regret - spread, regret + spread), rel=1e-6)
+    budget = 1.25 * rho * insured.scale(learner.engine.problem, 1000)
+    assert seen.budget == pytest.approx(budget)
+    assert seen.distance == pytest.approx(budget - regret)
+    assert seen.explored == len(losses[True])
+    assert seen.premium == pytest.approx(sum(losses[True] - np.mean(losses[False])))
+    assert seen.alarms == ()
+    assert seen.robust is None
+    best = learner.recommend()
+    assert best.index == np.argmin(seen.estimated_losses)
+    assert best.loss == pytest.approx(seen.estimated_losses.min())
+
+
+def test_exploration_is_the_smallest_that_the_rule_allows():
+    # Bisection on the rule itself, with exact kernels, against the share that is played.
+    learner = make(early=False)
+    play(learner, kind, 200)
+    stage, budget = stage_of(learner), learner.diagnostics.budget
+    assert not stage.bets.suspicious
+    place, choice = stage.exploration, int(np.argmax(learner.distribution))
+
+    def fits(gamma):
+        p = gamma * place.weights
+        p[choice] += 1 - gamma
+        W = place.features
+        k = np.abs(W @ np.linalg.inv(W.T @ (p[:, None] * W)) @ W[p > 0].T).max(axis=1)
+        return stage.paid + 1 + np.max(k - stage.total) <= budget
+
+    low, high = 1e-9, 0.5
+    assert fits(high)
+    for _ in range(50):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    cap = place.largest / stage.cap(budget)
+    played = law_of(learner, learner.ask()).rate
+    assert max(high, cap) * (1 - 1e-6) <= played <= 1.02 * max(high, cap)
+
+
+def test_diagnostics_read_like_a_report():
+    learner = make(early=False)
+    assert "suspicious" in str(learner.diagnostics)
+    play(learner, kind, 100)
+    text = str(learner.diagnostics)
+    assert text.startswith("ucb plays, 100 rounds, 0 losses outstanding")
+    assert "below its budget of" in text
+    assert "actions at a premium of" in text
+    learner.hand_over()
+    play(learner, kind, 5)
+    text = str(learner.diagnostics)
+    assert text.startswith("robust plays, 105 rounds")
+    assert "after 100 rounds the policy 'ucb' was stopped: it was told to hand over; robust" in text
+    seen = learner.diagnostics
+    assert seen.estimated_regret is seen.band is seen.budget is seen.distance is None
+    assert seen.robust.rounds == 5
+    assert not seen.suspicious
+
+
+# Looking.
+
+
+def look_at(learner):
+    _ = learner.distribution, learner.diagnostics, learner.recommend()
+    _ = learner.guarantee(), learner.probability([3])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_looking_changes_no_game(policy):
+    games = []
+    for look in (False, True):
+        learner = make(policy=policy, rng=3)
+        played = []
+        for t in range(150):
+            if look and t % 3 == 0:
+                look_at(learner)
+            played += play(learner, kind, 1)
+        games.append(played)
+    assert games[0] == games[1]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_looking_leaves_the_stage_alone(policy):
+    # In the harshest of games, where exploration is designed anew time and again.
+    for seed in range(3):
+        learner = make(policy=policy, early=False, horizon=400, rng=seed)
+        for _ in range(200):
+            if is_robust(learner):
+                break
+            before = digest(learner)
+            look_at(learner)
+            assert digest(learner) == before
+            decision = learner.ask()
+            learner.tell(decision, worst_loss(learner, decision))
+
+
+def test_the_law_before_an_alarm_is_that_of_the_successor():
+    alarms = 0
+    for seed in range(6):
+        learner = make(early=False, horizon=400, rng=seed, trigger=0.3, premium=0.3)
+        while not is_robust(learner) and learner.ledger.made < 380:
+            p = learner.distribution
+            decision = learner.ask()
+            if learner.alarms:
+                np.testing.assert_allclose(p, learner.distribution)  # of the same epoch
+                assert decision.probability == pytest.approx(p[decision.index])
+                assert learner.alarms[-1].reason == "budget"
+                alarms += 1
+                break
+            learner.tell(decision, worst_loss(learner, decision))
+    assert alarms > 0
+
+
+@pytest.mark.parametrize("outstanding", [0, 1])
+def test_the_law_is_that_of_the_first_successor_that_can_play(outstanding):
+    # The second policy has a budget for one round at a time: beside an outstanding loss it would be stopped, too.
+    problem = make().engine.problem
+    least = (1 + 2.2 * problem.leverage) / insured.scale(problem, 1000) / 2
+    shares = {"trigger": [0.5, least, 0.5], "premium": [0.75, least, 0.75]}
+    learner = make(policy=["ucb", "ucb", "optimistic"], **shares)
+    play(learner, kind, 40)
+    for _ in range(outstanding):
+        learner.ask()
+    stage_of(learner).paid += 1e6
+    before, p = digest(learner), learner.distribution
+    look_at(learner)
+    assert digest(learner) == before
+    decision = learner.ask()
+    assert [alarm.successor for alarm in learner.alarms] == ["ucb", "optimistic"][: outstanding + 1]
+    np.testing.assert_array_equal(p, law_of(learner, decision).distribution())
+
+
+def test_probability_of_actions():
+    learner = make()
+    play(learner, kind, 20)
+    p = learner.distribution
+    np.testing.assert_array_equal(learner.probability([3, 5]), p[[3, 5]])
+    np.testing.assert_allclose(learner.probability(POINTS.X[[3]]), p[3])
+    with pytest.raises(ValueError, match="`actions` must be actions in play"):
+        learner.probability([[7.0, 7.0]])
+
+
+def test_actions_cannot_be_changed_through_a_decision():
+    for learner in (make(), kl.InsuredBandit.from_state(make().state())):
+        with pytest.raises(ValueError, match="read-only"):
+            learner.ask().action[0] = 7.0

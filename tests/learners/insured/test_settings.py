@@ -1,0 +1,217 @@
+"""Extreme games and bad settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import SnapshotError
+from koloss.guarantees import insured
+from tests.learners.insured.games import (
+    POINTS,
+    POLICIES,
+    goes_on,
+    kind,
+    make,
+    play,
+    resumed,
+    stage_of,
+)
+
+# Extremes.
+
+
+def test_one_action():
+    for horizon in (10, None):
+        learner = make(kl.Points([[1.0, 2.0]]), horizon=horizon)
+        for _ in range(10):
+            decision = learner.ask()
+            assert (decision.index, decision.probability) == (0, 1.0)
+            learner.tell(decision, 0.3)
+        assert learner.guarantee().total == 0
+        assert resumed(learner.state()).ask().index == 0
+
+
+def test_two_actions_one_of_them_twice():
+    learner = make(kl.Points([[0.0], [1.0], [1.0]]), horizon=500)
+    p = learner.distribution
+    np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
+    learner, losses = make(kl.Points([[0.0], [1.0]]), horizon=500), np.array([0.2, 0.6])
+    assert np.mean(losses[play(learner, lambda t: losses, 500)] == 0.2) > 0.85
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [[0.0], [1.0], [1.0], [1.0]],
+        [[0.3, 0.3]] * 5 + [[0.7, 0.1]],
+        np.linspace(0, 1, 12)[:, None] * np.array([1.0, 2.0]),
+    ],
+    ids=["duplicates", "nearly one action", "collinear"],
+)
+@pytest.mark.parametrize("kernel", [kl.Linear(), kl.Polynomial(2), kl.Gaussian(0.5)], ids=repr)
+def test_points_without_full_rank(points, kernel):
+    points = kl.Points(points)
+    losses = 0.1 + 0.5 * np.abs(np.asarray(points.X)[:, 0] - 0.3)
+    for policy in POLICIES:
+        learner = make(points, kernel, horizon=400, policy=policy)
+        play(learner, lambda t: losses, 120)
+        p = learner.distribution
+        assert np.isfinite(p).all()
+        assert p.sum() == pytest.approx(1)
+        assert np.isfinite(learner.guarantee().total)
+        assert goes_on(learner, lambda t: losses)
+
+
+def test_a_horizon_that_is_too_short_is_played_robustly():
+    learner = make(horizon=5, rank=20)
+    (alarm,) = learner.alarms
+    assert (alarm.round, alarm.reason, alarm.successor) == (0, "short", "robust")
+    assert "before the first round the policy 'ucb' was stopped" in str(alarm)
+    assert learner.diagnostics.playing == "robust"
+    settings = {"horizon": 5, "rank": 20, "loss_range": (0, 1)}
+    robust = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), **settings).guarantee()
+    assert learner.guarantee().terms == pytest.approx(dict(robust.terms))
+    play(learner, kind, 5)
+    # Where it ends: the budget, less 1, must exceed twice the leverage.
+    for n in range(6, 12):
+        learner = make(horizon=n, rank=20)
+        problem = learner.engine.problem
+        enough = 1.25 * insured.scale(problem, n) - 1 > 2 * problem.leverage
+        assert (learner.diagnostics.playing == "ucb") == enough
+    assert learner.diagnostics.playing == "ucb"
+
+
+def test_losses_at_the_ends_of_their_range():
+    for loss in (-1.0, 3.0):
+        learner = make(loss_range=(-1, 3), early=False)
+        play(learner, lambda t, loss=loss: np.full(30, loss), 150)
+        assert np.isfinite(learner.diagnostics.estimated_regret)
+        assert learner.alarms == []
+
+
+def test_units_do_not_matter():
+    # Losses 4y - 2 in place of y, which is exact: the same game, all regrets four times as large.
+    losses = np.round(kind(0) * 2**20) / 2**20
+    settings = {"kernel": kl.Polynomial(2), "rng": 6}
+    plain, scaled = (make(loss_range=ends, **settings) for ends in ((0, 1), (-2, 2)))
+    played = play(plain, lambda t: losses, 150)
+    assert play(scaled, lambda t: 4 * losses - 2, 150) == played
+    one, other = plain.diagnostics, scaled.diagnostics
+    assert other.estimated_regret == pytest.approx(4 * one.estimated_regret, rel=1e-6)
+    assert other.budget == pytest.approx(4 * one.budget)
+    assert other.premium == pytest.approx(4 * one.premium, rel=1e-6)
+    np.testing.assert_allclose(other.estimated_losses, 4 * one.estimated_losses - 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("actions", [kl.Box([0, 0], [1, 1]), kl.Ball(2)], ids=repr)
+def test_compact_sets_are_played_on_a_net(actions):
+    learner = make(actions, kl.Gaussian(0.7), spacing=0.25, horizon=800)
+    assert len(learner.actions) == len(actions.net(0.25))
+    decision = learner.ask()
+    assert np.all(actions.contains(decision.action[None]))
+    learner.tell(decision, 0.5)
+    assert learner.guarantee().terms["net"] > 0
+    play(learner, lambda t: np.full(len(learner.actions), 0.4), 20)
+
+
+def test_quadratic_losses_on_a_ball_are_played_on_a_net_too():
+    learner = make(kl.Ball(2), kl.Quadratic(), horizon=2000, spacing=0.3)
+    losses = 0.5 + 0.2 * np.asarray(learner.actions)[:, 0]
+    play(learner, lambda t: losses, 60)
+    learner.hand_over()
+    play(learner, lambda t: losses, 60)
+    assert goes_on(learner, lambda t: losses)
+
+
+# What can be said.
+
+
+def test_former_names_of_settings():
+    former = make(adversary="general", exploration="uniform")
+    named = make(loss_class="general", design="uniform")
+    assert former.settings == named.settings
+    assert former.settings != make().settings
+    assert former.guarantee() == named.guarantee()
+    assert play(former, kind, 30) == play(named, kind, 30)
+
+
+BAD = {
+    "no range": ({"loss_range": None}, "`loss_range` must be .*got None"),
+    "reversed range": ({"loss_range": (1, 0)}, r"`loss_range` must be .*got \(1, 0\)"),
+    "empty range": ({"loss_range": (1, 1)}, "`loss_range` must be"),
+    "three ends": ({"loss_range": (0, 1, 2)}, "`loss_range` must have length 2, got 3"),
+    "range NaN": ({"loss_range": (0, float("nan"))}, "`loss_range` must be finite"),
+    "trigger": ({"trigger": 0.0}, "`trigger` must be positive, got 0"),
+    "trigger NaN": ({"trigger": float("nan")}, "`trigger` must be finite, got nan"),
+    "trigger text": ({"trigger": "much"}, "`trigger` must"),
+    "trigger truth": ({"trigger": True}, "`trigger` must be a number, got True"),
+    "trigger nothing": ({"trigger": None}, "`trigger` must be a number, got None"),
+    "trigger without dimensions": ({"trigger": np.array(-1.0)}, "`trigger` must be positive"),
+    "triggers": ({"trigger": [0.5, 0.5]}, "`trigger` must have one number for each of 1 policies"),
+    "premium": ({"premium": -1}, "`premium` must be positive, got -1"),
+    "premiums": (
+        {"policy": ["ucb", "thompson"], "premium": [0.5]},
+        r"`premium` must have one number for each of 2 policies, got \[0.5\]",
+    ),
+    "width": ({"width": -0.1}, "`width` must be at least 0, got -0.1"),
+    "width text": ({"width": "wide"}, "`width` must be a number, got 'wide'"),
+    "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
+    "policies": ({"policy": []}, "`policy` must have at least one policy"),
+    "policy in a list": ({"policy": ["ucb", "greedy"]}, "got 'greedy'"),
+    "shield": (
+        {"shield": False},
+        "no argument `shield` any more: the shielded learner is the only",
+    ),
+    "unknown": (
+        {"temper": 1},
+        "InsuredBandit has no argument `temper`; there are actions, kernel,",
+    ),
+    "early": ({"early": "yes"}, "`early` must be True or False, got 'yes'"),
+    "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
+    "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),
+    "proxy": ({"proxy": "magic"}, "`proxy` must be one of"),
+    "rank": ({"rank": 0}, "`rank` must be at least 1"),
+    "design": ({"design": "greedy"}, "`design` must be one of .*got 'greedy'"),
+    "exploration": ({"exploration": "greedy"}, "`design` must be one of .*got 'greedy'"),
+    "batch": ({"batch": 0}, "`batch` must be at least 1"),
+    "delay": ({"delay": -1}, "`delay` must be at least 0"),
+    "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of .*got 'evil'"),
+    "adversary": ({"adversary": "evil"}, "`loss_class` must be one of .*got 'evil'"),
+    "two names": (
+        {"loss_class": "general", "adversary": "general"},
+        "give `loss_class` or `adversary`, its former name, not both",
+    ),
+    "spacing": ({"spacing": 0.1}, "`spacing` must be left out for a finite set"),
+    "norm": ({"loss_norm": 0.0}, "`loss_norm` must be positive"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings(name):
+    settings, message = BAD[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        make(**settings)
+
+
+def test_the_range_of_losses_must_be_given():
+    with pytest.raises(TypeError, match="loss_range"):
+        kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=100)
+
+
+def test_snapshots_of_other_learners_are_refused():
+    other = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=100, rng=0)
+    with pytest.raises(SnapshotError, match="must be a snapshot of InsuredBandit"):
+        kl.InsuredBandit.from_state(other.state())
+    with pytest.raises(SnapshotError, match="must be a snapshot of"):
+        kl.BanditExpWeights.from_state(make().state())
+
+
+def test_the_forecast_has_the_prior_of_the_kernel():
+    # Features of prior covariance I: their Gram matrix is the kernel's, scaled to 1, plus a constant.
+    learner = make(kl.Points(np.random.default_rng(1).random((20, 2))), kl.Polynomial(2))
+    X = learner.actions
+    K = kl.Polynomial(2)(X)
+    F = stage_of(learner).forecaster.features
+    np.testing.assert_allclose(F @ F.T, K / np.diag(K).max() + 1, rtol=1e-8, atol=1e-8)

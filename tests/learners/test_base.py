@@ -1,0 +1,222 @@
+"""The parts of the contract by themselves: the ledger, settings, losses that are numbers."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import koloss as kl
+from koloss.errors import LossOutOfBounds, UnknownDecision
+from koloss.learners.base import Decision, Described, Ledger, Settings, read_losses
+
+
+@dataclass(eq=False)
+class Stage:
+    """A law that counts how often it is asked to shrink."""
+
+    number: int
+    together: bool = True
+    shrunk: int = 0
+
+    def shrink(self):
+        self.shrunk += 1
+
+    def to_dict(self):
+        return {"number": self.number, "together": self.together, "shrunk": self.shrunk}
+
+
+def decision(ledger, i):
+    return Decision(i, np.zeros(1), None, None, 0, ledger.mark)
+
+
+# The ledger.
+
+
+def test_ledger_enters_finds_and_settles():
+    ledger, first, second = Ledger(), Stage(1), Stage(2)
+    ids = ledger.enter(first, "ab"), ledger.enter(first, "c"), ledger.enter(second, "d")
+    assert ids == (0, 2, 3)
+    assert (first.shrunk, second.shrunk, ledger.current) == (1, 0, second)
+    assert (ledger.made, len(ledger), ledger.unheard) == (4, 4, 4)
+    assert "".join(f"{e.id}{e.key}{e.law.number} " for e in ledger) == "0a1 1b1 2c1 3d2 "
+    mixed = ledger.find([3, decision(ledger, 0), [np.int64(2)]])
+    assert [entry.key for entry in mixed] == ["d", "a", "c"]
+    ledger.settle(ledger.find([0, 1]))
+    assert (ledger.heard, ledger.late, len(ledger)) == (2, 0, 2)
+    ledger.enter(second, "e")
+    ledger.settle(ledger.find(3))
+    assert (ledger.late, ledger.total_delay, ledger.longest_delay) == (1, 2, 2)
+    ledger.settle(ledger.find(4))
+    assert (ledger.late, ledger.total_delay, ledger.longest_delay) == (2, 3, 2)
+
+
+def test_ledger_names_what_is_wrong():
+    ledger = Ledger()
+    ledger.enter(None, [None] * 3)
+    ledger.settle(ledger.find(0))
+    for told, message in [
+        (0, "got 0, which was told already$"),
+        (3, "got 3, which was never made"),
+        (-1, "got -1, which was never made"),
+        ([1, 1], "must not repeat an id"),
+        (decision(Ledger(), 1), "got one of another learner"),
+    ]:
+        with pytest.raises(UnknownDecision, match=message):
+            ledger.find(told)
+    ledger.forget(1)
+    with pytest.raises(UnknownDecision, match="got 1, which was told already or forgotten"):
+        ledger.find(1)
+    for told in (True, np.True_, 1.0, "1", b"1", None, object()):
+        with pytest.raises(TypeError, match="`decision` must be a Decision or its id, got"):
+            ledger.find(told)
+
+
+def test_forgetting():
+    ledger = Ledger()
+    ledger.enter(None, [None] * 6)
+    assert ledger.forget([4, decision(ledger, 5)]) == 2
+    assert ledger.forget(before=2) == 2
+    assert ledger.forget([]) == 0
+    assert (ledger.forgotten, ledger.unheard, [e.id for e in ledger]) == (4, 6, [2, 3])
+    for wrong in ({}, {"ids": 2, "before": 1}):
+        with pytest.raises(ValueError, match="give `ids` or `before`, one of the two"):
+            ledger.forget(**wrong)
+    with pytest.raises(ValueError, match="`before` must be at least 0, got -1"):
+        ledger.forget(before=-1)
+
+
+@given(st.data())
+def test_ledger_comes_back_from_plain_data(data):
+    ledger, laws = Ledger(), [Stage(k) for k in range(3)]
+    for law in laws[: data.draw(st.integers(0, 3))]:
+        ledger.enter(law, data.draw(st.lists(st.integers(0, 9), min_size=1, max_size=4)))
+    if ledger.made:
+        ids = st.lists(st.integers(0, ledger.made - 1), unique=True, max_size=5)
+        ledger.settle(ledger.find(data.draw(ids)))
+        ledger.forget(before=data.draw(st.integers(0, 3)))
+    plain = ledger.to_dict()
+    again = Ledger.from_dict(plain, [Stage(**law) for law in plain["laws"]], int)
+    assert [(e.id, e.key, e.heard, e.law.number) for e in again] == [
+        (e.id, e.key, e.heard, e.law.number) for e in ledger
+    ]
+    assert len({id(e.law) for e in again}) == len({id(e.law) for e in ledger})
+    assert again.current is None or again.current.number == ledger.current.number
+    left, right = again.to_dict(), plain
+    np.testing.assert_array_equal(left.pop("entries"), right.pop("entries"))
+    np.testing.assert_array_equal(left.pop("keys"), right.pop("keys"))
+    assert left == right
+
+
+# Settings.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Own(Settings):
+    """Settings of no learner."""
+
+    weight: Any = 1.0
+    parts: Any = None
+    former: ClassVar = {"mass": "weight"}
+
+
+POINTS, KERNEL = kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5)
+
+
+def own(**settings):
+    return Own(**{"actions": POINTS, "kernel": KERNEL, "horizon": 10} | settings)
+
+
+def test_settings_are_read_from_a_constructor():
+    class Thing:
+        def __init__(self, actions, kernel, *, horizon=5, weight=1.0, parts=None, **former):
+            self.settings = Own.of(locals())
+
+    assert Thing(POINTS, KERNEL, mass=3.0).settings == own(horizon=5, weight=3.0)
+    with pytest.raises(TypeError, match="give `weight` or `mass`, its former name, not both"):
+        Thing(POINTS, KERNEL, weight=2.0, mass=3.0)
+    with pytest.raises(
+        TypeError, match=r"Thing has no argument `colour`; there are actions, .*rng"
+    ):
+        Thing(POINTS, KERNEL, colour=1)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"actions": [[0.0]]}, "`actions` must be an ActionSet, got list"),
+        ({"kernel": 3.0}, "`kernel` must be a Kernel, or have k.* got float"),
+        ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
+        ({"horizon": 1.5}, "`horizon` must be an integer"),
+    ],
+)
+def test_settings_that_all_learners_check(settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        own(**settings)
+
+
+def test_settings_as_text_leave_out_defaults():
+    written = "Points([[0.0], [1.0]]), Gaussian(bandwidth=0.5)"
+    assert own().describe("Own") == f"Own({written}, horizon=10)"
+    shown = own(horizon=None, weight=np.ones(2), parts=["a"]).describe("Own")
+    assert shown == f"Own({written}, horizon=None, weight=array([1., 1.]), parts=('a',))"
+    assert own(weight=1.0).is_default("weight")
+    assert not own(weight=1).is_default("weight")  # another type
+    assert not own(weight=np.ones(3)).is_default("weight")
+
+
+def test_settings_come_back_from_plain_data():
+    class Mine:
+        def __call__(self, X, Y=None):
+            return np.ones((len(X), len(X if Y is None else Y)))
+
+        def diag(self, X):
+            return np.ones(len(X))
+
+        def __repr__(self):
+            return "Mine()"
+
+    settings = own(kernel=Mine(), weight=(1, None, ("a", 0.5)), parts=np.arange(3))
+    again = Own.from_dict(settings.to_dict())
+    assert (again.actions, again.horizon, again.weight) == (POINTS, 10, settings.weight)
+    np.testing.assert_array_equal(again.parts, settings.parts)
+    assert again.kernel == Described("Mine()")
+    assert again.describe("Own") == settings.describe("Own")
+    assert Own.from_dict(own().to_dict()) == own()
+
+
+# Losses that are numbers.
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *(0.5, [0.5], (0.5,), deque([0.5]), Fraction(1, 2), Decimal("0.5"), [Fraction(1, 2)]),
+        *(np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5)),
+        *(np.array(0.5), np.array([0.5]), [np.array(0.5)]),
+    ],
+    ids=repr,
+)
+def test_a_loss_in_many_forms(loss):
+    assert list(read_losses(loss, 1, 0.0, 1.0)) == [0.5]
+
+
+def test_losses_are_one_per_decision_and_in_the_interval():
+    assert list(read_losses([0, 1, 0.5], 3, 0.0, 1.0)) == [0.0, 1.0, 0.5]
+    assert list(read_losses(1 + 1e-12, 1, 0.0, 1.0)) == [1 + 1e-12]  # rounding
+    assert list(read_losses([], 0, 0.0, 1.0)) == []
+    with pytest.raises(LossOutOfBounds, match=r"`loss` must be in \[-1, 2\], got 3"):
+        read_losses([0.0, 3.0], 2, -1.0, 2.0)
+    for wrong in ([0.1], [0.1] * 3, [[0.1, 0.2]], 0.5):
+        with pytest.raises(ValueError, match="`loss` must have 2 entries, one per decision, got"):
+            read_losses(wrong, 2, 0.0, 1.0)
+    for wrong in ([0.1, [0.2]], [0.1, True], [np.ma.masked, 0.1], ["0.1", "0.2"], {0.1, 0.2}):
+        with pytest.raises(TypeError, match="`loss` must be a number"):
+            read_losses(wrong, 2, 0.0, 1.0)

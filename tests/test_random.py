@@ -1,0 +1,51 @@
+"""Generators: made of whatever is given as `rng`, and kept as plain data."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from koloss._random import KINDS, as_generator, generator_from_dict, generator_to_dict
+
+
+def test_a_generator_of_whatever_is_given():
+    expected = np.random.default_rng(7).random(5).tolist()
+    for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
+        assert as_generator(rng).random(5).tolist() == expected
+    mine = np.random.default_rng(7)
+    assert as_generator(mine) is mine
+    assert as_generator(None).random() != as_generator(None).random()
+
+
+@pytest.mark.parametrize(
+    "rng, error, message",
+    [
+        (True, TypeError, "`rng` must be a seed or a Generator, got True"),
+        (np.True_, TypeError, "`rng` must be a seed or a Generator, got"),
+        ("seed", TypeError, "`rng` must be a seed or a Generator, got str"),
+        (1.5, TypeError, "`rng` must be a seed or a Generator, got float"),
+        (-1, ValueError, "`rng` must be a seed of at least 0, got -1"),
+    ],
+)
+def test_bad_seeds(rng, error, message):
+    with pytest.raises(error, match=message):
+        as_generator(rng)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_is_plain_and_goes_on(kind):
+    rng = np.random.Generator(getattr(np.random, kind)(3))
+    rng.random(3), rng.integers(10, size=3, dtype=np.uint32)  # half of a number is kept back
+    state = generator_to_dict(rng)
+    json.dumps(state, default=np.ndarray.tolist)
+    again = generator_from_dict(state)
+    for call in ("random", "standard_normal"):
+        assert getattr(again, call)(7).tolist() == getattr(rng, call)(7).tolist()
+    assert again.integers(10**6, size=3).tolist() == rng.integers(10**6, size=3).tolist()
+
+
+def test_nothing_else_is_looked_up():
+    with pytest.raises(ValueError, match=r"`bit_generator` must be one of MT19937, .* got 'seed'"):
+        generator_from_dict({"bit_generator": "seed"})
