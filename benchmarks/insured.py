@@ -6,7 +6,6 @@ import time
 from statistics import median
 
 import numpy as np
-from koloss.learners.insured.setup import FORECASTS
 from scipy.linalg.blas import dgemv, dsymv, dsyr
 
 import koloss as kl
