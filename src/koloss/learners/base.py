@@ -414,7 +414,7 @@ class Learner(abc.ABC, Generic[S, L]):
         """Losses in the form that is learned from, one per entry, or an error; changes nothing."""
 
     def _admit(self, entry: Entry[L], loss: Any) -> None:
-        """A last chance to refuse a loss before it is used: where others are told of it, who may fail."""
+        """A last chance to refuse a loss that is learned from alone: where others are told of it, who may fail."""
 
     @abc.abstractmethod
     def _learn(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
@@ -504,21 +504,16 @@ class Learner(abc.ABC, Generic[S, L]):
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
+            law = entries[0].law if entries else None
             # Nothing can fail from here on, but for what `_admit` is for.
-            if len(entries) > 1:
-                law = entries[0].law
-                if law is None or not law.together or any(e.law is not law for e in entries):
-                    for entry, one in zip(entries, losses, strict=True):
-                        self._use(entry.law, (entry,), (one,))
-                    return
-            if entries:
-                self._use(entries[0].law, entries, losses)
-
-    def _use(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
-        for entry, one in zip(entries, losses, strict=True):
-            self._admit(entry, one)
-        self.ledger.settle(entries)
-        self._learn(law, entries, losses)
+            if law is not None and law.together and all(entry.law is law for entry in entries):
+                self.ledger.settle(entries)
+                self._learn(law, entries, losses)
+                return
+            for entry, one in zip(entries, losses, strict=True):
+                self._admit(entry, one)
+                self.ledger.settle((entry,))
+                self._learn(entry.law, (entry,), (one,))
 
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
         """Wait no more for the losses of some decisions, or of all with an id below `before`; how many were outstanding.
