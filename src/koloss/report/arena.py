@@ -14,7 +14,7 @@ from typing import Any
 from koloss._html import Safe, Table, counted, duration, escape, short_number
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
-from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, standings
+from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players
 from koloss.experiments.arena.ranking import (
     FAMILIES,
     FIRST,
@@ -96,7 +96,7 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
         results=results,
         runs=_most_runs(results),
         pictures=pictures,
-        headline=headline(standings(results, chosen), chosen),
+        headline=headline(results, chosen),
         caption=caption(results, chosen),
         where="all games" if everything else "held-out and recorded games",
         unit=yardstick(results, results.games).words,

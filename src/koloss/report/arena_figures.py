@@ -76,8 +76,7 @@ def summary_figure(
     from matplotlib.lines import Line2D
 
     games = picture_games(results, all_games=all_games)
-    compared = standings(results, games)
-    rows = shown(compared)
+    rows = shown(standings(results, games))
     panels = {
         weather: group
         for weather in ("kind", "hostile")
@@ -99,7 +98,7 @@ def summary_figure(
     for ax, (weather, group), span in zip(axes.flat, panels.items(), spans, strict=True):
         _draw_panel(ax, rows, group, span)
         ax.set_title(counted(len(group), f"{weather} game"))
-    title = wrapped(headline(compared, games), 42 if narrow else 50)
+    title = wrapped(headline(results, games), 42 if narrow else 66)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, weight="bold")
     unit = yardstick(results, games).words
     scene = f"regret of {counted(len(rows), 'player')} as a share of {unit}: smaller is better"

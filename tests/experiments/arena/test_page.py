@@ -334,45 +334,19 @@ def changed(slug, game, value):
     return {**REGRETS, slug: {**REGRETS[slug], game: value}}
 
 
-def test_headline_claims_only_what_is_clear():
-    games = GAMES[1:]
-    claim = "Insured: the smallest worst case of 4 players in 3 games"
-    assert headline(standings(synthetic(), games), games) == claim
-    # Negative controls: somebody else is better, the noise is too large, there is one run, one player.
-    results = synthetic(changed("insured", "chase", 200.0))
-    assert headline(standings(results, games), games).startswith("EXP3: the smallest")
-    assert headline(standings(synthetic(spread=30.0), games), games) == "Worst cases of 4 players in 3 games"  # fmt: skip
-    close = synthetic(changed("insured", "chase", 47.3))  # 0.946 against 0.95: a tie, but below 1
-    tie = "Insured; EXP3: the smallest worst cases of 4 players in 3 games"
-    assert headline(standings(close, games), games) == tie
-    closer = synthetic(changed("insured", "chase", 49.5))  # EXP3, at 0.95, is ahead of it now
-    assert headline(standings(closer, games), games).startswith("EXP3: the smallest worst case")
-    alike = synthetic({slug: dict.fromkeys(row, 9.0) for slug, row in REGRETS.items()})
-    assert headline(standings(alike, games), games) == "Worst cases of 4 players in 3 games"
-    single = replace(synthetic(), runs=tuple(r for r in synthetic().runs if r.number == 1))
-    assert headline(standings(single, games), games) == "Worst cases of 4 players in 3 games"
-    assert caption(synthetic(), games) != caption(results, games)
-
-
-def test_headline_of_a_steady_player():
-    """Close to the best in most kind games, and never far from it in hostile ones; not with more noise, or one that is far."""
-    games = GAMES[1:]
-    message = "Insured: close to the best in most kind games, never far from it in hostile ones"
-    near = {**REGRETS, "insured": {"calm": 2.0, "valley": 5.0, "chase": 45.0, "record": -7.0}}
-
-    def said(regrets, **options):
-        return headline(standings(synthetic(regrets, **options), games), games)
-
-    assert said(near) == message
-    assert "Close: at most 0.15" in caption(synthetic(near), games)
-    assert said(near, spread=10.0) != message
-    assert (
-        said({**near, "insured": {**near["insured"], "chase": 61.0}}) != message
-    )  # 0.32 behind EXP3
-    assert (
-        said({**near, "insured": {**near["insured"], "valley": 12.0}}) != message
-    )  # close in one of two
-    assert said({**near, "exp3": near["insured"]}) != message  # two of them
+@pytest.mark.parametrize(
+    "results, games, said",
+    [
+        (synthetic(), GAMES[1:], "Insured: 0.25 of uniform play's regret in the median kind game, 0.40 in its worst game; the next smallest worst case shown is 0.95"),
+        # Somebody else is better.
+        (synthetic(changed("insured", "chase", 200.0)), GAMES[1:], "EXP3: 0.95 of uniform play's regret in the median kind game, 0.95 in its worst game; the next smallest worst case shown is 1.00"),
+        (synthetic(), GAMES[2:3], "Insured: 0.40 of uniform play's regret in its worst game; the next smallest worst case shown is 0.90"),
+        (synthetic({"insured": REGRETS["insured"]}), GAMES[1:2], "Insured: 0.14 of the number of rounds in the median kind game, 0.14 in its worst game"),
+    ],
+    ids=["insured", "another", "hostile", "alone"],
+)  # fmt: skip
+def test_headline(results, games, said):
+    assert headline(results, games) == said
 
 
 def test_rounds_are_the_yardstick_where_uniform_play_is_none():

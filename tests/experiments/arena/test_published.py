@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from koloss.experiments.arena.ranking import picture_games, shown, standings
+from koloss.experiments.arena.ranking import headline, picture_games, shown, standings
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -52,5 +54,7 @@ def test_the_picture_names_its_players(published, results):
     picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
     drawn = shown(standings(results, picture_games(results)))
     assert f"regret of {len(drawn)} players" in picture
+    title = headline(results, picture_games(results))
+    assert all(line in html.unescape(picture) for line in textwrap.wrap(title, 66))
     for standing in drawn:
         assert standing.player.name in picture

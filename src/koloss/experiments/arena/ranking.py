@@ -39,9 +39,6 @@ FAMILIES = {
     "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
 }
 
-CLOSE, FAR = 0.15, 0.3
-"""At most so much above the smallest share of a game is close to the best, more than so much is far from it."""
-
 
 @dataclass(frozen=True)
 class Yardstick:
@@ -182,23 +179,17 @@ def shown(compared: Sequence[Standing]) -> list[Standing]:
 # What is said of them.
 
 
-def headline(compared: Sequence[Standing], games: Sequence[Game]) -> str:
-    """What the picture of these players says, where that is clear: by more than twice the standard error of a difference.
-
-    That one of those drawn is close to the best of all in most kind games and far from it in no hostile one; otherwise
-    who of them has the smallest worst case. That may be up to three players, each clearly below each of the others.
-    """
-    drawn = shown(compared)
-    steady = [s for s in drawn if _steady(s, compared, games)]
-    if len(steady) == 1:
-        message = "close to the best in most kind games, never far from it in hostile ones"
-        return f"{steady[0].player.name}: {message}"
-    scene = f"{counted(len(drawn), 'player')} in {counted(len(games), 'game')}"
-    for k in range(1, min(4, len(drawn))):
-        if all(_clearly_below(one, other) for one in drawn[:k] for other in drawn[k:]):
-            case = "case" if k == 1 else "cases"
-            return f"{_names([s.player for s in drawn[:k]])}: the smallest worst {case} of {scene}"
-    return f"Worst cases of {scene}"
+def headline(results: ArenaResults, games: Sequence[Game]) -> str:
+    """Who has the smallest worst case: its median share in kind games, its worst share, and the worst of the next that is drawn."""
+    if not (drawn := shown(standings(results, games))):
+        return "No player finished every game"
+    first, unit = drawn[0], f"of {yardstick(results, games).words}"
+    words = f"{first.worst:.2f} {unit} in its worst game"
+    if kind := _kind(games):
+        words = f"{first.median(kind):.2f} {unit} in the median kind game, {first.worst:.2f} in its worst game"
+    if len(drawn) > 1:
+        words += f"; the next smallest worst case shown is {drawn[1].worst:.2f}"
+    return f"{first.player.name}: {words}"
 
 
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
@@ -237,52 +228,26 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
 
 def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """The same for a first page: six players, and no word of those left out."""
-    compared = standings(results, games)
-    drawn = {s.player.slug: s for s in shown(compared)}
+    drawn = {s.player.slug: s for s in shown(standings(results, games))}
     kind = _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
     worst = ", ".join(f"{s.player.name} {s.worst:.2f}" for s in some)
     middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
     return (
-        f"{headline(compared, games)}. {_scene(results, games)} Worst game: {worst}. "
+        f"{headline(results, games)}. {_scene(results, games)} Worst game: {worst}. "
         f"Median of the kind games: {middle}."
     )
 
 
 def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
-    compared = standings(results, games)
     runs = max(len(entry.runs) for entry in results.entries.values())
     kind = len(_kind(games))
     share = f"as a share of {yardstick(results, games).words} in the same game"
-    words = [
-        f"Mean regret of {counted(runs, 'run')} {share}.",
-        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games.",
-        "In a hostile game the losses depend on what the player is about to do.",
-    ]
-    if any(_steady(s, compared, games) for s in compared):
-        words.append(
-            f"Close: at most {CLOSE} above the smallest share of the game, far: more than {FAR} above it; twice the standard "
-            "error of the difference is added."
-        )
-    return " ".join(words)
-
-
-def _steady(one: Standing, compared: Sequence[Standing], games: Sequence[Game]) -> bool:
-    """Whether a player is close to the best of all in most kind games, and far from it in no hostile one."""
-    behind: dict[str, list[float]] = {"kind": [], "hostile": []}
-    for game in games:
-        best = min(compared, key=lambda s: s.shares[game.name])
-        error = math.hypot(one.errors[game.name], best.errors[game.name]) if best is not one else 0
-        distance = one.shares[game.name] - best.shares[game.name] + 2 * error
-        behind[game.weather].append(distance)
-    close = [distance <= CLOSE for distance in behind["kind"]]
-    near = [distance <= FAR for distance in behind["hostile"]]
-    return 2 * sum(close) > len(close) and bool(near) and all(near)
-
-
-def _clearly_below(one: Standing, other: Standing) -> bool:
-    error = math.hypot(one.errors[one.worst_game], other.errors[other.worst_game])
-    return one.worst + 2 * error < other.worst  # not where an error is unknown
+    return (
+        f"Mean regret of {counted(runs, 'run')} {share}. "
+        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games. "
+        "In a hostile game the losses depend on what the player is about to do."
+    )
 
 
 def _kind(games: Sequence[Game]) -> list[Game]:
