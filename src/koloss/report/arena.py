@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,12 @@ from koloss.experiments.arena.ranking import (
     FAMILIES,
     FIRST,
     UNIFORM,
+    absent,
     caption,
     cell_text,
+    family_tables,
     headline,
+    most_runs,
     overview_table,
     picture_games,
     yardstick,
@@ -33,12 +35,6 @@ from koloss.report.text import show_arena
 
 __all__ = ["markdown_tables", "regret_figure", "show_arena", "summary_figure", "write_page"]
 __all__ += arena.__all__
-
-Notes = dict[tuple[str, str], list[Run]]
-"""Runs that were not played to the end, by player and message."""
-
-BLOCK = 4
-"""Games in one table."""
 
 
 def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:
@@ -78,23 +74,30 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
 def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = False) -> str:
     """The page as text; `pictures` are addresses: "", "narrow", and one by the name of every game."""
     chosen = picture_games(results, all_games=all_games)
-    notes: Notes = {}
+    names = {spec.slug: spec.name for spec in results.players}
+    notes: dict[tuple[str, str], list[Run]] = {}  # by player and message
+
+    def cell(entry: Entry, best: bool) -> Safe:
+        for failed in entry.failures:
+            notes.setdefault((entry.player, failed.message), []).append(failed)
+        text = _cell(entry, best=best)
+        if entry.finished:
+            return text
+        place = list(notes).index((entry.player, entry.failures[0].message)) + 1
+        return Safe(f'<a class="bad" href="#failure-{place}">{text}</a>')
+
     families = [
-        (family, title, list(_family_tables(results, family, notes)))
+        (family, title, tables)
         for family, title in FAMILIES.items()
-        if any(game.family == family for game in results.games)
+        if (tables := family_tables(results, family, cell))
     ]
     stems = anchors(game.name for game in results.games)
-    absent = {
-        spec.name: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
-        for spec in results.missing
-    }  # fmt: skip
     everything = len(chosen) == len(results.games)
     return render(
         "arena.html",
         window="Koloss: the arena",
         results=results,
-        runs=_most_runs(results),
+        runs=most_runs(results),
         pictures=pictures,
         headline=headline(results, chosen),
         caption=caption(results, chosen),
@@ -104,8 +107,8 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
         families=families,
         games=[_game(results, game, stems[game.name]) for game in results.games],
         players=_players_table(results),
-        notes=[(name, message, _where(runs)) for (name, message), runs in notes.items()],
-        absent=list(absent.items()),
+        notes=[(names[slug], message, _where(runs)) for (slug, message), runs in notes.items()],
+        absent=[(spec.name, message) for spec, message in absent(results).items()],
         command=repeat_command(results),
         seconds=sum(run.seconds + run.making for run in results.runs),
     )
@@ -115,49 +118,20 @@ def markdown_tables(results: ArenaResults) -> str:
     """All players over all games, and some of them in every game, as Markdown."""
     slugs = {spec.slug: spec for spec in results.present}
     columns = [slugs[slug] for slug in (*FIRST[1:], UNIFORM) if slug in slugs]
+    head = ["game", "rounds", *(spec.name for spec in columns)]
     families = []
     for family, title in FAMILIES.items():
         rows = []
-        for game in results.games:
-            if game.family == family:
-                best = results.best(game.name)
-                cells = [
-                    f"**{text}**" if spec.slug == best else text
-                    for spec in columns
-                    for text in [cell_text(results.entry(game.name, spec.slug))]
-                ]
-                rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells])
-        head = ["game", "rounds", *(spec.name for spec in columns)]
+        for game in (game for game in results.games if game.family == family):
+            cells = {spec.slug: cell_text(results.entry(game.name, spec.slug)) for spec in columns}
+            if (best := results.best(game.name)) in cells:
+                cells[best] = f"**{cells[best]}**"
+            rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells.values()])
         families.append((title.partition(":")[0], Table(head, rows)))
     return render("arena.md", overview=overview_table(results), families=families).strip()
 
 
 # Parts.
-
-
-def _family_tables(results: ArenaResults, family: str, notes: Notes) -> Iterator[Table]:
-    """Players as rows and games as columns, a few at a time; `notes` gathers what failed."""
-    chosen = [game for game in results.games if game.family == family]
-    for k in range(0, len(chosen), BLOCK):
-        block = chosen[k : k + BLOCK]
-        columns = [_column(results, game, notes) for game in block]
-        rows = zip((spec.name for spec in results.present), *columns, strict=True)
-        yield Table(["player", *(game.name for game in block)], list(rows))
-
-
-def _column(results: ArenaResults, game: Game, notes: Notes) -> list[Safe]:
-    best = results.best(game.name)
-    cells = []
-    for spec in results.present:
-        entry = results.entry(game.name, spec.slug)
-        cell = _cell(entry, best=spec.slug == best)
-        for failed in entry.failures:
-            notes.setdefault((spec.name, failed.message), []).append(failed)
-        if not entry.finished:
-            place = list(notes).index((spec.name, entry.failures[0].message)) + 1
-            cell = Safe(f'<a class="bad" href="#failure-{place}">{cell}</a>')
-        cells.append(cell)
-    return cells
 
 
 def _cell(entry: Entry, *, best: bool) -> Safe:
@@ -169,12 +143,11 @@ def _game(results: ArenaResults, game: Game, anchor: str) -> dict[str, Any]:
     """What the section about a game is filled with."""
     entries = {spec: results.entry(game.name, spec.slug) for spec in results.present}
     best, timed = results.best(game.name), game.weather == "kind"
-    rows = []
-    for spec, entry in entries.items():
-        time = [duration(entry.round_seconds)] if timed else []
-        cell = _cell(entry, best=spec.slug == best)
-        rows.append([spec.name, cell, *time, _bound(entry), _alarms(entry)])
-    head = ["player", "regret", *(["time per round"] if timed else []), "guarantee", "alarms of the insured"]  # fmt: skip
+    head = ["player", "regret", *["time per round"] * timed, "guarantee", "alarms of the insured"]
+    rows = [
+        [spec.name, _cell(entry, best=spec.slug == best), *[duration(entry.round_seconds)] * timed, _bound(entry), _alarms(entry)]
+        for spec, entry in entries.items()
+    ]  # fmt: skip
     ends = [f"{s.name} {short_number(e.mean)}" for s, e in entries.items() if e.finished]
     return {
         "game": game,
@@ -240,7 +213,7 @@ def _where(runs: list[Run]) -> str:
 
 def repeat_command(results: ArenaResults) -> str:
     """What to type for the same games, players and sizes."""
-    words = ["koloss arena --out DIR", f"--runs {_most_runs(results)}", f"--seed {results.seed}"]
+    words = ["koloss arena --out DIR", f"--runs {most_runs(results)}", f"--seed {results.seed}"]
     if math.isfinite(results.limit):
         words.append(f"--limit {results.limit:g}")
     if results.shortened is not None:
@@ -254,7 +227,3 @@ def repeat_command(results: ArenaResults) -> str:
     elif slugs != list(players()):
         words.append(f"--players {' '.join(slugs)}")
     return " ".join(words)
-
-
-def _most_runs(results: ArenaResults) -> int:
-    return max(len(entry.runs) for entry in results.entries.values())

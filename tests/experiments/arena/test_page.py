@@ -14,11 +14,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
+from koloss._html import duration
 from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
-    overview,
+    overview_table,
     picture_games,
     shown,
     standings,
@@ -292,11 +293,11 @@ def test_shares_by_hand():
     assert [game.name for game in picture_games(results, all_games=True)] == [g.name for g in GAMES]
     everywhere = standings(results, GAMES)
     assert next(s for s in everywhere if s.player.slug == "insured").worst == pytest.approx(50 / 60)
-    lines = {line.player.slug: line for line in overview(results)}
-    assert lines["gp-ucb"].best == 3
-    assert lines["gp-ucb"].median == pytest.approx(statistics.median([1 / 60, 0.1, 2.6, -0.4]))
-    assert (lines["insured"].done, lines["insured"].games) == (4, 4)
-    assert lines["exp3"].seconds == pytest.approx(0.01 / 70)
+    rows = {row[0]: row for row in overview_table(results, slugs=True).rows}
+    middle = statistics.median([1 / 60, 0.1, 2.6, -0.4])
+    assert next(s for s in everywhere if s.player.slug == "gp-ucb").median() == pytest.approx(middle)  # fmt: skip
+    assert rows["gp-ucb"][1:6] == ("4 of 4", "3", f"{middle:.2f}", "2.60", "chase")
+    assert rows["exp3"][6] == duration(0.01 / 70)
 
 
 def test_caption_is_true(played):

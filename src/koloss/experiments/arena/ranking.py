@@ -7,7 +7,7 @@ pages, the terminal and the guide show in their own ways.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -52,7 +52,7 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class Standing:
-    """One player in all of some games."""
+    """One player in those of some games that it finished."""
 
     player: PlayerSpec
     shares: dict[str, float]  # mean regret in units of the yardstick, by game
@@ -61,16 +61,17 @@ class Standing:
     @property
     def worst_game(self) -> str:
         """Where its share is largest."""
-        return max(self.shares, key=lambda game: self.shares[game])
+        return max(self.shares, key=lambda game: self.shares[game], default="")
 
     @property
     def worst(self) -> float:
         """Its largest share."""
-        return self.shares[self.worst_game]
+        return self.shares.get(self.worst_game, math.nan)
 
-    def median(self, games: Sequence[Game]) -> float:
-        """The median of its shares in some games."""
-        return median(self.shares[game.name] for game in games)
+    def median(self, games: Sequence[Game] | None = None) -> float:
+        """The median of its shares in some games, or in all; not a number where there are none."""
+        names = self.shares if games is None else [game.name for game in games]
+        return median(self.shares[name] for name in names) if names else math.nan
 
 
 def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Game]:
@@ -84,12 +85,9 @@ def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
     if UNIFORM in {spec.slug for spec in results.players}:
         entries = {game.name: results.entry(game.name, UNIFORM) for game in games}
         if all(entry.finished and entry.mean > 0 for entry in entries.values()):
-            return Yardstick(
-                "uniform play's regret",
-                {name: entry.mean for name, entry in entries.items()},
-                {name: entry.error for name, entry in entries.items()},
-                UNIFORM,
-            )
+            means = {name: entry.mean for name, entry in entries.items()}
+            errors = {name: entry.error for name, entry in entries.items()}
+            return Yardstick("uniform play's regret", means, errors, UNIFORM)
     any_player = results.players[0].slug
     rounds = {game.name: float(results.entry(game.name, any_player).rounds) for game in games}
     return Yardstick("the number of rounds", rounds, dict.fromkeys(rounds, 0.0))
@@ -109,63 +107,20 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
-    unit = yardstick(results, games)
-    compared = []
-    for spec in results.players:
-        entries = {game.name: results.entry(game.name, spec.slug) for game in games}
-        if spec.full or not all(entry.finished for entry in entries.values()):
-            continue
-        shares = {name: entry.mean / unit.sizes[name] for name, entry in entries.items()}
-        errors = {
-            name: math.hypot(entry.error, shares[name] * unit.errors[name]) / unit.sizes[name]
-            for name, entry in entries.items()
-        }
-        if spec.slug == unit.player:
-            errors = dict.fromkeys(errors, 0.0)
-        compared.append(Standing(spec, shares, errors))
-    return sorted(compared, key=lambda standing: standing.worst)
+    everyone = [_standing(results, spec, games) for spec in results.players if not spec.full]
+    finished = [standing for standing in everyone if len(standing.shares) == len(games)]
+    return sorted(finished, key=lambda standing: standing.worst)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One player over all games, finished or not."""
-
-    player: PlayerSpec
-    done: int  # games in which it finished all runs
-    games: int
-    best: int  # games in which its mean regret is the smallest
-    median: float  # of the shares in the games it finished; not a number where there are none
-    worst: float
-    worst_game: str
-    seconds: float  # of a round, the median over the kind games: in hostile ones much is computed when the adversary looks
-
-
-def overview(results: ArenaResults) -> list[Line]:
-    """A line for every player that is installed, in the order of the table."""
-    unit, lines = yardstick(results, results.games), []
-    for spec in results.present:
-        row = results.row(spec.slug)
-        done = [entry for entry in row if entry.finished]
-        shares = {entry.game: entry.mean / unit.sizes[entry.game] for entry in done}
-        worst = max(shares, key=lambda game: shares[game], default="")
-        times = [
-            entry.round_seconds
-            for game, entry in zip(results.games, row, strict=True)
-            if game.weather == "kind" and entry.done
-        ]
-        lines.append(
-            Line(
-                player=spec,
-                done=len(done),
-                games=len(row),
-                best=sum(results.best(game.name) == spec.slug for game in results.games),
-                median=median(shares.values()) if shares else math.nan,
-                worst=shares.get(worst, math.nan),
-                worst_game=worst,
-                seconds=median(times) if times else math.nan,
-            )
-        )
-    return lines
+def _standing(results: ArenaResults, spec: PlayerSpec, games: Sequence[Game]) -> Standing:
+    unit, shares, errors = yardstick(results, games), {}, {}
+    for name in (game.name for game in games):
+        entry, size = results.entry(name, spec.slug), unit.sizes[name]
+        if entry.finished:
+            shares[name] = entry.mean / size
+            error = math.hypot(entry.error, shares[name] * unit.errors[name]) / size
+            errors[name] = error if spec.slug != unit.player else 0.0
+    return Standing(spec, shares, errors)
 
 
 def shown(compared: Sequence[Standing]) -> list[Standing]:
@@ -197,31 +152,25 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     compared = standings(results, games)
     drawn = shown(compared)
     words = [_scene(results, games)]
-    if drawn:
+    if not drawn:
+        words.append("No player finished every game.")
+    else:
         worst = [f"{s.player.name} {s.worst:.2f} ({s.worst_game})" for s in drawn]
         words.append(f"The worst game of each player: {'; '.join(worst)}.")
     if drawn and (kind := _kind(games)):
         ranked = sorted(drawn, key=lambda s: s.median(kind))
         middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
         words.append(f"The median of the kind games: {'; '.join(middle)}.")
-    if not drawn:
-        words.append("No player finished every game.")
     if results.shortened is not None:
         words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
     if results.missing:
         words.append(f"Not installed: {_names(results.missing)}.")
-    full = [spec for spec in results.present if spec.full]
-    if full:
+    if full := [spec for spec in results.present if spec.full]:
         words.append(f"Told the losses of all actions, so not compared: {_names(full)}.")
-    unfinished = [
-        spec
-        for spec in results.present
-        if not spec.full and not all(results.entry(game.name, spec.slug).finished for game in games)
-    ]
-    if unfinished:
+    finished = [s.player for s in compared]
+    if unfinished := [spec for spec in results.present if spec not in finished and not spec.full]:
         words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
-    others = [s.player for s in compared if s not in drawn]
-    if others:
+    if others := [s.player for s in compared if s not in drawn]:
         words.append(f"In the tables only: {_names(others)}.")
     return " ".join(words)
 
@@ -240,14 +189,18 @@ def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
 
 
 def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
-    runs = max(len(entry.runs) for entry in results.entries.values())
     kind = len(_kind(games))
     share = f"as a share of {yardstick(results, games).words} in the same game"
     return (
-        f"Mean regret of {counted(runs, 'run')} {share}. "
+        f"Mean regret of {counted(most_runs(results), 'run')} {share}. "
         f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games. "
         "In a hostile game the losses depend on what the player is about to do."
     )
+
+
+def most_runs(results: ArenaResults) -> int:
+    """Of any player in any game."""
+    return max(len(entry.runs) for entry in results.entries.values())
 
 
 def _kind(games: Sequence[Game]) -> list[Game]:
@@ -262,21 +215,63 @@ def _names(specs: Sequence[PlayerSpec]) -> str:
 
 
 def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
-    """All players over all games, by their names, or for a terminal by their slugs."""
+    """All players over all games, finished or not, by their names, or for a terminal by their slugs."""
     head = ("player", "finished", "best in", "median share", "worst share", "in", "per round")
-    rows = [
-        (
-            line.player.slug if slugs else line.player.name + (" (hears all losses)" if line.player.full else ""),
-            f"{line.done} of {line.games}",
-            str(line.best),
-            decimals(line.median),
-            decimals(line.worst),
-            line.worst_game or "–",
-            duration(line.seconds),
+    best, rows = [results.best(game.name) for game in results.games], []
+    for spec in results.present:
+        standing = _standing(results, spec, results.games)
+        # In hostile games much is computed when the adversary looks, which is not timed.
+        entries = [results.entry(game.name, spec.slug) for game in _kind(results.games)]
+        times = [entry.round_seconds for entry in entries if entry.done]
+        rows.append(
+            (
+                spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else ""),
+                f"{len(standing.shares)} of {len(results.games)}",
+                str(best.count(spec.slug)),
+                decimals(standing.median()),
+                decimals(standing.worst),
+                standing.worst_game or "–",
+                duration(median(times) if times else math.nan),
+            )
         )
-        for line in overview(results)
-    ]  # fmt: skip
     return Table(head, rows, left=(0, 5))
+
+
+def family_tables(
+    results: ArenaResults,
+    family: str,
+    cell: Callable[[Entry, bool], str],
+    *,
+    slugs: bool = False,
+    room: int = 4,
+    width: Callable[[str, list[str]], int] = lambda _name, _cells: 1,
+) -> list[Table]:
+    """Players as rows and games as columns, as many in a table as there is room; `cell` is told of an entry and whether it is best."""
+    present, blocks, left = results.present, list[dict[str, list[str]]](), -1
+    for game in results.games:
+        if game.family == family:
+            best = results.best(game.name)
+            entries = [results.entry(game.name, spec.slug) for spec in present]
+            column = [cell(entry, entry.player == best) for entry in entries]
+            needed = width(game.name, column)
+            if needed > left:
+                blocks.append({})
+                left = room
+            blocks[-1][game.name] = column
+            left -= needed
+    players = [spec.slug if slugs else spec.name for spec in present]
+    return [
+        Table(["player", *block], list(zip(players, *block.values(), strict=True)))
+        for block in blocks
+    ]
+
+
+def absent(results: ArenaResults) -> dict[PlayerSpec, str]:
+    """Players that are not installed, and what is to be done about it."""
+    return {
+        spec: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
+        for spec in results.missing
+    }
 
 
 def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
