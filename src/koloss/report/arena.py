@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from koloss._html import Safe, Table, counted, duration, escape, short_number
@@ -38,20 +39,10 @@ __all__ += arena.__all__
 
 
 def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:
-    """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game.
+    """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game; the files, the page first.
 
-    Parameters
-    ----------
-    results : ArenaResults
-    out : path
-        Directory.
-    all_games : bool
-        The summary over all games, also those that the insured learner was tuned on while its results were being looked at.
-
-    Returns
-    -------
-    list of Path
-        The files written, the page first.
+    With `all_games` the summary is over all games, also those that the insured learner was tuned on while its results were
+    being looked at.
     """
     from koloss.report.figures import save
 
@@ -143,11 +134,12 @@ def _game(results: ArenaResults, game: Game, anchor: str) -> dict[str, Any]:
     """What the section about a game is filled with."""
     entries = {spec: results.entry(game.name, spec.slug) for spec in results.present}
     best, timed = results.best(game.name), game.weather == "kind"
-    head = ["player", "regret", *["time per round"] * timed, "guarantee", "alarms of the insured"]
-    rows = [
-        [spec.name, _cell(entry, best=spec.slug == best), *[duration(entry.round_seconds)] * timed, _bound(entry), _alarms(entry)]
-        for spec, entry in entries.items()
-    ]  # fmt: skip
+    rows = []
+    for spec, entry in entries.items():
+        time = [duration(entry.round_seconds)] if timed else []
+        cell = _cell(entry, best=spec.slug == best)
+        rows.append([spec.name, cell, *time, _bound(entry), _alarms(entry)])
+    head = ["player", "regret", *(["time per round"] if timed else []), "guarantee", "alarms of the insured"]  # fmt: skip
     ends = [f"{s.name} {short_number(e.mean)}" for s, e in entries.items() if e.finished]
     return {
         "game": game,
@@ -176,18 +168,18 @@ def _alarms(entry: Entry) -> str:
     insured = [run.insured for run in entry.done if run.insured is not None]
     if not insured:
         return "–"
-    alarms = [alarm for one in insured for alarm in one["alarms"]]
-    explored = sum(one["explored"] for one in insured) / len(insured)
-    premium = sum(one["premium"] for one in insured) / len(insured)
+    explored, premium = (fmean(one[name] for one in insured) for name in ("explored", "premium"))
     cost = f"explored {explored:.0f} rounds at a premium of {short_number(premium)}"
+    alarms = [alarm for one in insured for alarm in one["alarms"]]
     if not alarms:
         return f"none; {cost}"
-    when = sorted(alarm["round"] for alarm in alarms)
+    which = sum(bool(one["alarms"]) for one in insured)
+    rounds = [alarm["round"] for alarm in alarms]
+    first, last = min(rounds), max(rounds)
+    span = f"{first:,}" if first == last else f"{first:,} to {last:,}"
     reasons = sorted(Counter(alarm["reason"] for alarm in alarms).items())
     why = ", ".join(f"{word} {k}" for word, k in reasons)
-    which = sum(bool(one["alarms"]) for one in insured)
-    span = f"after {when[0]:,}" if when[0] == when[-1] else f"after {when[0]:,} to {when[-1]:,}"
-    return f"in {which} of {counted(len(insured), 'run')}, {span} rounds ({why}); {cost}"
+    return f"in {which} of {counted(len(insured), 'run')}, after {span} rounds ({why}); {cost}"
 
 
 def _players_table(results: ArenaResults) -> Table:

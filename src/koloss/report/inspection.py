@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss._html import Table
+from koloss._html import BLUE, VERMILION, Table
 from koloss.experiments.inspection import Inspection
-from koloss.report.figures import BLUE, GREY, INK, VERMILION, save, styled
+from koloss.report.figures import GREY, INK, save, styled
 from koloss.report.text import console, section, wrote
 
 if TYPE_CHECKING:

@@ -20,19 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_page(results: Results, out: str | Path) -> list[Path]:
-    """Write `report.html` and `figures/*.png` and `.svg` of some results.
-
-    Parameters
-    ----------
-    results : Results
-    out : path
-        Directory.
-
-    Returns
-    -------
-    list of Path
-        The files written, the page first.
-    """
+    """Write `report.html` and `figures/*.png` and `.svg` of some results into a directory; the files, the page first."""
     from koloss.report import figures
 
     folder = Path(out) / "figures"
@@ -49,14 +37,12 @@ def write_page(results: Results, out: str | Path) -> list[Path]:
     if len(results.results) > 1 and results.curves:
         opening["wide"] = drawn(figures.overview_figure(results), "overview")
         opening["narrow"] = drawn(figures.overview_figure(results, narrow=True), "overview-narrow")
-    pictures: dict[str, dict[str, str]] = {}
-    for result in results.results:
-        name, draw = result.experiment.name, None
+    pictures = {name: {"main": "", "dimension": ""} for name in names}
+    for result, name in zip(results.results, names, strict=True):
         if result.curves:
-            draw = figures.regret_figure
+            pictures[name]["main"] = drawn(figures.regret_figure(result), stems[name])
         elif result.picture is not None:
-            draw = figures.picture_figure
-        pictures[name] = {"main": drawn(draw(result), stems[name]) if draw else "", "dimension": ""}
+            pictures[name]["main"] = drawn(figures.picture_figure(result), stems[name])
         if result.dimensions:
             figure = figures.dimension_figure(result)
             pictures[name]["dimension"] = drawn(figure, f"{stems[name]}-dimension")
@@ -70,13 +56,8 @@ def page(
 ) -> str:
     """The page as text.
 
-    Parameters
-    ----------
-    results : Results
-    pictures : dict
-        By the name of the experiment, the addresses of its pictures: "main", and "dimension" or nothing.
-    opening : dict, optional
-        The addresses of the picture that the page begins with: "wide" and "narrow".
+    The addresses of its pictures: by the name of the experiment "main" and "dimension", or nothing; and "wide" and "narrow"
+    of the one that the page begins with.
     """
     from koloss.report import figures
 
@@ -102,12 +83,8 @@ def page(
         summary=summary_table(results, links if several else {}, paper=paper),
         command=_command(results, paper=paper),
         logarithmic=figures.logarithmic,
-        alt=_alt,
-        regret=regret_text,
-        exponent=exponent_text,
-        terms=_terms,
+        alt=_alt, regret=regret_text, exponent=exponent_text, terms=_terms, printed=_printed,
         share=lambda curve: f"{100 * curve.mean[-1] / curve.bound[-1]:.0f} %" if curve.bound[-1] > 0 else "all",
-        printed=_printed,
         dimension_table=_dimension_table,
         settings=_settings,
     )  # fmt: skip
@@ -121,13 +98,9 @@ def render(template: str, **values: Any) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("koloss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+        loader=PackageLoader("koloss.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
     environment.filters |= {
         "cell": lambda text: str(text).replace("|", r"\|"),
         "short": short_number,
@@ -136,15 +109,12 @@ def render(template: str, **values: Any) -> str:
         "flat": lambda text: " ".join(text.split()),
     }
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
-    environment.globals |= {"sublinear": sublinear}
     return environment.get_template(template).render(**values)
 
 
 def anchors(names: Iterable[str]) -> dict[str, str]:
     """For every name one in small letters, digits and hyphens, fit for a file and an address; no two are the same.
 
-    Examples
-    --------
     >>> anchors(["valley", "<Valley>", "../valley"])
     {'valley': 'valley', '<Valley>': 'valley-2', '../valley': 'valley-3'}
     """
@@ -173,8 +143,9 @@ def summary_table(results: Results, links: dict[str, str], *, paper: bool) -> Ta
         if (link := links.get(result.experiment.name)) and result.curves:
             rows.append([Safe(f'<a href="#{link}">{escape(title)}</a>')])
         for curve in result.curves:
-            row = [curve.learner, f"{curve.rounds:,}", str(curve.runs), regret_text(curve), exponent_text(curve), guarantee_text(curve)]  # fmt: skip
-            rows.append([*row, _paper_cell(curve)] if paper else row)
+            bound = short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
+            row = [curve.learner, f"{curve.rounds:,}", str(curve.runs), regret_text(curve), exponent_text(curve), bound]  # fmt: skip
+            rows.append([*row, _paper_cell(curve.printed)] if paper else row)
     return Table([*head, "the paper's bound"] if paper else head, rows)
 
 
@@ -195,13 +166,7 @@ def exponent_text(curve: Curve) -> str:
     return decimals(curve.exponent, curve.exponent_error)
 
 
-def guarantee_text(curve: Curve) -> str:
-    """The guarantee at the end, and whether it is none."""
-    return short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
-
-
-def _paper_cell(curve: Curve) -> str:
-    said = curve.printed
+def _paper_cell(said: dict[str, Any] | None) -> str:
     if said is None:
         return "–"
     return f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
@@ -234,11 +199,11 @@ def _alt(result: Result) -> str:
 
 
 def _ends(curves: Iterable[Curve]) -> str:
-    words = [
-        f"{curve.learner}: regret {short_number(curve.mean[-1])} after {curve.rounds:,} rounds, guarantee {short_number(curve.bound[-1])}"
+    return "; ".join(
+        f"{curve.learner}: regret {short_number(curve.mean[-1])} after {curve.rounds:,} rounds, "
+        f"guarantee {short_number(curve.bound[-1])}"
         for curve in curves
-    ]
-    return "; ".join(words) + "."
+    ) + "."  # fmt: skip
 
 
 def _dimension_table(result: Result) -> Table:
@@ -247,20 +212,12 @@ def _dimension_table(result: Result) -> Table:
             "growth of the measured regret", "the paper's Corollary", "repaired theory"]  # fmt: skip
     rows = []
     for d in result.dimensions:
-        curve = measured.get(d.learner)
         decay = _power("j", f"−{d.rate:.2f}") if d.profile == "polynomial" else _power("e", f"−{d.rate:.2f} j")  # fmt: skip
-        rows.append(
-            [
-                d.learner,
-                decay,
-                str(curve.rank) if curve else "",
-                _power("n", f"{d.rank_growth:.2f}"),
-                _power("n", f"{d.bound_growth:.2f}"),
-                _power("t", exponent_text(curve)) if curve else "",
-                _rate(d, d.corollary),
-                _rate(d, d.repaired),
-            ]
-        )
+        curve = measured.get(d.learner)
+        rank, grew = (str(curve.rank), _power("t", exponent_text(curve))) if curve else ("", "")
+        rates = [_power("n", f"{growth:.2f}") for growth in (d.rank_growth, d.bound_growth)]
+        theory = [_rate(d, d.corollary), _rate(d, d.repaired)]
+        rows.append([d.learner, decay, rank, *rates, grew, *theory])
     return Table(head, rows)
 
 
@@ -278,12 +235,13 @@ def _power(base: str, exponent: str) -> Safe:
 def _settings(result: Result) -> str:
     """Kernel, actions, adversary and size of an experiment."""
     experiment, curve = result.experiment, result.curves[0]
-    kernels = [_named(learner.kernel or experiment.kernel) for learner in experiment.learners]
     several = any(learner.kernel for learner in experiment.learners)
+    kernels = [learner.kernel or experiment.kernel for learner in experiment.learners]
+    adversary = {k: v for k, v in experiment.adversary.items() if not isinstance(v, list)}
     facts = {
-        "kernels" if several else "kernel": ", ".join(kernels) if several else _named(experiment.kernel),
+        "kernels" if several else "kernel": ", ".join(map(_named, kernels if several else [experiment.kernel])),
         "actions": _named(experiment.actions),
-        "adversary": _named({k: v for k, v in experiment.adversary.items() if not isinstance(v, list)}),
+        "adversary": _named(adversary),
         "rounds, runs": f"{curve.rounds:,}, {curve.runs}",
     }  # fmt: skip
     return "; ".join(f"{name}: {value}" for name, value in facts.items())
@@ -296,8 +254,8 @@ def _named(data: dict[str, Any]) -> str:
 
 def _command(results: Results, *, paper: bool) -> str:
     """What to type for the same page."""
-    names = [result.experiment.name for result in results.results]
     if not paper:
         return f"koloss run FILE.toml --out DIR --seed {results.seed}"
+    names = [result.experiment.name for result in results.results]
     chosen = "".join(f" --only {name}" for name in names) if len(names) < 4 else ""
     return f"koloss reproduce --out DIR --seed {results.seed}{chosen}"
