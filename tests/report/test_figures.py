@@ -21,52 +21,38 @@ CASES = {
 }
 
 
-def look_at(case):
-    kernel, actions, options = CASES[case]
+@pytest.fixture(params=CASES)
+def inspection(request):
+    kernel, actions, options = CASES[request.param]
     return inspect(kernel, actions, **options)
 
 
-@pytest.fixture(params=CASES)
-def inspection(request):
-    return look_at(request.param)
+@pytest.fixture(scope="module")
+def square():
+    return inspect(*CASES["square"][:2])
 
 
 def test_three_labelled_panels(inspection):
-    figure = inspection_figure(inspection)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == [
-        "Spectrum",
-        "Certified error",
-        "G-optimal design",
-    ]
-    for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert ax.get_ylabel()
-        assert ax.get_legend() is not None
+    axes = inspection_figure(inspection).axes
+    titles = [ax.get_title(loc="left") for ax in axes]
+    assert titles == ["Spectrum", "Certified error", "G-optimal design"]
+    assert all(ax.get_xlabel() and ax.get_ylabel() and ax.get_legend() for ax in axes)
 
 
-def test_what_is_drawn_is_what_was_found():
-    inspection = look_at("square")
-    spectrum, certified, design = inspection_figure(inspection).axes
+def test_what_is_drawn_is_what_was_found(square):
+    proxy, decay, best = square.proxy, square.decay, square.design
+    spectrum, certified, design = inspection_figure(square).axes
     assert spectrum.get_yscale() == certified.get_yscale() == "log"
-    np.testing.assert_array_equal(spectrum.lines[0].get_ydata(), inspection.decay.eigenvalues)
-    for line, fit in zip(
-        spectrum.lines[1:], (inspection.decay.exponential, inspection.decay.polynomial), strict=True
-    ):
+    np.testing.assert_array_equal(spectrum.lines[0].get_ydata(), decay.eigenvalues)
+    for line, fit in zip(spectrum.lines[1:], (decay.exponential, decay.polynomial), strict=True):
         np.testing.assert_allclose(line.get_ydata(), fit.envelope(line.get_xdata()))
     chosen = certified.lines[-1]
-    assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (
-        inspection.proxy.rank,
-        inspection.proxy.epsilon,
-    )
+    assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (proxy.rank, proxy.epsilon)
     actions, discs = design.collections
-    assert len(actions.get_offsets()) == len(inspection.actions)
-    np.testing.assert_array_equal(
-        discs.get_offsets(), inspection.actions.X[inspection.design.support]
-    )
+    assert len(actions.get_offsets()) == len(square.actions)
+    np.testing.assert_array_equal(discs.get_offsets(), square.actions.X[best.support])
     areas = discs.get_sizes()
-    np.testing.assert_allclose(
-        areas / areas.sum(), inspection.design.weights[inspection.design.support], rtol=1e-9
-    )
+    np.testing.assert_allclose(areas / areas.sum(), best.weights[best.support], rtol=1e-9)
 
 
 def test_nothing_overlaps(inspection):
@@ -83,18 +69,10 @@ def test_nothing_overlaps(inspection):
         assert legend.y0 >= 0
 
 
-def test_same_figure_same_file(tmp_path):
-    inspection = look_at("square")
-    first, second = tmp_path / "first", tmp_path / "second"
-    for directory in (first, second):
-        directory.mkdir()
-        save(inspection_figure(inspection), directory, "figure")
-    for name in ("figure.png", "figure.svg"):
-        assert (first / name).read_bytes() == (second / name).read_bytes()
-
-
-def test_text_in_svg_is_text(tmp_path):
-    _, svg = save(inspection_figure(look_at("square")), tmp_path, "figure")
-    text = svg.read_text(encoding="utf-8")
+def test_same_figure_same_file_with_text_as_text(square, tmp_path):
+    first, second = (save(inspection_figure(square), tmp_path, name) for name in ("a", "b"))
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    text = first[1].read_text(encoding="utf-8")
     assert ">Certified error</text>" in text
     assert "<dc:date>" not in text

@@ -33,11 +33,8 @@ def test_numbers_are_those_of_the_library(inspection):
 
 
 def test_designs_are_in_order_and_the_first_is_best(inspection):
-    assert [d.method for d in inspection.designs] == [
-        "G-optimal design",
-        "barycentric spanner",
-        "uniform",
-    ]
+    methods = [d.method for d in inspection.designs]
+    assert methods == ["G-optimal design", "barycentric spanner", "uniform"]
     assert inspection.design.max_leverage == min(d.max_leverage for d in inspection.designs)
 
 
@@ -56,8 +53,7 @@ def test_certified_error_ends_at_the_numerical_rank():
 
 def test_certified_error_is_not_prolonged_beyond_memory(monkeypatch):
     monkeypatch.setattr(module, "CURVE_BYTES", 0)
-    inspection = inspect(kl.Gaussian(0.5), SQUARE, rank=6)
-    assert len(inspection.certified) == 7
+    assert len(inspect(kl.Gaussian(0.5), SQUARE, rank=6).certified) == 7
 
 
 def test_error_asked_for():

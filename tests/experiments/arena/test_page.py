@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
-from koloss._html import duration
+from koloss._html import duration, short_number
 from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
@@ -27,7 +27,7 @@ from koloss.experiments.arena.ranking import (
 )
 from koloss.experiments.results import Run
 from koloss.report.arena import page, repeat_command
-from tests.pages import HOSTILE, check_alone, check_texts, open_page, read_page
+from tests.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
 POINTS = np.linspace(0, 1, 25)[:, None]
 OWN = arena.players()
@@ -118,11 +118,6 @@ def written(played, tmp_path_factory):
     return arena.write_page(played, tmp_path_factory.mktemp("arena"))
 
 
-@pytest.fixture(scope="module")
-def read(written):
-    return read_page(written[0])
-
-
 # The page.
 
 
@@ -134,21 +129,13 @@ def test_files(written):
     assert {path.parent for path in written[:3]} == {written[0].parent}
 
 
-def test_page_needs_nothing_but_itself(written):
+def test_page_says_everything_and_needs_nothing_but_itself(written, played):
     check_alone(written[0], images=5)
-
-
-def test_page_says_everything(read, played):
-    text = " ".join("".join(read.text).split()).replace("\u00a0", " ")
+    text = words_of(written[0]).replace("\u00a0", " ")
     for game in GAMES:
-        assert game.name in text
-        assert game.summary in text
-        assert repr(game.kernel) in text
-        assert game.source in text
+        assert all(part in text for part in (game.name, game.summary, repr(game.kernel), game.source))  # fmt: skip
     for spec in SPECS:
-        assert spec.name in text
-        assert spec.slug in text
-        assert spec.summary in text
+        assert all(part in text for part in (spec.name, spec.slug, spec.summary))
     assert "nothing-like-it not installed" in text
     assert "Absent: not installed: pip install 'koloss[arena]'" in text
     for entry in played.entries.values():
@@ -160,10 +147,8 @@ def test_page_says_everything(read, played):
     tail = text.split("What failed")[1]
     for run in failed:
         assert run.message in tail
-        assert re.search(
-            rf"{run.game}: [^;]*run {run.number} \(partial regret {run.regret:.{0 if abs(run.regret) >= 100 else 1 if abs(run.regret) >= 10 else 2}f}\)",
-            tail,
-        )
+        partial = rf"run {run.number} \(partial regret {short_number(run.regret)}\)"
+        assert re.search(rf"{run.game}: [^;]*{partial}", tail)
     assert tail.count("failed in round 31 of 60: RuntimeError: <b>no luck</b>") == 1  # told once
     assert caption(played, GAMES[1:]) in text
     assert "the game is made for 70 rounds" in text
@@ -195,10 +180,8 @@ def page_text(results):
 
 def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
-    games = tuple(
-        replace(game, name=f"{HOSTILE}{k}", summary=HOSTILE, source=HOSTILE)
-        for k, game in enumerate(GAMES)
-    )
+    about = {"summary": HOSTILE, "source": HOSTILE}
+    games = tuple(replace(game, name=f"{HOSTILE}{k}", **about) for k, game in enumerate(GAMES))
     specs = tuple(
         replace(spec, name=f"{HOSTILE} {spec.slug}", slug=f"{HOSTILE}{spec.slug}", summary=HOSTILE, package=HOSTILE)
         for spec in SPECS
@@ -212,15 +195,14 @@ def test_names_are_escaped(played, tmp_path):
     files = arena.write_page(results, tmp_path)
     check_alone(files[0], images=5)
     assert {path.parent for path in files} == {tmp_path, tmp_path / "figures"}
-    text = "".join(read_page(files[0]).text)
+    text = words_of(files[0])
     for part in (*names.values(), *(spec.name for spec in specs)):
         assert part in text
     assert "<script" not in arena.markdown_tables(results)
 
 
 def test_page_without_any_failure():
-    text = page_text(synthetic())
-    assert "all players finished all runs of all games" in text
+    assert "all players finished all runs of all games" in page_text(synthetic())
 
 
 def test_page_where_nobody_finished(tmp_path):
@@ -260,9 +242,11 @@ REGRETS = {
 }
 
 
-def synthetic(regrets=None, spread=0.5):
+MANY = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
+
+
+def synthetic(regrets=REGRETS, spread=0.5):
     """Results with given means: three runs each, the mean and `spread` to either side."""
-    regrets = regrets or REGRETS
     runs = [
         Run(game, slug, k, 70, played=70, regret=mean + (k - 1) * spread, at=(35, 70),
             curve=(mean / 2, mean + (k - 1) * spread), seconds=0.01)
@@ -279,13 +263,10 @@ def test_shares_by_hand():
     assert [game.name for game in games] == ["valley", "chase", "record"]  # nothing was tuned there
     compared = {s.player.slug: s for s in standings(results, games)}
     assert list(compared) == ["insured", "exp3", "uniform", "gp-ucb"]
-    assert compared["insured"].shares == pytest.approx(
-        {"valley": 0.25, "chase": 0.4, "record": 0.25}
-    )
-    assert (compared["gp-ucb"].worst, compared["gp-ucb"].worst_game) == (
-        pytest.approx(2.6),
-        "chase",
-    )
+    shares = {"valley": 0.25, "chase": 0.4, "record": 0.25}
+    assert compared["insured"].shares == pytest.approx(shares)
+    ucb = compared["gp-ucb"]
+    assert (ucb.worst, ucb.worst_game) == (pytest.approx(2.6), "chase")
     assert compared["gp-ucb"].shares["record"] == pytest.approx(-0.4)
     assert compared["uniform"].errors == dict.fromkeys(["valley", "chase", "record"], 0.0)
     # r = a/b with errors s: √(s² + r²s²)/b, where s = 0.5/√3
@@ -362,16 +343,12 @@ def test_rounds_are_the_yardstick_where_uniform_play_is_none():
 
 
 def test_who_is_shown():
-    many = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
-    many["botorch-ucb"] = dict.fromkeys(many["botorch-ucb"], 1.0)
-    results = synthetic(many)
+    results = synthetic({**MANY, "botorch-ucb": {game.name: 1.0 for game in GAMES}})
     compared = standings(results, GAMES)
     seen = [s.player.slug for s in shown(compared)]
     assert len(seen) == 9
     assert seen[0] == "botorch-ucb"  # the best is never left out
-    assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(
-        seen
-    )
+    assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(seen)  # fmt: skip
     said = caption(results, GAMES)
     for spec in results.players:
         assert spec.full or spec.name in said
@@ -418,18 +395,19 @@ def test_curves_are_drawn_as_they_are(played):
     assert len(grey) == 1  # the one that is told all is drawn, too
 
 
-@pytest.mark.parametrize("name", ["wide", "narrow", "whole", "valley", "chase", "many"])
+FIGURES = {
+    "wide": arena.summary_figure,
+    "narrow": lambda played: arena.summary_figure(played, narrow=True),
+    "all games": lambda _: arena.summary_figure(synthetic(), all_games=True),
+    "valley": lambda played: arena.regret_figure(played, GAMES[1]),
+    "chase": lambda played: arena.regret_figure(played, GAMES[2]),
+    "many": lambda _: arena.summary_figure(synthetic(MANY)),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_or_is_cut(played, name):
-    many = synthetic({slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)})
-    figure = {
-        "wide": lambda: arena.summary_figure(played),
-        "narrow": lambda: arena.summary_figure(played, narrow=True),
-        "whole": lambda: arena.summary_figure(synthetic(), all_games=True),
-        "valley": lambda: arena.regret_figure(played, GAMES[1]),
-        "chase": lambda: arena.regret_figure(played, GAMES[2]),
-        "many": lambda: arena.summary_figure(many),
-    }[name]()
-    check_texts(figure)
+    check_texts(FIGURES[name](played))
 
 
 def test_text_in_the_picture_is_text(written):
