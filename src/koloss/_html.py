@@ -59,8 +59,11 @@ def decimals(value: float, error: float | None = None) -> str:
     """
     if not math.isfinite(value):
         return "–"
-    known = error is not None and math.isfinite(error)
-    return f"{value:.2f} ± {error:.2f}" if known else f"{value:.2f}"
+    return (
+        f"{value:.2f}"
+        if error is None or not math.isfinite(error)
+        else f"{value:.2f} ± {error:.2f}"
+    )
 
 
 def counted(number: int, word: str) -> str:
@@ -112,17 +115,15 @@ class Table:
                 for k, (name, cell) in enumerate(zip(self.head, row, strict=True))
             )
 
-        top = "".join(f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in enumerate(self.head))  # fmt: skip
+        heads = enumerate(self.head)
+        top = "".join(f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in heads)
         lines = "\n".join(f"<tr>{body(row)}</tr>" for row in self.rows)
         return Safe(f"<table><thead><tr>{top}</tr></thead>\n<tbody>\n{lines}\n</tbody></table>")
 
 
 def facts_table(facts: Mapping[str, str]) -> Safe:
     """Names and values, without a head."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
+    rows = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in facts.items())  # fmt: skip
     return Safe(f"<table><tbody>{rows}</tbody></table>")
 
 

@@ -27,11 +27,8 @@ from koloss.proxy import (
 from koloss.proxy.base import DEFAULT_TOLERANCE
 
 METHODS: dict[str, Callable[..., Proxy]] = {
-    "pivoted-cholesky": pivoted_cholesky,
-    "kernel-pca": kernel_pca,
-    "mercer": mercer_features,
-    "exact": exact_features,
-}
+    "pivoted-cholesky": pivoted_cholesky, "kernel-pca": kernel_pca, "mercer": mercer_features, "exact": exact_features
+}  # fmt: skip
 
 SPECTRUM_POINTS = 2048
 """Actions up to which the spectrum is that of all of them; beyond, that of so many draws."""
@@ -141,13 +138,9 @@ class Inspection:
 
 
 def inspect(
-    kernel: Kernel,
-    actions: Points,
-    *,
-    method: str = "pivoted-cholesky",
-    rank: int | None = None,
-    tolerance: float | None = None,
-) -> Inspection:
+    kernel: Kernel, actions: Points, *, method: str = "pivoted-cholesky",
+    rank: int | None = None, tolerance: float | None = None,
+) -> Inspection:  # fmt: skip
     """Spectrum, proxy and designs of a kernel on a finite set of actions.
 
     Parameters
@@ -202,11 +195,10 @@ def _certified(proxy: Proxy, method: str) -> Any:
     rank = min(2 * proxy.rank, len(proxy.points))
     if method == "exact" or rank * len(proxy.points) * 8 > CURVE_BYTES:
         return proxy.residual_curve
-    build = METHODS[method]
     try:
-        return build(proxy.kernel, proxy.actions, rank=rank).residual_curve
+        return METHODS[method](proxy.kernel, proxy.actions, rank=rank).residual_curve
     except RankUnreachable as error:
-        return build(proxy.kernel, proxy.actions, rank=error.rank).residual_curve
+        return METHODS[method](proxy.kernel, proxy.actions, rank=error.rank).residual_curve
 
 
 def _some(thing: object, *names: str) -> dict[str, Any]:

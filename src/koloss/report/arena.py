@@ -14,21 +14,8 @@ from typing import Any
 from koloss._html import Safe, Table, counted, duration, escape, short_number
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
-from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players
-from koloss.experiments.arena.ranking import (
-    FAMILIES,
-    FIRST,
-    UNIFORM,
-    absent,
-    caption,
-    cell_text,
-    family_tables,
-    headline,
-    most_runs,
-    overview_table,
-    picture_games,
-    yardstick,
-)
+from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, ranking
+from koloss.experiments.arena.ranking import FAMILIES, FIRST, UNIFORM, cell_text
 from koloss.games.store import version_of
 from koloss.report.arena_figures import regret_figure, summary_figure
 from koloss.report.page import anchors, picture_data, render
@@ -64,7 +51,7 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
 
 def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = False) -> str:
     """The page as text; `pictures` are addresses: "", "narrow", and one by the name of every game."""
-    chosen = picture_games(results, all_games=all_games)
+    chosen = ranking.picture_games(results, all_games=all_games)
     names = {spec.slug: spec.name for spec in results.players}
     notes: dict[tuple[str, str], list[Run]] = {}  # by player and message
 
@@ -80,29 +67,24 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
     families = [
         (family, title, tables)
         for family, title in FAMILIES.items()
-        if (tables := family_tables(results, family, cell))
+        if (tables := ranking.family_tables(results, family, cell))
     ]
     stems = anchors(game.name for game in results.games)
-    everything = len(chosen) == len(results.games)
     return render(
         "arena.html",
-        window="Koloss: the arena",
-        results=results,
-        runs=most_runs(results),
-        pictures=pictures,
-        headline=headline(results, chosen),
-        caption=caption(results, chosen),
-        where="all games" if everything else "held-out and recorded games",
-        unit=yardstick(results, results.games).words,
-        overview=overview_table(results),
-        families=families,
+        window="Koloss: the arena", results=results, pictures=pictures, families=families, runs=ranking.most_runs(results),
+        headline=ranking.headline(results, chosen),
+        caption=ranking.caption(results, chosen),
+        where="all games" if len(chosen) == len(results.games) else "held-out and recorded games",
+        unit=ranking.yardstick(results, results.games).words,
+        overview=ranking.overview_table(results),
         games=[_game(results, game, stems[game.name]) for game in results.games],
         players=_players_table(results),
         notes=[(names[slug], message, _where(runs)) for (slug, message), runs in notes.items()],
-        absent=[(spec.name, message) for spec, message in absent(results).items()],
+        absent=[(spec.name, message) for spec, message in ranking.absent(results).items()],
         command=repeat_command(results),
         seconds=sum(run.seconds + run.making for run in results.runs),
-    )
+    )  # fmt: skip
 
 
 def markdown_tables(results: ArenaResults) -> str:
@@ -119,7 +101,7 @@ def markdown_tables(results: ArenaResults) -> str:
                 cells[best] = f"**{cells[best]}**"
             rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells.values()])
         families.append((title.partition(":")[0], Table(head, rows)))
-    return render("arena.md", overview=overview_table(results), families=families).strip()
+    return render("arena.md", overview=ranking.overview_table(results), families=families).strip()
 
 
 # Parts.
@@ -205,7 +187,11 @@ def _where(runs: list[Run]) -> str:
 
 def repeat_command(results: ArenaResults) -> str:
     """What to type for the same games, players and sizes."""
-    words = ["koloss arena --out DIR", f"--runs {most_runs(results)}", f"--seed {results.seed}"]
+    words = [
+        "koloss arena --out DIR",
+        f"--runs {ranking.most_runs(results)}",
+        f"--seed {results.seed}",
+    ]
     if math.isfinite(results.limit):
         words.append(f"--limit {results.limit:g}")
     if results.shortened is not None:

@@ -66,8 +66,7 @@ def summary_figure(
     for ax, (weather, group), span in zip(axes.flat, panels.items(), spans, strict=True):
         _draw_panel(ax, rows, group, span)
         ax.set_title(counted(len(group), f"{weather} game"))
-    title = wrapped(ranking.headline(results, games), 42 if narrow else 66)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, weight="bold")
+    figures.headline(figure, ranking.headline(results, games), 42 if narrow else 66)
     unit = ranking.yardstick(results, games).words
     scene = f"regret of {counted(len(rows), 'player')} as a share of {unit}: smaller is better"
     handles = [Line2D([], [], color=INK, label=name, **look) for name, look in MARKS.items()]

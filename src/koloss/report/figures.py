@@ -101,6 +101,11 @@ def wrapped(text: str, width: int = 40) -> str:
     return plain(textwrap.fill(text, width))
 
 
+def headline(figure: Figure, text: str, width: int) -> None:
+    """A title in lines over a whole figure, from its left edge on."""
+    figure.suptitle(wrapped(text, width), x=0.01, ha="left", fontsize=12, weight="bold")
+
+
 # Regret of experiments.
 
 
@@ -193,12 +198,10 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     """
     rows: list[tuple[str, Curve | None]] = []
     for result in results.results:
-        several = len(result.curves) > 1
-        if several:
-            rows.append((result.experiment.title, None))
-        rows += [(c.learner if several else result.experiment.title, c) for c in result.curves]
-    height = 1.5 + len(rows) * (0.36 if narrow else 0.27)
-    figure, ax = start(height, WIDTH if narrow else WIDE)
+        title, several = result.experiment.title, len(result.curves) > 1
+        rows += [(title, None)] if several else []
+        rows += [(curve.learner if several else title, curve) for curve in result.curves]
+    figure, ax = start(1.5 + len(rows) * (0.36 if narrow else 0.27), WIDTH if narrow else WIDE)
     shares = [_shares(curve) for curve in results.curves]
     means = [share[0] for share in shares]
     log = all(mean > 0 for mean in means)
@@ -219,13 +222,19 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     ax.grid(False, axis="y")
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("share of what playing at random pays")
-    texts = [plain(textwrap.shorten(name, 46 if narrow else 52, placeholder=" …")) for name, _ in rows]  # fmt: skip
+    room = 46 if narrow else 52
+    texts = [plain(textwrap.shorten(name, room, placeholder=" …")) for name, _ in rows]
     weights = ["bold" if curve is None else "normal" for _, curve in rows]
     if narrow:
         ax.set_yticks([])
         for k, (text, weight) in enumerate(zip(texts, weights, strict=True)):
-            note = ax.annotate(text, (0, k - 0.42), xycoords=ax.get_yaxis_transform(), xytext=(2, 0), textcoords="offset points", va="center", fontsize=8, weight=weight, zorder=5)  # fmt: skip
-            halo(note)
+            look = {
+                "xycoords": ax.get_yaxis_transform(),
+                "fontsize": 8,
+                "weight": weight,
+                "zorder": 5,
+            }
+            beside(ax, text, 0, k - 0.42, gap=2, **look)
     else:
         ax.set_yticks(range(len(rows)), texts)
         for label, weight in zip(ax.get_yticklabels(), weights, strict=True):
@@ -233,7 +242,7 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     looks = {"mean regret, 95 % band": dot, "guarantee": diamond}
     handles = [ax.plot([], [], label=name, **look)[0] for name, look in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
-    figure.suptitle(wrapped(overview_headline(results.curves), 42 if narrow else 62), x=0.01, ha="left", fontsize=12, weight="bold")  # fmt: skip
+    headline(figure, overview_headline(results.curves), 42 if narrow else 62)
     return figure
 
 
@@ -315,16 +324,13 @@ def marks(wanted: Any, at: Any) -> list[int]:
     return sorted({int(np.argmin(np.abs(np.asarray(at) - t))) for t in wanted})
 
 
-def beside(ax: Axes, text: str, x: float, y: float, **more: Any) -> None:
-    """Words right of a point; no line runs through them."""
-    halo(ax.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", va="center", **more))
-
-
-def halo(text: Any) -> None:
-    """A white rim, so that what passes below a text does not run through it."""
+def beside(ax: Axes, text: str, x: float, y: float, gap: float = 6, **more: Any) -> None:
+    """Words right of a point, with a white rim, so that no line runs through them."""
     from matplotlib.patheffects import withStroke
 
-    text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+    rim = [withStroke(linewidth=3, foreground="white")]
+    more |= {"xytext": (gap, 0), "textcoords": "offset points", "va": "center", "path_effects": rim}
+    ax.annotate(text, (x, y), **more)
 
 
 def plain_ticks(*axes: Any) -> None:

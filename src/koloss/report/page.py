@@ -71,22 +71,14 @@ def page(
     return render(
         "report.html",
         window="Koloss: the experiments" if paper else title,
-        title=title,
-        results=results,
-        several=several,
-        paper=paper,
+        results=results, title=title, several=several, paper=paper, pictures=pictures, opening=opening, anchors=links,
         games=sum(curve.runs for curve in results.curves),
-        pictures=pictures,
-        opening=opening,
         overview_alt=f"{figures.overview_headline(results.curves)}. {_ends(results.curves)}",
-        anchors=links,
         summary=summary_table(results, links if several else {}, paper=paper),
         command=_command(results, paper=paper),
-        logarithmic=figures.logarithmic,
-        alt=_alt, regret=regret_text, exponent=exponent_text, terms=_terms, printed=_printed,
         share=lambda curve: f"{100 * curve.mean[-1] / curve.bound[-1]:.0f} %" if curve.bound[-1] > 0 else "all",
-        dimension_table=_dimension_table,
-        settings=_settings,
+        logarithmic=figures.logarithmic, ends=_ends, regret=regret_text, exponent=exponent_text, terms=_terms,
+        printed=_printed, dimension_table=_dimension_table, settings=_settings,
     )  # fmt: skip
 
 
@@ -101,13 +93,9 @@ def render(template: str, **values: Any) -> str:
         loader=PackageLoader("koloss.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {
-        "cell": lambda text: str(text).replace("|", r"\|"),
-        "short": short_number,
-        "counted": counted,
-        "duration": duration,
-        "flat": lambda text: " ".join(text.split()),
-    }
+    environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
+    environment.filters["cell"] = lambda text: str(text).replace("|", r"\|")
+    environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
     return environment.get_template(template).render(**values)
 
@@ -145,7 +133,13 @@ def summary_table(results: Results, links: dict[str, str], *, paper: bool) -> Ta
         for curve in result.curves:
             bound = short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
             row = [curve.learner, f"{curve.rounds:,}", str(curve.runs), regret_text(curve), exponent_text(curve), bound]  # fmt: skip
-            rows.append([*row, _paper_cell(curve.printed)] if paper else row)
+            said = curve.printed
+            printed = (
+                f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
+                if said
+                else "–"
+            )
+            rows.append([*row, printed] if paper else row)
     return Table([*head, "the paper's bound"] if paper else head, rows)
 
 
@@ -166,12 +160,6 @@ def exponent_text(curve: Curve) -> str:
     return decimals(curve.exponent, curve.exponent_error)
 
 
-def _paper_cell(said: dict[str, Any] | None) -> str:
-    if said is None:
-        return "–"
-    return f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
-
-
 def _printed(curve: Curve) -> str:
     """What the paper prints for the same game."""
     said = curve.printed
@@ -190,12 +178,6 @@ def _terms(promise: dict[str, Any]) -> str:
     least = 1e-3 * sum(promise["terms"].values())
     large = {name: value for name, value in promise["terms"].items() if value > least}
     return ", ".join(f"{name} {short_number(value)}" for name, value in large.items())
-
-
-def _alt(result: Result) -> str:
-    if result.picture is not None:
-        return "Draws of the sampler as dots over the density, which is light where they are dense."
-    return f"Regret against rounds. {_ends(result.curves)}"
 
 
 def _ends(curves: Iterable[Curve]) -> str:
@@ -237,14 +219,14 @@ def _settings(result: Result) -> str:
     experiment, curve = result.experiment, result.curves[0]
     several = any(learner.kernel for learner in experiment.learners)
     kernels = [learner.kernel or experiment.kernel for learner in experiment.learners]
-    adversary = {k: v for k, v in experiment.adversary.items() if not isinstance(v, list)}
-    facts = {
-        "kernels" if several else "kernel": ", ".join(map(_named, kernels if several else [experiment.kernel])),
-        "actions": _named(experiment.actions),
-        "adversary": _named(adversary),
-        "rounds, runs": f"{curve.rounds:,}, {curve.runs}",
-    }  # fmt: skip
-    return "; ".join(f"{name}: {value}" for name, value in facts.items())
+    kernel = (
+        f"kernels: {', '.join(map(_named, kernels))}"
+        if several
+        else f"kernel: {_named(experiment.kernel)}"
+    )
+    adversary = _named({k: v for k, v in experiment.adversary.items() if not isinstance(v, list)})
+    size = f"rounds, runs: {curve.rounds:,}, {curve.runs}"
+    return f"{kernel}; actions: {_named(experiment.actions)}; adversary: {adversary}; {size}"
 
 
 def _named(data: dict[str, Any]) -> str:

@@ -20,17 +20,7 @@ UNIFORM = "uniform"
 MOST = 9
 """Players in the picture."""
 
-FIRST = (
-    UNIFORM,
-    "insured",
-    "exp-weights",
-    "gp-ucb",
-    "gp-thompson",
-    "exp3",
-    "pyxab-hct",
-    "vowpal-wabbit-squarecb",
-    "river-exp3",
-)
+FIRST = (UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct", "vowpal-wabbit-squarecb", "river-exp3")  # fmt: skip
 """Players that are shown before others, one of each kind, whatever their results."""
 
 FAMILIES = {
@@ -223,47 +213,36 @@ def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
         # In hostile games much is computed when the adversary looks, which is not timed.
         entries = [results.entry(game.name, spec.slug) for game in _kind(results.games)]
         times = [entry.round_seconds for entry in entries if entry.done]
+        name = spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else "")
+        finished, smallest = (
+            f"{len(standing.shares)} of {len(results.games)}",
+            str(best.count(spec.slug)),
+        )
+        shares = decimals(standing.median()), decimals(standing.worst), standing.worst_game or "–"
         rows.append(
-            (
-                spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else ""),
-                f"{len(standing.shares)} of {len(results.games)}",
-                str(best.count(spec.slug)),
-                decimals(standing.median()),
-                decimals(standing.worst),
-                standing.worst_game or "–",
-                duration(median(times) if times else math.nan),
-            )
+            (name, finished, smallest, *shares, duration(median(times) if times else math.nan))
         )
     return Table(head, rows, left=(0, 5))
 
 
 def family_tables(
-    results: ArenaResults,
-    family: str,
-    cell: Callable[[Entry, bool], str],
-    *,
-    slugs: bool = False,
-    room: int = 4,
+    results: ArenaResults, family: str, cell: Callable[[Entry, bool], str], *, slugs: bool = False, room: int = 4,
     width: Callable[[str, list[str]], int] = lambda _name, _cells: 1,
-) -> list[Table]:
+) -> list[Table]:  # fmt: skip
     """Players as rows and games as columns, as many in a table as there is room; `cell` is told of an entry and whether it is best."""
     present, blocks, left = results.present, list[dict[str, list[str]]](), -1
-    for game in results.games:
-        if game.family == family:
-            best = results.best(game.name)
-            entries = [results.entry(game.name, spec.slug) for spec in present]
-            column = [cell(entry, entry.player == best) for entry in entries]
-            needed = width(game.name, column)
-            if needed > left:
-                blocks.append({})
-                left = room
-            blocks[-1][game.name] = column
-            left -= needed
+    for name in (game.name for game in results.games if game.family == family):
+        best = results.best(name)
+        entries = [results.entry(name, spec.slug) for spec in present]
+        column = [cell(entry, entry.player == best) for entry in entries]
+        needed = width(name, column)
+        if needed > left:
+            blocks.append({})
+            left = room
+        blocks[-1][name] = column
+        left -= needed
     players = [spec.slug if slugs else spec.name for spec in present]
-    return [
-        Table(["player", *block], list(zip(players, *block.values(), strict=True)))
-        for block in blocks
-    ]
+    return [Table(["player", *b], list(zip(players, *b.values(), strict=True))) for b in blocks]
 
 
 def absent(results: ArenaResults) -> dict[PlayerSpec, str]:
@@ -277,8 +256,6 @@ def absent(results: ArenaResults) -> dict[PlayerSpec, str]:
 def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
     """Mean, error and worst run, all with the mean's digits; or that it did not finish, and where to read why.
 
-    Examples
-    --------
     >>> from koloss.experiments.results import Run
     >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
     >>> cell_text(Entry("g", "p", tuple(runs)), best=True)
