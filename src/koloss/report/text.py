@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from koloss._html import Table, short_number
-from koloss.experiments.arena.ranking import (
-    FAMILIES,
-    absent,
-    cell_text,
-    family_tables,
-    overview_table,
-    yardstick,
-)
+from koloss.experiments.arena import ranking
 from koloss.report.page import exponent_text, regret_text
 
 if TYPE_CHECKING:
@@ -155,35 +148,35 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
 
     def cell(entry: Entry, best: bool) -> str:
         if entry.finished:
-            return cell_text(entry, best=best)
+            return ranking.cell_text(entry, best=best)
         # What differs in its numbers only is told once.
         key = entry.player, re.sub(r"[\d,.]+", "", entry.failures[0].message)
         notes.setdefault(key, []).append(entry)
-        return cell_text(entry, note=list(notes).index(key) + 1)
+        return ranking.cell_text(entry, note=list(notes).index(key) + 1)
 
     def width(name: str, cells: list[str]) -> int:
         return GAP + max(len(text) for text in (*_in_two_lines(name).split("\n"), *cells))
 
-    unit = yardstick(results, results.games).words
+    unit = ranking.yardstick(results, results.games).words
     title = f"All games: those finished, those with the smallest mean, regret as a share of {unit}"
     screen.print(section(title, _overview(results, screen.width)))
     room = screen.width - GAP - max((len(spec.slug) for spec in results.present), default=0)
-    for family, heading in FAMILIES.items():
-        tables = family_tables(results, family, cell, slugs=True, room=room, width=width)
+    for family, heading in ranking.FAMILIES.items():
+        tables = ranking.family_tables(results, family, cell, slugs=True, room=room, width=width)
         for k, table in enumerate(tables):
             head = [_in_two_lines(name) for name in table.head]
             title = "further games" if k else f"{heading}\n{CELL}"
             screen.print(section(title, Table(head, table.rows)))
     for k, entries in enumerate(notes.values(), start=1):
         say(screen, f"[{k}] {failure_text(entries)}")
-    for spec, message in absent(results).items():
+    for spec, message in ranking.absent(results).items():
         say(screen, f"{spec.slug}: {message}")
     wrote(screen, paths)
 
 
 def _overview(results: ArenaResults, width: int) -> Table:
     """The overview, with names of games in two lines where the terminal is narrow."""
-    table = overview_table(results, slugs=True)
+    table = ranking.overview_table(results, slugs=True)
     head, rows = [name.replace(" share", "") for name in table.head], table.rows
     if width < 90:
         rows = [(*row[:5], _in_two_lines(row[5]), row[6]) for row in rows]
