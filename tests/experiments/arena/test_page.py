@@ -185,16 +185,11 @@ def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
     about = {"summary": HOSTILE, "source": HOSTILE}
     games = tuple(replace(game, name=f"{HOSTILE}{k}", **about) for k, game in enumerate(GAMES))
-    specs = tuple(
-        replace(spec, name=f"{HOSTILE} {spec.slug}", slug=f"{HOSTILE}{spec.slug}", summary=HOSTILE, package=HOSTILE)
-        for spec in SPECS
-    )  # fmt: skip
+    about = {"summary": HOSTILE, "package": HOSTILE}
+    specs = tuple(replace(s, name=f"{HOSTILE} {s.slug}", slug=f"{HOSTILE}{s.slug}", **about) for s in SPECS)  # fmt: skip
     names = {old.name: new.name for old, new in zip(GAMES, games, strict=True)}
-    runs = tuple(
-        replace(run, game=names[run.game], player=f"{HOSTILE}{run.player}", message=HOSTILE)
-        for run in played.runs
-    )
-    results = ArenaResults(games, specs, runs, machine={**played.machine, "system": HOSTILE})
+    runs = [replace(r, game=names[r.game], player=f"{HOSTILE}{r.player}", message=HOSTILE) for r in played.runs]  # fmt: skip
+    results = ArenaResults(games, specs, tuple(runs), machine={**played.machine, "system": HOSTILE})
     files = arena.write_page(results, tmp_path)
     check_alone(files[0], images=5)
     assert {path.parent for path in files} == {tmp_path, tmp_path / "figures"}
@@ -282,7 +277,7 @@ def test_shares_by_hand():
 
 
 def test_caption_is_true(played):
-    """All its numbers again, from arena.json alone."""
+    """All its numbers again, and those of the title, from arena.json alone."""
     plain = json.loads(json.dumps(played.to_dict()))
     games = {g["name"]: g for g in plain["games"] if g["family"] != "reported"}
     means = {
@@ -301,15 +296,24 @@ def test_caption_is_true(played):
     kind = [g for g, facts in games.items() if facts["weather"] == "kind"]
     middle = sorted((statistics.median(row[g] for g in kind), slug) for slug, row in shares.items())
     said = caption(played, picture_games(played))
-    assert "Mean regret of 3 runs as a share of uniform play's regret in the same game" in said
-    assert "2 kind and 1 hostile games." in said
     listed = "; ".join(f"{names[s]} {value:.2f} ({g})" for value, g, s in worst)
-    assert f"The worst game of each player: {listed}." in said
-    assert f"The median of the kind games: {'; '.join(f'{names[s]} {v:.2f}' for v, s in middle)}." in said  # fmt: skip
-    assert "Games were shortened to 60 rounds at most." in said
-    assert "Not installed: Absent." in said
-    assert "Told the losses of all actions, so not compared: Told all." in said
-    assert "Did not finish every game, so not shown: Stubborn." in said
+    for part in (
+        "Mean regret of 3 runs as a share of uniform play's regret in the same game",
+        "2 kind and 1 hostile games.",
+        f"The worst game of each player: {listed}.",
+        f"The median of the kind games: {'; '.join(f'{names[s]} {v:.2f}' for v, s in middle)}.",
+        "Games were shortened to 60 rounds at most.",
+        "Not installed: Absent.",
+        "Told the losses of all actions, so not compared: Told all.",
+        "Did not finish every game, so not shown: Stubborn.",
+    ):
+        assert part in said
+    (value, _, first), (following, *_) = worst[:2]
+    share = next(v for v, slug in middle if slug == first)
+    assert headline(played, picture_games(played)) == (
+        f"{names[first]}: {share:.2f} of uniform play's regret in the median kind game, {value:.2f} in its worst game; "
+        f"the next smallest worst case shown is {following:.2f}"
+    )
 
 
 def changed(slug, game, value):
@@ -344,14 +348,12 @@ def test_rounds_are_the_yardstick_where_uniform_play_is_none():
 
 def test_who_is_shown():
     results = synthetic({**MANY, "botorch-ucb": {game.name: 1.0 for game in GAMES}})
-    compared = standings(results, GAMES)
-    seen = [s.player.slug for s in shown(compared)]
+    seen = [s.player.slug for s in shown(standings(results, GAMES))]
     assert len(seen) == 9
     assert seen[0] == "botorch-ucb"  # the best is never left out
     assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(seen)  # fmt: skip
     said = caption(results, GAMES)
-    for spec in results.players:
-        assert spec.full or spec.name in said
+    assert all(spec.full or spec.name in said for spec in results.players)
 
 
 # Figures.
@@ -389,7 +391,8 @@ def test_curves_are_drawn_as_they_are(played):
         at, mean, _, _ = played.entry("valley", spec.slug).curve()
         np.testing.assert_allclose(lines[spec.name].get_xdata()[1:], at)
         np.testing.assert_allclose(lines[spec.name].get_ydata()[1:], mean)
-    looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in lines.values() if line.get_label() in {s.name for s in SPECS[:5]}}  # fmt: skip
+    drawn = [lines[spec.name] for spec in SPECS[:5]]
+    looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in drawn}
     assert len(looks) == 5
     grey = [line for line in ax.lines if line.get_linewidth() == 0.8 and len(line.get_xdata()) > 5]
     assert len(grey) == 1  # the one that is told all is drawn, too
