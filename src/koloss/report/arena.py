@@ -187,11 +187,7 @@ def _where(runs: list[Run]) -> str:
 
 def repeat_command(results: ArenaResults) -> str:
     """What to type for the same games, players and sizes."""
-    words = [
-        "koloss arena --out DIR",
-        f"--runs {ranking.most_runs(results)}",
-        f"--seed {results.seed}",
-    ]
+    words = [f"koloss arena --out DIR --runs {ranking.most_runs(results)} --seed {results.seed}"]
     if math.isfinite(results.limit):
         words.append(f"--limit {results.limit:g}")
     if results.shortened is not None:

@@ -105,15 +105,15 @@ def show_bounds(bounds: list[dict[str, Any]]) -> None:
     screen = console()
     for entry in bounds:
         promise, paper = entry["guarantee"], entry["paper"]
-        rows = [(name, f"{value:,.1f}") for name, value in promise["terms"].items()]
-        bold = [len(rows)]
-        rows.append(("sum", f"{sum(promise['terms'].values()):,.1f}"))
+        values = {**promise["terms"], "sum": sum(promise["terms"].values())}
         if not promise["informative"]:
-            bold.append(len(rows))
-            rows.append(("trivial: no player exceeds", f"{promise['trivial']:,.1f}"))
+            values["trivial: no player exceeds"] = promise["trivial"]
+        bold = range(len(promise["terms"]), len(values))
         if paper is not None:
-            valid = "valid" if paper["valid"] else "not valid"
-            rows.append((f"the paper prints ({valid})", f"{paper['total']:,.1f}"))
+            values[f"the paper prints ({'valid' if paper['valid'] else 'not valid'})"] = paper[
+                "total"
+            ]
+        rows = [(name, f"{value:,.1f}") for name, value in values.items()]
         title = f"{entry['learner']}, {entry['kernel']}, {entry['rounds']:,} rounds: {promise['statement']}"
         screen.print(section(title, Table(("term", "bound"), rows), bold), soft_wrap=True)
         if entry["rank"] is not None:

@@ -140,8 +140,7 @@ def headline(results: ArenaResults, games: Sequence[Game]) -> str:
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """What the picture shows, in words and numbers."""
     compared = standings(results, games)
-    drawn = shown(compared)
-    words = [_scene(results, games)]
+    drawn, words = shown(compared), [_scene(results, games)]
     if not drawn:
         words.append("No player finished every game.")
     else:
@@ -167,8 +166,7 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
 
 def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """The same for a first page: six players, and no word of those left out."""
-    drawn = {s.player.slug: s for s in shown(standings(results, games))}
-    kind = _kind(games)
+    drawn, kind = {s.player.slug: s for s in shown(standings(results, games))}, _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
     worst = ", ".join(f"{s.player.name} {s.worst:.2f}" for s in some)
     middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
@@ -214,14 +212,10 @@ def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
         entries = [results.entry(game.name, spec.slug) for game in _kind(results.games)]
         times = [entry.round_seconds for entry in entries if entry.done]
         name = spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else "")
-        finished, smallest = (
-            f"{len(standing.shares)} of {len(results.games)}",
-            str(best.count(spec.slug)),
-        )
+        finished = f"{len(standing.shares)} of {len(results.games)}"
         shares = decimals(standing.median()), decimals(standing.worst), standing.worst_game or "–"
-        rows.append(
-            (name, finished, smallest, *shares, duration(median(times) if times else math.nan))
-        )
+        time = duration(median(times) if times else math.nan)
+        rows.append((name, finished, str(best.count(spec.slug)), *shares, time))
     return Table(head, rows, left=(0, 5))
 
 
