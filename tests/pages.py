@@ -41,23 +41,29 @@ class Reader(html.parser.HTMLParser):
         self.text.append(data)
 
 
-def read_page(path):
-    """The tags and text of a whole page."""
+def read_html(text):
+    """The tags and text of HTML, whose tags match."""
     reader = Reader()
-    reader.feed(path.read_text(encoding="utf-8"))
+    reader.feed(text)
     reader.close()
     assert reader.open == []
     return reader
 
 
+def words_of(path):
+    """What a page says, in one line."""
+    return " ".join("".join(read_html(path.read_text("utf-8")).text).split())
+
+
 def check_alone(path, images):
     """A page that needs nothing but itself: no other files, no scripts, links that lead somewhere, pictures with words."""
-    read = read_page(path)
+    text = path.read_text("utf-8")
+    read = read_html(text)
     assert all(link.startswith(("data:", "#")) for link in read.links)
     assert {link[1:] for link in read.links if link.startswith("#")} <= set(read.ids)
     assert len(set(read.ids)) == len(read.ids)
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in read.ids)
-    assert "<script" not in path.read_text(encoding="utf-8")
+    assert "<script" not in text
     assert all(len(image["alt"]) > 20 for image in read.images)
     assert len(read.images) == images
 
@@ -80,13 +86,10 @@ def check_texts(figure):
     boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
     assert len(boxes) > 8
     for text, box in boxes:
-        assert box.x0 >= size.x0 - 1, text
-        assert box.x1 <= size.x1 + 1, text
-        assert box.y0 >= size.y0 - 1, text
-        assert box.y1 <= size.y1 + 1, text
+        assert (box.min >= size.min - 1).all(), text
+        assert (box.max <= size.max + 1).all(), text
     for (one, a), (two, b) in combinations(boxes, 2):
-        apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-        assert apart, (one, two)
+        assert (a.max <= b.min + 1).any() or (b.max <= a.min + 1).any(), (one, two)
 
 
 FRAME = """<!DOCTYPE html><html><body style="margin:0">
@@ -111,26 +114,10 @@ def open_page(path, width, folder):
         pytest.skip("no chromium here: the page was not opened in a browser (apt-get install it)")
     frame = folder / "frame.html"
     frame.write_text(FRAME.format(url=path.as_uri(), width=width), encoding="utf-8")
-    result = subprocess.run(
-        [
-            browser,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--disable-dev-shm-usage",
-            "--allow-file-access-from-files",
-            "--enable-logging=stderr",
-            "--virtual-time-budget=5000",
-            f"--user-data-dir={folder}/profile",
-            "--dump-dom",
-            frame.as_uri(),
-        ],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        timeout=120,
-    )
+    options = ["headless=new", "no-sandbox", "disable-gpu", "hide-scrollbars", "disable-dev-shm-usage", "allow-file-access-from-files",
+               "enable-logging=stderr", "virtual-time-budget=5000", f"user-data-dir={folder}/profile", "dump-dom"]  # fmt: skip
+    command = [browser, *(f"--{option}" for option in options), frame.as_uri()]
+    result = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=120)  # fmt: skip
     assert result.returncode == 0, result.stderr[-2000:]
     seen = re.search(r'data-found="([^"]*)"', result.stdout)
     assert seen, result.stdout[-500:]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as _escape
+from itertools import groupby
 from typing import Any
 
 Row = Sequence[str]
@@ -37,8 +38,6 @@ def escape(part: Any) -> str:
 def short_number(value: float) -> str:
     """About three digits.
 
-    Examples
-    --------
     >>> [short_number(x) for x in (12345.6, 31.4159, -0.5, 0.00012, float("nan"))]
     ['12,346', '31.4', '-0.50', '0.00012', '–']
     """
@@ -55,22 +54,21 @@ def short_number(value: float) -> str:
 def decimals(value: float, error: float | None = None) -> str:
     """Two decimals, and a standard error where one is known.
 
-    Examples
-    --------
     >>> decimals(0.5, 0.031), decimals(0.5, float("nan")), decimals(float("nan"))
     ('0.50 ± 0.03', '0.50', '–')
     """
     if not math.isfinite(value):
         return "–"
-    known = error is not None and math.isfinite(error)
-    return f"{value:.2f} ± {error:.2f}" if known else f"{value:.2f}"
+    return (
+        f"{value:.2f}"
+        if error is None or not math.isfinite(error)
+        else f"{value:.2f} ± {error:.2f}"
+    )
 
 
 def counted(number: int, word: str) -> str:
     """A number of things.
 
-    Examples
-    --------
     >>> counted(1, "run"), counted(2000, "run")
     ('1 run', '2,000 runs')
     """
@@ -80,8 +78,6 @@ def counted(number: int, word: str) -> str:
 def duration(seconds: float) -> str:
     """A time in the unit that suits it.
 
-    Examples
-    --------
     >>> duration(0.00043), duration(0.0064), duration(2.0)
     ('430 µs', '6.4 ms', '2.0 s')
     """
@@ -114,25 +110,20 @@ class Table:
         def body(row: Row) -> str:
             if len(row) == 1 < len(self.head):
                 return f'<th class="group" colspan="{len(self.head)}">{escape(row[0])}</th>'
-            cells = zip(self.head, row, strict=True)
             return "".join(
                 f'<td{kind(k)} data-label="{_escape(name)}">{escape(cell)}</td>'
-                for k, (name, cell) in enumerate(cells)
+                for k, (name, cell) in enumerate(zip(self.head, row, strict=True))
             )
 
-        top = "".join(
-            f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in enumerate(self.head)
-        )
+        heads = enumerate(self.head)
+        top = "".join(f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in heads)
         lines = "\n".join(f"<tr>{body(row)}</tr>" for row in self.rows)
         return Safe(f"<table><thead><tr>{top}</tr></thead>\n<tbody>\n{lines}\n</tbody></table>")
 
 
 def facts_table(facts: Mapping[str, str]) -> Safe:
     """Names and values, without a head."""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
+    rows = "".join(f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in facts.items())  # fmt: skip
     return Safe(f"<table><tbody>{rows}</tbody></table>")
 
 
@@ -159,38 +150,35 @@ def line_picture(
 ) -> Safe:
     """Curves over common abscissae, on a logarithmic scale if wanted; there are gaps where a value cannot be drawn.
 
-    Examples
-    --------
     >>> picture = line_picture([1, 2, 3], [Line("x", [1.0, 4.0, 9.0])], title="Squares", below="x")
     >>> picture.startswith("<svg"), picture.count("<polyline")
     (True, 1)
     """
     x = [float(t) for t in at]
-    columns = [[line.values, line.low, line.high] for line in lines]
-    heights = [[_heights(values, log) for values in column] for column in columns]
+    heights = [[_heights(v, log) for v in (line.values, line.low, line.high)] for line in lines]
     drawn = [v for column in heights for values in column for v in values if math.isfinite(v)]
     low, high = _span(drawn if log else [0.0, *drawn])
     across = _scale(*_span(x), LEFT, WIDTH - RIGHT)
     up = _scale(low, high, HEIGHT - BOTTOM, TOP)
+
+    def corners(points: Iterable[tuple[float, float]]) -> str:
+        return " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in points)
+
     parts, legend, place = [], [], float(LEFT)
     for k, (line, (middle, lower, upper)) in enumerate(zip(lines, heights, strict=True)):
         colour = (BLUE, VERMILION)[k % 2]
         dashes = ' stroke-dasharray="5 3"' if line.dashed else ""
+        stroke = f'stroke="{colour}" stroke-width="1.8"{dashes}'
         edges = [*zip(x, upper, strict=False)], [*zip(x, lower, strict=False)][::-1]
         outline = [(a, b) for edge in edges for a, b in edge if math.isfinite(b)]
         if len(outline) > 2:
-            corners = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in outline)
-            parts.append(f'<polygon points="{corners}" fill="{colour}" fill-opacity="0.2"/>')
-        for points in _pieces(x, middle):
-            corners = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in points)
-            parts.append(
-                f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="1.8"{dashes}/>'
-            )
-        legend.append(
-            f'<line x1="{place:.0f}" y1="{HEIGHT - 6}" x2="{place + 20:.0f}" y2="{HEIGHT - 6}" '
-            f'stroke="{colour}" stroke-width="1.8"{dashes}/>'
-            + _text(place + 25, HEIGHT - 2, line.name)
-        )
+            parts.append(f'<polygon points="{corners(outline)}" fill="{colour}" fill-opacity="0.2"/>')  # fmt: skip
+        for finite, points in groupby(zip(x, middle, strict=True), lambda p: math.isfinite(p[1])):
+            if finite:
+                parts.append(f'<polyline points="{corners(points)}" fill="none" {stroke}/>')
+        y = HEIGHT - 6
+        legend.append(f'<line x1="{place:.0f}" y1="{y}" x2="{place + 20:.0f}" y2="{y}" {stroke}/>')
+        legend.append(_text(place + 25, HEIGHT - 2, line.name))
         place += 40 + 6.2 * len(line.name)
     ends = [10**v if log else v for v in (low, high)]
     title = f"{title} (logarithmic)" if log else title
@@ -240,21 +228,8 @@ def _text(x: float, y: float, text: str, anchor: str = "start", weight: str = "n
 
 def _heights(values: Sequence[float], log: bool) -> list[float]:
     """Values, or their logarithms; not a number where there is none."""
-    plain = [float(v) for v in values]
-    if not log:
-        return [v if math.isfinite(v) else math.nan for v in plain]
-    return [math.log10(v) if math.isfinite(v) and v > 0 else math.nan for v in plain]
-
-
-def _pieces(x: Sequence[float], y: Sequence[float]) -> list[list[tuple[float, float]]]:
-    """Runs of points that can be drawn."""
-    pieces: list[list[tuple[float, float]]] = [[]]
-    for a, b in zip(x, y, strict=True):
-        if math.isfinite(b):
-            pieces[-1].append((a, b))
-        elif pieces[-1]:
-            pieces.append([])
-    return [piece for piece in pieces if piece]
+    scale = math.log10 if log else float
+    return [scale(v) if math.isfinite(v) and (v > 0 or not log) else math.nan for v in values]
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
@@ -279,7 +254,5 @@ STYLE = (
 
 def card(title: str, *parts: Any) -> str:
     """What an object looks like in a notebook: a title, and tables, pictures and lines of text below it."""
-    body = "".join(
-        escape(part) if hasattr(part, "__html__") else f"<p>{escape(part)}</p>" for part in parts
-    )
+    body = "".join(escape(p) if hasattr(p, "__html__") else f"<p>{escape(p)}</p>" for p in parts)
     return f'<div class="koloss"><style>{STYLE}</style><p><b>{escape(title)}</b></p>{body}</div>'

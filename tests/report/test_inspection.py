@@ -1,16 +1,19 @@
-"""What an inspection finds, against the library called by hand."""
+"""What an inspection finds, against the library called by hand, and its figure."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss.experiments import inspection as module
 from koloss.report import inspect, show, write
-from koloss.report.inspection import milestones
+from koloss.report.figures import save
+from koloss.report.inspection import inspection_figure, milestones
 
 SQUARE = kl.Box([0, 0], [1, 1]).net(0.2)
 LINE = kl.Box([0], [1]).net(0.05)
@@ -33,11 +36,8 @@ def test_numbers_are_those_of_the_library(inspection):
 
 
 def test_designs_are_in_order_and_the_first_is_best(inspection):
-    assert [d.method for d in inspection.designs] == [
-        "G-optimal design",
-        "barycentric spanner",
-        "uniform",
-    ]
+    methods = [d.method for d in inspection.designs]
+    assert methods == ["G-optimal design", "barycentric spanner", "uniform"]
     assert inspection.design.max_leverage == min(d.max_leverage for d in inspection.designs)
 
 
@@ -56,8 +56,7 @@ def test_certified_error_ends_at_the_numerical_rank():
 
 def test_certified_error_is_not_prolonged_beyond_memory(monkeypatch):
     monkeypatch.setattr(module, "CURVE_BYTES", 0)
-    inspection = inspect(kl.Gaussian(0.5), SQUARE, rank=6)
-    assert len(inspection.certified) == 7
+    assert len(inspect(kl.Gaussian(0.5), SQUARE, rank=6).certified) == 7
 
 
 def test_error_asked_for():
@@ -111,7 +110,7 @@ def test_one_action():
     [
         (
             {"method": "magic"},
-            "`method` must be one of pivoted-cholesky, kernel-pca, mercer, exact",
+            "must be one of pivoted-cholesky, kernel-pca, mercer, exact, got 'magic'",
         ),
         ({"method": "exact", "rank": 2}, "`rank` must be left out for exact features, got 2"),
         ({"rank": 2, "tolerance": 0.1}, "not both"),
@@ -146,3 +145,56 @@ def test_errors_below_rounding_have_no_dimension():
     assert inspection.measured_dimension is None
     assert inspection.to_dict()["spectrum"]["measured_dimension"] is None
     assert inspect(kl.Gaussian(0.3), square, tolerance=1e-4).measured_dimension > 10
+
+
+# The figure.
+
+CASES = {
+    "line": (kl.Matern(1.5, 0.3), LINE, {"rank": 5}),
+    "square": (kl.Gaussian(0.5), SQUARE, {}),
+    "ball": (kl.Polynomial(2), kl.Ball(3).net(0.5), {"method": "exact"}),
+    "point": (kl.Gaussian(0.5), kl.Points([[0.0, 0.0]]), {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_three_labelled_panels_and_nothing_overlaps(case):
+    kernel, actions, options = CASES[case]
+    figure = inspection_figure(inspect(kernel, actions, **options))
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == ["Spectrum", "Certified error", "G-optimal design"]
+    assert all(ax.get_xlabel() and ax.get_ylabel() for ax in figure.axes)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    for left, right in pairwise(ax.get_tightbbox(renderer) for ax in figure.axes):
+        assert left.x1 <= right.x0
+    for ax in figure.axes:
+        legend = ax.get_legend().get_window_extent(renderer)
+        assert legend.y1 <= ax.xaxis.label.get_window_extent(renderer).y0 + 1
+        assert legend.y0 >= 0
+
+
+def test_what_is_drawn_is_what_was_found(inspection):
+    proxy, decay, best = inspection.proxy, inspection.decay, inspection.design
+    spectrum, certified, design = inspection_figure(inspection).axes
+    assert spectrum.get_yscale() == certified.get_yscale() == "log"
+    np.testing.assert_array_equal(spectrum.lines[0].get_ydata(), decay.eigenvalues)
+    for line, fit in zip(spectrum.lines[1:], (decay.exponential, decay.polynomial), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), fit.envelope(line.get_xdata()))
+    chosen = certified.lines[-1]
+    assert (chosen.get_xdata()[0], chosen.get_ydata()[0]) == (proxy.rank, proxy.epsilon)
+    actions, discs = design.collections
+    assert len(actions.get_offsets()) == len(inspection.actions)
+    np.testing.assert_array_equal(discs.get_offsets(), inspection.actions.X[best.support])
+    areas = discs.get_sizes()
+    np.testing.assert_allclose(areas / areas.sum(), best.weights[best.support], rtol=1e-9)
+
+
+def test_same_figure_same_file_with_text_as_text(inspection, tmp_path):
+    first, second = (save(inspection_figure(inspection), tmp_path, name) for name in ("a", "b"))
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+    text = first[1].read_text(encoding="utf-8")
+    assert ">Certified error</text>" in text
+    assert "<dc:date>" not in text

@@ -27,11 +27,8 @@ from koloss.proxy import (
 from koloss.proxy.base import DEFAULT_TOLERANCE
 
 METHODS: dict[str, Callable[..., Proxy]] = {
-    "pivoted-cholesky": pivoted_cholesky,
-    "kernel-pca": kernel_pca,
-    "mercer": mercer_features,
-    "exact": exact_features,
-}
+    "pivoted-cholesky": pivoted_cholesky, "kernel-pca": kernel_pca, "mercer": mercer_features, "exact": exact_features
+}  # fmt: skip
 
 SPECTRUM_POINTS = 2048
 """Actions up to which the spectrum is that of all of them; beyond, that of so many draws."""
@@ -42,30 +39,14 @@ CURVE_BYTES = 2**30
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What `inspect` found.
-
-    Attributes
-    ----------
-    proxy : Proxy
-    decay : Eigendecay
-        The spectrum, and both decay profiles fitted to it.
-    certified : array of shape (at least rank + 1,)
-        Certified error of rank 0, 1, ..., also beyond the rank of the proxy where that can be had.
-    epsilon : float
-        Error for which the paper's numbers are given: the tolerance asked for; with a rank, the error of the
-        proxy; otherwise a thousandth of the largest K(a, a).
-    designs : tuple of Design
-        The G-optimal design, a barycentric spanner and the uniform distribution.
-    seconds : dict
-        Wall-clock time of each step: "proxy", "spectrum", "design", "spanner" and "uniform".
-    """
+    """Spectrum, proxy and designs of a kernel on a finite set of actions."""
 
     proxy: Proxy
-    decay: Eigendecay
-    certified: Any
-    epsilon: float
-    designs: tuple[Design, ...]
-    seconds: dict[str, float]
+    decay: Eigendecay  # the spectrum, and both decay profiles fitted to it
+    certified: Any  # certified error of rank 0, 1, ..., where it can be had also beyond the rank of the proxy
+    epsilon: float  # error for which the paper's numbers are given
+    designs: tuple[Design, ...]  # G-optimal, a barycentric spanner, uniform
+    seconds: dict[str, float]  # of each step: "proxy", "spectrum", "design", "spanner", "uniform"
 
     @property
     def kernel(self) -> Any:
@@ -116,28 +97,19 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers as plain data, ready for JSON (where infinity becomes None)."""
-        proxy, decay, design = self.proxy, self.decay, self.design
+        decay, design, actions = self.decay, self.design, self.actions
         support = design.support
         return {
             "version": __version__,
             "kernel": self.kernel.to_dict(),
-            "actions": {
-                "count": len(self.actions),
-                "dimension": self.actions.dimension,
-                "covering_radius": self.actions.covering_radius,
-            },
+            "actions": {"count": len(actions), **_some(actions, "dimension", "covering_radius")},
             "proxy": {
-                "method": proxy.method,
-                "rank": proxy.rank,
-                "epsilon": proxy.epsilon,
+                **_some(self.proxy, "method", "rank", "epsilon"),
                 "certified": [float(e) for e in self.certified],
             },
             "spectrum": {
                 "eigenvalues": [float(mu) for mu in decay.eigenvalues],
-                "size": decay.size,
-                "sampled": decay.sampled,
-                "bound": decay.bound,
-                "eigenfunction_bound": decay.eigenfunction_bound,
+                **_some(decay, "size", "sampled", "bound", "eigenfunction_bound"),
                 "better": decay.profile,
                 "polynomial": self._fit(decay.polynomial),
                 "exponential": self._fit(decay.exponential),
@@ -146,41 +118,29 @@ class Inspection:
             },
             "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
             "designs": [
-                {
-                    "method": d.method,
-                    "support": len(d.support),
-                    "rank": d.rank,
-                    "max_leverage": d.max_leverage,
-                    "gap": d.gap,
-                }
+                {"method": d.method, "support": len(d.support), **_some(d, "rank", "max_leverage", "gap")}
                 for d in self.designs
             ],
             "design": {
                 "support": support.tolist(),
                 "weights": to_numpy(design.weights)[support].tolist(),
-                "actions": to_numpy(self.actions.X)[support].tolist(),
+                "actions": to_numpy(actions.X)[support].tolist(),
             },
             "seconds": dict(self.seconds),
-        }
+        }  # fmt: skip
 
     def _fit(self, decay: Decay) -> dict[str, Any]:
         return {
             "constant": _finite(decay.constant),
-            "rate": decay.rate,
-            "slack": decay.slack,
-            "valid": decay.valid,
+            **_some(decay, "rate", "slack", "valid"),
             "effective_dimension": self.effective_dimension(decay),
         }
 
 
 def inspect(
-    kernel: Kernel,
-    actions: Points,
-    *,
-    method: str = "pivoted-cholesky",
-    rank: int | None = None,
-    tolerance: float | None = None,
-) -> Inspection:
+    kernel: Kernel, actions: Points, *, method: str = "pivoted-cholesky",
+    rank: int | None = None, tolerance: float | None = None,
+) -> Inspection:  # fmt: skip
     """Spectrum, proxy and designs of a kernel on a finite set of actions.
 
     Parameters
@@ -190,11 +150,8 @@ def inspect(
     method : "pivoted-cholesky", "kernel-pca", "mercer" or "exact"
         How the proxy is built.
     rank, tolerance : optional
-        As for the proxies: at most one of them, and none with "exact".
-
-    Returns
-    -------
-    Inspection
+        As for the proxies: at most one of them, and none with "exact". The paper's numbers are given for the tolerance; with
+        a rank, for the error of the proxy; otherwise for a thousandth of the largest K(a, a).
 
     Examples
     --------
@@ -207,11 +164,8 @@ def inspect(
     """
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}, got {method!r}")
-    size = {
-        name: value
-        for name, value in (("rank", rank), ("tolerance", tolerance))
-        if value is not None
-    }
+    given = {"rank": rank, "tolerance": tolerance}
+    size = {name: value for name, value in given.items() if value is not None}
     if method == "exact" and size:
         name, value = next(iter(size.items()))
         raise ValueError(f"`{name}` must be left out for exact features, got {value}")
@@ -241,11 +195,14 @@ def _certified(proxy: Proxy, method: str) -> Any:
     rank = min(2 * proxy.rank, len(proxy.points))
     if method == "exact" or rank * len(proxy.points) * 8 > CURVE_BYTES:
         return proxy.residual_curve
-    build = METHODS[method]
     try:
-        return build(proxy.kernel, proxy.actions, rank=rank).residual_curve
+        return METHODS[method](proxy.kernel, proxy.actions, rank=rank).residual_curve
     except RankUnreachable as error:
-        return build(proxy.kernel, proxy.actions, rank=error.rank).residual_curve
+        return METHODS[method](proxy.kernel, proxy.actions, rank=error.rank).residual_curve
+
+
+def _some(thing: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
 
 
 def _finite(value: float | None) -> float | None:

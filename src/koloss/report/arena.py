@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from koloss._html import Safe, Table, counted, duration, escape, short_number
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
-from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, standings
-from koloss.experiments.arena.ranking import (
-    FAMILIES,
-    FIRST,
-    UNIFORM,
-    caption,
-    cell_text,
-    headline,
-    overview_table,
-    picture_games,
-    yardstick,
-)
+from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, ranking
+from koloss.experiments.arena.ranking import FAMILIES, FIRST, UNIFORM, cell_text
 from koloss.games.store import version_of
 from koloss.report.arena_figures import regret_figure, summary_figure
 from koloss.report.page import anchors, picture_data, render
@@ -34,28 +24,12 @@ from koloss.report.text import show_arena
 __all__ = ["markdown_tables", "regret_figure", "show_arena", "summary_figure", "write_page"]
 __all__ += arena.__all__
 
-Notes = dict[tuple[str, str], list[Run]]
-"""Runs that were not played to the end, by player and message."""
-
-BLOCK = 4
-"""Games in one table."""
-
 
 def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:
-    """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game.
+    """Write `arena.html`, `arena-summary.png` and `.svg`, and `figures/` with a figure for every game; the files, the page first.
 
-    Parameters
-    ----------
-    results : ArenaResults
-    out : path
-        Directory.
-    all_games : bool
-        The summary over all games, also those that the insured learner was tuned on while its results were being looked at.
-
-    Returns
-    -------
-    list of Path
-        The files written, the page first.
+    With `all_games` the summary is over all games, also those that the insured learner was tuned on while its results were
+    being looked at.
     """
     from koloss.report.figures import save
 
@@ -77,87 +51,60 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
 
 def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = False) -> str:
     """The page as text; `pictures` are addresses: "", "narrow", and one by the name of every game."""
-    chosen = picture_games(results, all_games=all_games)
-    notes: Notes = {}
+    chosen = ranking.picture_games(results, all_games=all_games)
+    names = {spec.slug: spec.name for spec in results.players}
+    notes: dict[tuple[str, str], list[Run]] = {}  # by player and message
+
+    def cell(entry: Entry, best: bool) -> Safe:
+        for failed in entry.failures:
+            notes.setdefault((entry.player, failed.message), []).append(failed)
+        text = _cell(entry, best=best)
+        if entry.finished:
+            return text
+        place = list(notes).index((entry.player, entry.failures[0].message)) + 1
+        return Safe(f'<a class="bad" href="#failure-{place}">{text}</a>')
+
     families = [
-        (family, title, list(_family_tables(results, family, notes)))
+        (family, title, tables)
         for family, title in FAMILIES.items()
-        if any(game.family == family for game in results.games)
+        if (tables := ranking.family_tables(results, family, cell))
     ]
     stems = anchors(game.name for game in results.games)
-    absent = {
-        spec.name: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
-        for spec in results.missing
-    }  # fmt: skip
-    everything = len(chosen) == len(results.games)
     return render(
         "arena.html",
-        window="Koloss: the arena",
-        results=results,
-        runs=_most_runs(results),
-        pictures=pictures,
-        headline=headline(standings(results, chosen), chosen),
-        caption=caption(results, chosen),
-        where="all games" if everything else "held-out and recorded games",
-        unit=yardstick(results, results.games).words,
-        overview=overview_table(results),
-        families=families,
+        window="Koloss: the arena", results=results, pictures=pictures, families=families, runs=ranking.most_runs(results),
+        headline=ranking.headline(results, chosen),
+        caption=ranking.caption(results, chosen),
+        where="all games" if len(chosen) == len(results.games) else "held-out and recorded games",
+        unit=ranking.yardstick(results, results.games).words,
+        overview=ranking.overview_table(results),
         games=[_game(results, game, stems[game.name]) for game in results.games],
         players=_players_table(results),
-        notes=[(name, message, _where(runs)) for (name, message), runs in notes.items()],
-        absent=list(absent.items()),
+        notes=[(names[slug], message, _where(runs)) for (slug, message), runs in notes.items()],
+        absent=[(spec.name, message) for spec, message in ranking.absent(results).items()],
         command=repeat_command(results),
         seconds=sum(run.seconds + run.making for run in results.runs),
-    )
+    )  # fmt: skip
 
 
 def markdown_tables(results: ArenaResults) -> str:
     """All players over all games, and some of them in every game, as Markdown."""
     slugs = {spec.slug: spec for spec in results.present}
     columns = [slugs[slug] for slug in (*FIRST[1:], UNIFORM) if slug in slugs]
+    head = ["game", "rounds", *(spec.name for spec in columns)]
     families = []
     for family, title in FAMILIES.items():
         rows = []
-        for game in results.games:
-            if game.family == family:
-                best = results.best(game.name)
-                cells = [
-                    f"**{text}**" if spec.slug == best else text
-                    for spec in columns
-                    for text in [cell_text(results.entry(game.name, spec.slug))]
-                ]
-                rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells])
-        head = ["game", "rounds", *(spec.name for spec in columns)]
+        for game in (game for game in results.games if game.family == family):
+            cells = {spec.slug: cell_text(results.entry(game.name, spec.slug)) for spec in columns}
+            if (best := results.best(game.name)) in cells:
+                cells[best] = f"**{cells[best]}**"
+            rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells.values()])
         families.append((title.partition(":")[0], Table(head, rows)))
-    return render("arena.md", overview=overview_table(results), families=families).strip()
+    return render("arena.md", overview=ranking.overview_table(results), families=families).strip()
 
 
 # Parts.
-
-
-def _family_tables(results: ArenaResults, family: str, notes: Notes) -> Iterator[Table]:
-    """Players as rows and games as columns, a few at a time; `notes` gathers what failed."""
-    chosen = [game for game in results.games if game.family == family]
-    for k in range(0, len(chosen), BLOCK):
-        block = chosen[k : k + BLOCK]
-        columns = [_column(results, game, notes) for game in block]
-        rows = zip((spec.name for spec in results.present), *columns, strict=True)
-        yield Table(["player", *(game.name for game in block)], list(rows))
-
-
-def _column(results: ArenaResults, game: Game, notes: Notes) -> list[Safe]:
-    best = results.best(game.name)
-    cells = []
-    for spec in results.present:
-        entry = results.entry(game.name, spec.slug)
-        cell = _cell(entry, best=spec.slug == best)
-        for failed in entry.failures:
-            notes.setdefault((spec.name, failed.message), []).append(failed)
-        if not entry.finished:
-            place = list(notes).index((spec.name, entry.failures[0].message)) + 1
-            cell = Safe(f'<a class="bad" href="#failure-{place}">{cell}</a>')
-        cells.append(cell)
-    return cells
 
 
 def _cell(entry: Entry, *, best: bool) -> Safe:
@@ -203,18 +150,18 @@ def _alarms(entry: Entry) -> str:
     insured = [run.insured for run in entry.done if run.insured is not None]
     if not insured:
         return "–"
-    alarms = [alarm for one in insured for alarm in one["alarms"]]
-    explored = sum(one["explored"] for one in insured) / len(insured)
-    premium = sum(one["premium"] for one in insured) / len(insured)
+    explored, premium = (fmean(one[name] for one in insured) for name in ("explored", "premium"))
     cost = f"explored {explored:.0f} rounds at a premium of {short_number(premium)}"
+    alarms = [alarm for one in insured for alarm in one["alarms"]]
     if not alarms:
         return f"none; {cost}"
-    when = sorted(alarm["round"] for alarm in alarms)
+    which = sum(bool(one["alarms"]) for one in insured)
+    rounds = [alarm["round"] for alarm in alarms]
+    first, last = min(rounds), max(rounds)
+    span = f"{first:,}" if first == last else f"{first:,} to {last:,}"
     reasons = sorted(Counter(alarm["reason"] for alarm in alarms).items())
     why = ", ".join(f"{word} {k}" for word, k in reasons)
-    which = sum(bool(one["alarms"]) for one in insured)
-    span = f"after {when[0]:,}" if when[0] == when[-1] else f"after {when[0]:,} to {when[-1]:,}"
-    return f"in {which} of {counted(len(insured), 'run')}, {span} rounds ({why}); {cost}"
+    return f"in {which} of {counted(len(insured), 'run')}, after {span} rounds ({why}); {cost}"
 
 
 def _players_table(results: ArenaResults) -> Table:
@@ -240,7 +187,7 @@ def _where(runs: list[Run]) -> str:
 
 def repeat_command(results: ArenaResults) -> str:
     """What to type for the same games, players and sizes."""
-    words = ["koloss arena --out DIR", f"--runs {_most_runs(results)}", f"--seed {results.seed}"]
+    words = [f"koloss arena --out DIR --runs {ranking.most_runs(results)} --seed {results.seed}"]
     if math.isfinite(results.limit):
         words.append(f"--limit {results.limit:g}")
     if results.shortened is not None:
@@ -254,7 +201,3 @@ def repeat_command(results: ArenaResults) -> str:
     elif slugs != list(players()):
         words.append(f"--players {' '.join(slugs)}")
     return " ".join(words)
-
-
-def _most_runs(results: ArenaResults) -> int:
-    return max(len(entry.runs) for entry in results.entries.values())

@@ -7,35 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koloss._html import counted
-from koloss.experiments.arena.ranking import (
-    FIRST,
-    UNIFORM,
-    Standing,
-    headline,
-    picture_games,
-    shown,
-    standings,
-    yardstick,
-)
-from koloss.report.figures import (
-    BLUE,
-    DASHED,
-    DOTTED,
-    GREY,
-    INK,
-    STYLES,
-    WIDE,
-    WIDTH,
-    Style,
-    beside,
-    draw_line,
-    marks,
-    plain,
-    start,
-    styled,
-    wrapped,
-)
+from koloss._html import BLUE, counted
+from koloss.experiments.arena import ranking
+from koloss.experiments.arena.ranking import FIRST, UNIFORM, Standing
+from koloss.report import figures
+from koloss.report.figures import DASHED, DOTTED, GREY, INK, Style, plain, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,61 +35,46 @@ OURS = ("insured", "exp-weights")
 """How the names of the library's own learners begin."""
 
 
-@styled
+@figures.styled
 def summary_figure(
     results: ArenaResults, *, all_games: bool = False, narrow: bool = False
 ) -> Figure:
     """Every player a row, every game a dot: regret as a share of uniform play's, in kind games and in hostile ones.
 
-    Parameters
-    ----------
-    results : ArenaResults
-    all_games : bool
-        Also those that the insured learner was tuned on while its results were being looked at.
-    narrow : bool
-        One panel below the other, for a phone.
+    With `all_games` also those that the insured learner was tuned on while its results were being looked at; with `narrow`
+    one panel below the other, for a phone.
     """
     from matplotlib.lines import Line2D
 
-    games = picture_games(results, all_games=all_games)
-    compared = standings(results, games)
-    rows = shown(compared)
-    panels = {
-        weather: group
-        for weather in ("kind", "hostile")
-        if (group := [game for game in games if game.weather == weather])
-    }
+    games = ranking.picture_games(results, all_games=all_games)
+    rows = ranking.shown(ranking.standings(results, games))
+    by_weather = {w: [game for game in games if game.weather == w] for w in ("kind", "hostile")}
+    panels = {weather: group for weather, group in by_weather.items() if group}
     spans = [_span(rows, group) for group in panels.values()]
     each = 0.9 + 0.3 * max(len(rows), 1)
     if narrow:
         spans = [(min(low for low, _ in spans), max(high for _, high in spans))] * len(spans)
-        size = {"height": 1.1 + each * len(panels), "width": WIDTH}
+        size = {"height": 1.1 + each * len(panels), "width": figures.WIDTH}
         grid: dict[str, Any] = {"nrows": len(panels), "sharex": True}
     else:
         # One unit is as long in both panels, unless one of them would be too narrow to be read.
         widths = [high - low for low, high in spans]
         ratios = [max(width, NARROWEST * sum(widths)) for width in widths]
-        size = {"height": 1.2 + each, "width": WIDE}
+        size = {"height": 1.2 + each, "width": figures.WIDE}
         grid = {"ncols": len(panels), "sharey": True, "width_ratios": ratios}
-    figure, axes = start(**size, squeeze=False, **grid)
+    figure, axes = figures.start(**size, squeeze=False, **grid)
     for ax, (weather, group), span in zip(axes.flat, panels.items(), spans, strict=True):
         _draw_panel(ax, rows, group, span)
         ax.set_title(counted(len(group), f"{weather} game"))
-    title = wrapped(headline(compared, games), 42 if narrow else 50)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, weight="bold")
-    unit = yardstick(results, games).words
+    figures.headline(figure, ranking.headline(results, games), 42 if narrow else 66)
+    unit = ranking.yardstick(results, games).words
     scene = f"regret of {counted(len(rows), 'player')} as a share of {unit}: smaller is better"
     handles = [Line2D([], [], color=INK, label=name, **look) for name, look in MARKS.items()]
     if any(_ours(row) for row in rows):
         handles.append(Line2D([], [], color=BLUE, linewidth=4, label="learner of Koloss"))
-    figure.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=2 if narrow else 4,
-        handlelength=1.2,
-        title=wrapped(scene, 46 if narrow else 90),
-        title_fontsize=10,
-    )
+    scene = wrapped(scene, 46 if narrow else 90)
+    look = {"handlelength": 1.2, "title": scene, "title_fontsize": 10}
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if narrow else 4, **look)
     return figure
 
 
@@ -129,7 +90,7 @@ def _draw_panel(
         places = {"a game": shares, "median": np.median(shares), "worst": shares.max()}
         for z, (name, x) in enumerate(places.items(), start=3):
             ax.plot(x, np.full(np.shape(x), k), color=colour, zorder=z, **MARKS[name])
-        beside(ax, f"{shares.max():.2f}", shares.max(), k, fontsize=9, color=INK)
+        figures.beside(ax, f"{shares.max():.2f}", shares.max(), k, fontsize=9, color=INK)
     ax.set_xlim(*span)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_yticks(range(len(rows)), [plain(standing.player.name) for standing in rows])
@@ -147,16 +108,13 @@ def _span(rows: Sequence[Standing], games: Sequence[Game]) -> tuple[float, float
     return low - 0.04 * (high - low), high + 0.22 * (high - low)
 
 
-@styled
+@figures.styled
 def regret_figure(results: ArenaResults, game: Game) -> Figure:
     """Mean regret in one game against the round, with its band; players of the picture in colour, the others in grey."""
-    entries = {
-        spec: entry
-        for spec in results.present
-        if (entry := results.entry(game.name, spec.slug)).finished
-    }
+    everyone = {spec: results.entry(game.name, spec.slug) for spec in results.present}
+    entries = {spec: entry for spec, entry in everyone.items() if entry.finished}
     styles = _styles(results, list(entries))
-    figure, ax = start(3.2 + 0.2 * (len(styles) + 2) / 2)
+    figure, ax = figures.start(3.2 + 0.2 * (len(styles) + 2) / 2)
     low, high = 0.0, 1.0
     for spec, entry in entries.items():
         at, mean, below, above = (np.concatenate([[0], line]) for line in entry.curve())
@@ -164,9 +122,9 @@ def regret_figure(results: ArenaResults, game: Game) -> Figure:
         if spec not in styles:
             ax.plot(at, mean, "-", color=GREY, linewidth=0.8, zorder=2)
             continue
-        style, spots = styles[spec], marks(np.linspace(0, at[-1], 7)[1:], at)
+        style, spots = styles[spec], figures.marks(np.linspace(0, at[-1], 7)[1:], at)
         ax.fill_between(at, below, above, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
-        draw_line(ax, at, mean, style, log=False, markevery=spots, label=plain(spec.name), markersize=5, zorder=4)  # fmt: skip
+        figures.draw_line(ax, at, mean, style, log=False, markevery=spots, label=plain(spec.name), markersize=5, zorder=4)  # fmt: skip
     if len(styles) < len(entries):
         ax.plot([], [], "-", color=GREY, linewidth=0.8, label="other players")
     ax.axhline(0, color=INK, linewidth=0.8)
@@ -182,20 +140,19 @@ def regret_figure(results: ArenaResults, game: Game) -> Figure:
 
 def _styles(results: ArenaResults, specs: Sequence[PlayerSpec]) -> dict[PlayerSpec, Style]:
     """A style for each player of the picture, the same in every game."""
-    slugs = {s.player.slug for s in shown(standings(results, picture_games(results)))}
+    drawn = ranking.shown(ranking.standings(results, ranking.picture_games(results)))
     order = {slug: k for k, slug in enumerate(FIRST)}
-    chosen = sorted(
-        (spec for spec in results.present if spec.slug in slugs and spec.slug != UNIFORM),
-        key=lambda spec: order.get(spec.slug, len(FIRST)),
-    )
-    styles = dict(zip(chosen, STYLES, strict=False))
+    slugs = {s.player.slug for s in drawn} - {UNIFORM}
+    chosen = [spec for spec in results.present if spec.slug in slugs]
+    chosen.sort(key=lambda spec: order.get(spec.slug, len(FIRST)))
+    styles = dict(zip(chosen, figures.STYLES, strict=False))
     styles |= {spec: RANDOM for spec in results.present if spec.slug == UNIFORM}
     return {spec: style for spec, style in styles.items() if spec in specs}
 
 
 def _thousands(ax: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}")

@@ -7,6 +7,7 @@ their markers. In the SVG files text is text, and the same figure is the same fi
 from __future__ import annotations
 
 import functools
+import itertools
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from koloss._html import decimals
+from koloss._html import BLUE, VERMILION, decimals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,41 +26,22 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
-PURPLE, SKY = "#CC79A7", "#56B4E9"
+ORANGE, GREEN, PURPLE, SKY = "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
 INK, GREY, DARK_GREY = "#222222", "#9A9A9A", "#5A5A5A"
 
 WIDTH, WIDE = 4.8, 7.2
 """Of figures, in inches: text of the first can be read where a phone makes it three inches wide."""
 
 LOOK: Any = {
-    "axes.edgecolor": INK,
-    "axes.grid": True,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 10,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "figure.dpi": 100,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10,
-    "grid.color": "#E4E4E4",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "savefig.dpi": 150,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "koloss",
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-}
+    "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.grid": True, "grid.color": "#E4E4E4", "grid.linewidth": 0.6,
+    "axes.spines.right": False, "axes.spines.top": False,
+    "axes.titlelocation": "left", "axes.titlesize": 11, "axes.titleweight": "bold",
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 10,
+    "axes.labelsize": 10, "legend.fontsize": 9, "xtick.labelsize": 9, "ytick.labelsize": 9,
+    "axes.linewidth": 0.8, "lines.linewidth": 1.8, "legend.frameon": False,
+    "figure.dpi": 100, "savefig.dpi": 150, "svg.fonttype": "none", "svg.hashsalt": "koloss",
+}  # fmt: skip
 
 
 class Style(NamedTuple):
@@ -72,16 +54,10 @@ class Style(NamedTuple):
 
 SOLID, DASHED, DOTTED = "-", (0, (4, 2)), (0, (1, 1.5))
 STYLES = (
-    Style(BLUE, SOLID, "o"),
-    Style(VERMILION, SOLID, "s"),
-    Style(GREEN, SOLID, "^"),
-    Style(ORANGE, SOLID, "D"),
-    Style(PURPLE, SOLID, "v"),
-    Style(SKY, SOLID, "P"),
-    Style(BLUE, DASHED, "X"),
-    Style(VERMILION, DASHED, "<"),
-    Style(GREEN, DASHED, ">"),
-)
+    Style(BLUE, SOLID, "o"), Style(VERMILION, SOLID, "s"), Style(GREEN, SOLID, "^"),
+    Style(ORANGE, SOLID, "D"), Style(PURPLE, SOLID, "v"), Style(SKY, SOLID, "P"),
+    Style(BLUE, DASHED, "X"), Style(VERMILION, DASHED, "<"), Style(GREEN, DASHED, ">"),
+)  # fmt: skip
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -125,6 +101,11 @@ def wrapped(text: str, width: int = 40) -> str:
     return plain(textwrap.fill(text, width))
 
 
+def headline(figure: Figure, text: str, width: int) -> None:
+    """A title in lines over a whole figure, from its left edge on."""
+    figure.suptitle(wrapped(text, width), x=0.01, ha="left", fontsize=12, weight="bold")
+
+
 # Regret of experiments.
 
 
@@ -139,10 +120,9 @@ def regret_figure(result: Result) -> Figure:
 
     Both axes are logarithmic; where the regret is negative, the vertical one is linear about zero.
     """
-    curves, alone = result.curves, len(result.curves) == 1
+    curves, alone, log = result.curves, len(result.curves) == 1, logarithmic(result.curves)
     figure, ax = start(3.3 + 0.21 * (len(curves) + 2 + (not alone)))
-    log = logarithmic(curves)
-    styles = [STYLES[k % len(STYLES)] for k in range(len(curves))]
+    styles = [style for _, style in zip(curves, itertools.cycle(STYLES), strict=False)]
     for curve, style in zip(curves, styles, strict=True):
         words = ["mean regret" if alone else plain(curve.learner)]
         if np.isfinite(curve.exponent):
@@ -179,12 +159,8 @@ def _regret_scale(ax: Axes, curves: Sequence[Curve], *, log: bool) -> None:
     last = max(curve.rounds for curve in curves)
     first = max(1.0, last / 300)
     ax.set_xlim(first, 1.04 * max(last, 2 * first))
-    lines = [
-        line[curve.at >= first]
-        for curve in curves
-        for line in (curve.mean, curve.bound, curve.uniform)
-    ]
-    values = np.concatenate(lines)
+    lines = [(c.at >= first, line) for c in curves for line in (c.mean, c.bound, c.uniform)]
+    values = np.concatenate([line[late] for late, line in lines])
     if log:
         values = values[values > 0] if (values > 0).any() else np.ones(1)
         ax.set_yscale("log")
@@ -222,49 +198,51 @@ def overview_figure(results: Results, *, narrow: bool = False) -> Figure:
     """
     rows: list[tuple[str, Curve | None]] = []
     for result in results.results:
-        several = len(result.curves) > 1
-        if several:
-            rows.append((result.experiment.title, None))
-        rows += [(c.learner if several else result.experiment.title, c) for c in result.curves]
-    height = 1.5 + len(rows) * (0.36 if narrow else 0.27)
-    figure, ax = start(height, WIDTH if narrow else WIDE)
-    curves = [curve for _, curve in rows if curve is not None]
-    shares = [_shares(curve) for curve in curves]
+        title, several = result.experiment.title, len(result.curves) > 1
+        rows += [(title, None)] if several else []
+        rows += [(curve.learner if several else title, curve) for curve in result.curves]
+    figure, ax = start(1.5 + len(rows) * (0.36 if narrow else 0.27), WIDTH if narrow else WIDE)
+    shares = [_shares(curve) for curve in results.curves]
     means = [share[0] for share in shares]
     log = all(mean > 0 for mean in means)
     low, high = min([1.0, *means]), max([1.0, *(x for share in shares for x in share)])
     low, high = (low / 4, high * 1.6) if log else (low - 0.1 * (high - low), 1.1 * high)
     ax.set(xscale="log" if log else "linear", xlim=(low, high), ylim=(len(rows) - 0.4, -0.8))
+    dot: Any = {"marker": "o", "linestyle": "", "color": BLUE, "markersize": 6, "zorder": 4}
+    diamond: Any = {**dot, "marker": "D", "color": INK, "markerfacecolor": "white", "markersize": 5.5, "zorder": 3}  # fmt: skip
     for k, (_, curve) in enumerate(rows):
         if curve is not None:
             mean, lower, upper, bound = _shares(curve)
             ax.plot([max(lower, low), upper], [k, k], "-", color=BLUE, alpha=0.35, linewidth=5, solid_capstyle="butt")  # fmt: skip
-            ax.plot(bound, k, "D", color=INK, markersize=5.5, markerfacecolor="white", zorder=3)
-            ax.plot(mean, k, "o", color=BLUE, markersize=6, zorder=4)
+            ax.plot(bound, k, **diamond)
+            ax.plot(mean, k, **dot)
     ax.axvline(1, color=INK, linewidth=0.9, linestyle=DASHED, zorder=1)
     if log:
         plain_ticks(ax.xaxis)
     ax.grid(False, axis="y")
     ax.tick_params(axis="y", length=0)
     ax.set_xlabel("share of what playing at random pays")
-    texts = [plain(textwrap.shorten(name, 46 if narrow else 52, placeholder=" …")) for name, _ in rows]  # fmt: skip
+    room = 46 if narrow else 52
+    texts = [plain(textwrap.shorten(name, room, placeholder=" …")) for name, _ in rows]
     weights = ["bold" if curve is None else "normal" for _, curve in rows]
     if narrow:
         ax.set_yticks([])
         for k, (text, weight) in enumerate(zip(texts, weights, strict=True)):
-            note = ax.annotate(text, (0, k - 0.42), xycoords=ax.get_yaxis_transform(), xytext=(2, 0), textcoords="offset points", va="center", fontsize=8, weight=weight, zorder=5)  # fmt: skip
-            halo(note)
+            look = {
+                "xycoords": ax.get_yaxis_transform(),
+                "fontsize": 8,
+                "weight": weight,
+                "zorder": 5,
+            }
+            beside(ax, text, 0, k - 0.42, gap=2, **look)
     else:
         ax.set_yticks(range(len(rows)), texts)
         for label, weight in zip(ax.get_yticklabels(), weights, strict=True):
             label.set_fontweight(weight)
-    marks = {
-        "mean regret, 95 % band": {"marker": "o", "color": BLUE, "markersize": 6},
-        "guarantee": {"marker": "D", "color": INK, "markerfacecolor": "white", "markersize": 5.5},
-    }
-    handles = [ax.plot([], [], linestyle="", label=name, **look)[0] for name, look in marks.items()]
+    looks = {"mean regret, 95 % band": dot, "guarantee": diamond}
+    handles = [ax.plot([], [], label=name, **look)[0] for name, look in looks.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.2)
-    figure.suptitle(wrapped(overview_headline(curves), 42 if narrow else 62), x=0.01, ha="left", fontsize=12, weight="bold")  # fmt: skip
+    headline(figure, overview_headline(results.curves), 42 if narrow else 62)
     return figure
 
 
@@ -294,17 +272,14 @@ def dimension_figure(result: Result) -> Figure:
         decay = "power" if dimension.profile == "polynomial" else "exponential"
         label = f"{plain(dimension.learner)}: {decay} decay, β = {dimension.rate:.2f}"
         draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5, label=label)
-        axes[1].plot(
-            dimension.horizons, dimension.ranks, "-", color=style.colour, marker=style.marker, markersize=5
-        )  # fmt: skip
+        look = {"color": style.colour, "marker": style.marker, "markersize": 5}
+        axes[1].plot(dimension.horizons, dimension.ranks, "-", **look)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
-    axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3))
-    axes[1].set(xlabel="horizon n", ylabel="features chosen")
+    axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3), title="Eigenvalues of the kernels")  # fmt: skip
+    axes[1].set(xlabel="horizon n", ylabel="features chosen", title="How many features the guarantee asks for")  # fmt: skip
     axes[1].set_ylim(top=2 * max(max(d.ranks) for d in result.dimensions))
     plain_ticks(axes[0].xaxis, axes[1].xaxis, axes[1].yaxis)
-    axes[0].set_title("Eigenvalues of the kernels")
-    axes[1].set_title("How many features the guarantee asks for")
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", handlelength=2.4)
     return figure
@@ -317,18 +292,15 @@ def picture_figure(result: Result) -> Figure:
     assert picture is not None
     figure, ax = start(4.7)
     density = picture.density / np.nanmax(picture.density)
-    image = ax.pcolormesh(
-        picture.edges, picture.edges, density, cmap="cividis", vmin=0, vmax=1, rasterized=True
-    )
+    shades = {"cmap": "cividis", "vmin": 0, "vmax": 1, "rasterized": True}
+    image = ax.pcolormesh(picture.edges, picture.edges, density, **shades)
     dots = {"color": INK, "markersize": 2.2, "zorder": 3, "rasterized": True}
     ax.plot(*picture.points.T, ".", label="draws", **dots)
-    crosses = {"color": "white", "markeredgecolor": INK, "markeredgewidth": 0.7, "markersize": 6.5}
-    label = "points z, which push them away"
-    ax.plot(*picture.centers.T, "X", label=label, zorder=4, clip_on=False, **crosses)
+    crosses = {"color": "white", "markeredgecolor": INK, "markeredgewidth": 0.7, "markersize": 6.5, "zorder": 4}  # fmt: skip
+    ax.plot(*picture.centers.T, "X", label="points z, which push them away", clip_on=False, **crosses)  # fmt: skip
     ax.set(xlabel="first coordinate", ylabel="second coordinate", aspect="equal")
     ax.grid(False)
-    bar = figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02)
-    bar.set_label("density, relative to its largest value")
+    figure.colorbar(image, ax=ax, shrink=0.8, pad=0.02, label="density, relative to its largest value")  # fmt: skip
     ax.set_title(wrapped(result.experiment.title))
     figure.legend(loc="outside lower left", ncols=2, handlelength=1.2)
     return figure
@@ -352,27 +324,22 @@ def marks(wanted: Any, at: Any) -> list[int]:
     return sorted({int(np.argmin(np.abs(np.asarray(at) - t))) for t in wanted})
 
 
-def beside(ax: Axes, text: str, x: float, y: float, **more: Any) -> None:
-    """Words right of a point; no line runs through them."""
-    halo(ax.annotate(text, (x, y), xytext=(6, 0), textcoords="offset points", va="center", **more))
-
-
-def halo(text: Any) -> None:
-    """A white rim, so that what passes below a text does not run through it."""
+def beside(ax: Axes, text: str, x: float, y: float, gap: float = 6, **more: Any) -> None:
+    """Words right of a point, with a white rim, so that no line runs through them."""
     from matplotlib.patheffects import withStroke
 
-    text.set_path_effects([withStroke(linewidth=3, foreground="white")])
+    rim = [withStroke(linewidth=3, foreground="white")]
+    more |= {"xytext": (gap, 0), "textcoords": "offset points", "va": "center", "path_effects": rim}
+    ax.annotate(text, (x, y), **more)
 
 
 def plain_ticks(*axes: Any) -> None:
     """On logarithmic axes numbers in full, not as powers of ten; none between the decades where there are several."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     for axis in axes:
         low, high = axis.get_view_interval()
         few = high / max(low, 1e-300) < 60
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
-        axis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
-        )
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
         axis.set_minor_formatter(NullFormatter())

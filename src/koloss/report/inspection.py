@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss._html import Table
+from koloss._html import BLUE, VERMILION, Table
 from koloss.experiments.inspection import Inspection
-from koloss.report.figures import BLUE, GREY, INK, VERMILION, save, styled
-from koloss.report.text import console, rich_table, say, section
+from koloss.report.figures import GREY, INK, save, styled
+from koloss.report.text import console, section, wrote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from koloss.designs import Design
+    from koloss.proxy import Eigendecay
 
 
 def write(inspection: Inspection, directory: Path | str) -> list[Path]:
@@ -50,70 +51,56 @@ def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
     for name, value in facts.items():
         screen.print(Text.assemble((f"{name:<9}", "bold cyan"), value))
     screen.print()
-    screen.print(_spectrum(inspection))
+    screen.print(_spectrum(inspection.decay))
     screen.print(_decay(inspection))
     screen.print(_certified(inspection))
     screen.print(section("Samples the theorem asks for", Text(inspection.statement())))
-    screen.print(_designs(inspection))
+    title = f"Designs: a max leverage of {design.rank} is the least there is"
+    rows = [
+        [d.method, f"{len(d.support):,}", f"{d.max_leverage:,.2f}", _times_rank(d)]
+        for d in inspection.designs
+    ]
+    head = ["design", "support", "max leverage", "times the rank"]
+    screen.print(section(title, Table(head, rows), bold=[0]))
     seconds = inspection.seconds
     row = [f"{value:.3f}" for value in seconds.values()]
     screen.print(section("Seconds", Table(list(seconds), [row], left=())))
-    for path in paths:
-        say(screen, f"wrote {path}")
+    wrote(screen, paths)
 
 
 # Tables.
 
 
-def _spectrum(inspection: Inspection) -> RenderableType:
-    decay = inspection.decay
+def _spectrum(decay: Eigendecay) -> RenderableType:
     measure = f"{decay.size:,} uniform draws" if decay.sampled else "uniform on the actions"
+    count, fits = len(decay.eigenvalues), (decay.exponential, decay.polynomial)
     rows = [
-        [f"{j}", *(f"{x:.3g}" for x in (decay.eigenvalues[j - 1], decay.exponential.envelope(j), decay.polynomial.envelope(j)))]
-        for j in milestones(len(decay.eigenvalues))
+        [f"{j}", *(f"{x:.3g}" for x in (decay.eigenvalues[j - 1], *(fit.envelope(j) for fit in fits)))]
+        for j in milestones(count)
     ]  # fmt: skip
     head = ["index", "eigenvalue", "exponential envelope", "polynomial envelope"]
-    count = len(decay.eigenvalues)
     title = f"Spectrum: {count} eigenvalues above rounding; {measure}"
     return section(title, Table(head, rows, left=()))
 
 
 def _decay(inspection: Inspection) -> RenderableType:
-    decay = inspection.decay
-    rows: list[list[str]] = []
-    bold: list[int] = []
+    decay, rows = inspection.decay, []
     for formula, fit in (("C exp(-beta j)", decay.exponential), ("C j^-beta", decay.polynomial)):
-        better = fit is decay.best
-        bold += [len(rows)] if better else []
         numbers = f"{fit.constant:.3g}", f"{fit.rate:.3g}", f"{fit.slack:.2f}"
-        dimension = _count(inspection.effective_dimension(fit))
-        rows.append([formula, *numbers, dimension, "fits better" if better else ""])
+        better = "fits better" if fit is decay.best else ""
+        rows.append([formula, *numbers, _count(inspection.effective_dimension(fit)), better])
     rows.append(["eigenvalues alone", "", "", "", _count(inspection.measured_dimension), ""])
-    head = ["envelope", "C", "beta", "mean slack", "dimension", ""]
+    table = Table(["envelope", "C", "beta", "mean slack", "dimension", ""], rows, left=(0, 5))
     title = f"Decay, and the effective dimension at error {inspection.epsilon:.3g}"
-    return section(title, rich_table(Table(head, rows, left=(0, 5)), bold))
+    return section(title, table, bold=[k for k, row in enumerate(rows) if row[-1]])
 
 
 def _certified(inspection: Inspection) -> RenderableType:
-    rank, last = inspection.proxy.rank, len(inspection.certified) - 1
-    ranks = sorted({*milestones(last), rank})
-    rows = [
-        [f"{m:,}", f"{inspection.certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks
-    ]
+    rank, certified = inspection.proxy.rank, inspection.certified
+    ranks = sorted({*milestones(len(certified) - 1), rank})
+    rows = [[f"{m:,}", f"{certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks]
     table = Table(["rank", "certified error", ""], rows, left=(2,))
-    return section(
-        "Certified error of the leading features", rich_table(table, [ranks.index(rank)])
-    )
-
-
-def _designs(inspection: Inspection) -> RenderableType:
-    rows = [
-        [d.method, f"{len(d.support):,}", f"{d.max_leverage:,.2f}", _times_rank(d)]
-        for d in inspection.designs
-    ]
-    table = Table(["design", "support", "max leverage", "times the rank"], rows)
-    title = f"Designs: a max leverage of {inspection.design.rank} is the least there is"
-    return section(title, rich_table(table, [inspection.designs.index(inspection.design)]))
+    return section("Certified error of the leading features", table, bold=[ranks.index(rank)])
 
 
 def _count(value: int | None) -> str:
@@ -156,24 +143,13 @@ def _draw_spectrum(ax: Axes, inspection: Inspection) -> None:
     decay = inspection.decay
     j = np.arange(1, len(decay.eigenvalues) + 1)
     ax.semilogy(j, decay.eigenvalues, "o", color=INK, markersize=3, label="eigenvalues")
-    fits = [
-        (decay.exponential, VERMILION, "-", "e^{{-{} j}}"),
-        (decay.polynomial, BLUE, "--", "j^{{-{}}}"),
-    ]
-    for fit, colour, dashes, formula in fits:
+    looks = ((decay.exponential, VERMILION, "-", "e^{{-{} j}}"), (decay.polynomial, BLUE, "--", "j^{{-{}}}"))  # fmt: skip
+    for fit, colour, dashes, formula in looks:
         text = rf"${_two_digits(fit.constant)}\,{formula.format(_two_digits(fit.rate))}$"
-        better = ", fits better" if fit is decay.best else ""
-        ax.semilogy(
-            j,
-            fit.envelope(j),
-            dashes,
-            color=colour,
-            zorder=3,
-            label=f"{fit.profile} envelope{better}\n{text}",
-        )
+        label = f"{fit.profile} envelope{', fits better' if fit is decay.best else ''}\n{text}"
+        ax.semilogy(j, fit.envelope(j), dashes, color=colour, zorder=3, label=label)
     # The polynomial envelope of a smooth kernel starts many decades too high; the eigenvalues set the scale.
-    top, bottom = float(decay.eigenvalues[0]), float(decay.eigenvalues[-1])
-    ax.set_ylim(bottom / 10, top * 30)
+    ax.set_ylim(float(decay.eigenvalues[-1]) / 10, float(decay.eigenvalues[0]) * 30)
     ax.set(title="Spectrum", xlabel="index j", ylabel="eigenvalue")
     if decay.profile == "polynomial" and len(j) > 10:
         ax.set_xscale("log")  # where its envelope is straight
@@ -187,53 +163,32 @@ def _draw_certified(ax: Axes, inspection: Inspection) -> None:
     ax.semilogy(m[: rank + 1], certified[: rank + 1], color=BLUE, label="up to the chosen rank")
     if len(certified) > rank + 1:
         ax.semilogy(m[rank:], certified[rank:], ":", color=BLUE, label="beyond")
-    ax.plot(
-        rank,
-        epsilon,
-        "D",
-        color=VERMILION,
-        markersize=7,
-        zorder=3,
-        label=f"chosen: rank {rank}, error {epsilon:.2g}",
-    )
-    ax.set(
-        title="Certified error",
-        xlabel="rank m (number of features)",
-        ylabel="largest |K(x, y) − φ(x)′φ(y)|",
-    )
+    label = f"chosen: rank {rank}, error {epsilon:.2g}"
+    ax.plot(rank, epsilon, "D", color=VERMILION, markersize=7, zorder=3, label=label)
+    ax.set(title="Certified error", xlabel="rank m (number of features)")
+    ax.set_ylabel("largest |K(x, y) − φ(x)′φ(y)|")
     _whole_numbers(ax)
 
 
 def _draw_design(ax: Axes, inspection: Inspection) -> None:
-    X, design = to_numpy(inspection.actions.X), inspection.design
-    support = design.support
-    weights = to_numpy(design.weights)
+    X, support = to_numpy(inspection.actions.X), inspection.design.support
+    weights = to_numpy(inspection.design.weights)
+    largest = float(weights.max())
     label = f"design: {len(support)} of {len(X):,} actions"
     if X.shape[1] == 1:
         ax.vlines(X[support, 0], 0, weights[support], color=VERMILION, linewidth=1.2)
         ax.plot(X[support, 0], weights[support], "o", color=VERMILION, markersize=4, label=label)
         ax.plot(X[:, 0], np.zeros(len(X)), "|", color=GREY, markersize=5, label="actions")
-        ax.set(xlabel="action", ylabel="weight", ylim=(None, 1.1 * float(weights.max())))
+        ax.set(xlabel="action", ylabel="weight", ylim=(None, 1.1 * largest))
     else:
+        x, y = X[:, 0], X[:, 1]
         dot = min(3.0, max(0.7, 3000 / len(X)))
-        ax.scatter(
-            X[:, 0], X[:, 1], s=dot, color=GREY, linewidth=0, rasterized=True, label="actions"
-        )
-        area = 160 / float(weights.max())  # points² of a disc, per unit of weight
-        ax.scatter(
-            X[support, 0],
-            X[support, 1],
-            s=area * weights[support],
-            color=VERMILION,
-            alpha=0.75,
-            edgecolor=INK,
-            linewidth=0.5,
-            clip_on=False,
-            zorder=3,
-            label=f"{label}\n(area: weight, at most {weights.max():.2g})",
-        )
-        ax.set(xlabel="first coordinate", ylabel="second coordinate")
-        ax.set_aspect("equal")
+        ax.scatter(x, y, s=dot, color=GREY, linewidth=0, rasterized=True, label="actions")
+        areas = 160 / largest * weights[support]  # points²
+        label += f"\n(area: weight, at most {largest:.2g})"
+        ax.scatter(x[support], y[support], s=areas, color=VERMILION, alpha=0.75, edgecolor=INK, linewidth=0.5,
+                   clip_on=False, zorder=3, label=label)  # fmt: skip
+        ax.set(xlabel="first coordinate", ylabel="second coordinate", aspect="equal")
         ax.grid(False)
     ax.set_title("G-optimal design")
 

@@ -20,19 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_page(results: Results, out: str | Path) -> list[Path]:
-    """Write `report.html` and `figures/*.png` and `.svg` of some results.
-
-    Parameters
-    ----------
-    results : Results
-    out : path
-        Directory.
-
-    Returns
-    -------
-    list of Path
-        The files written, the page first.
-    """
+    """Write `report.html` and `figures/*.png` and `.svg` of some results into a directory; the files, the page first."""
     from koloss.report import figures
 
     folder = Path(out) / "figures"
@@ -49,14 +37,12 @@ def write_page(results: Results, out: str | Path) -> list[Path]:
     if len(results.results) > 1 and results.curves:
         opening["wide"] = drawn(figures.overview_figure(results), "overview")
         opening["narrow"] = drawn(figures.overview_figure(results, narrow=True), "overview-narrow")
-    pictures: dict[str, dict[str, str]] = {}
-    for result in results.results:
-        name, draw = result.experiment.name, None
+    pictures = {name: {"main": "", "dimension": ""} for name in names}
+    for result, name in zip(results.results, names, strict=True):
         if result.curves:
-            draw = figures.regret_figure
+            pictures[name]["main"] = drawn(figures.regret_figure(result), stems[name])
         elif result.picture is not None:
-            draw = figures.picture_figure
-        pictures[name] = {"main": drawn(draw(result), stems[name]) if draw else "", "dimension": ""}
+            pictures[name]["main"] = drawn(figures.picture_figure(result), stems[name])
         if result.dimensions:
             figure = figures.dimension_figure(result)
             pictures[name]["dimension"] = drawn(figure, f"{stems[name]}-dimension")
@@ -70,13 +56,8 @@ def page(
 ) -> str:
     """The page as text.
 
-    Parameters
-    ----------
-    results : Results
-    pictures : dict
-        By the name of the experiment, the addresses of its pictures: "main", and "dimension" or nothing.
-    opening : dict, optional
-        The addresses of the picture that the page begins with: "wide" and "narrow".
+    The addresses of its pictures: by the name of the experiment "main" and "dimension", or nothing; and "wide" and "narrow"
+    of the one that the page begins with.
     """
     from koloss.report import figures
 
@@ -90,26 +71,14 @@ def page(
     return render(
         "report.html",
         window="Koloss: the experiments" if paper else title,
-        title=title,
-        results=results,
-        several=several,
-        paper=paper,
+        results=results, title=title, several=several, paper=paper, pictures=pictures, opening=opening, anchors=links,
         games=sum(curve.runs for curve in results.curves),
-        pictures=pictures,
-        opening=opening,
         overview_alt=f"{figures.overview_headline(results.curves)}. {_ends(results.curves)}",
-        anchors=links,
         summary=summary_table(results, links if several else {}, paper=paper),
         command=_command(results, paper=paper),
-        logarithmic=figures.logarithmic,
-        alt=_alt,
-        regret=regret_text,
-        exponent=exponent_text,
-        terms=_terms,
         share=lambda curve: f"{100 * curve.mean[-1] / curve.bound[-1]:.0f} %" if curve.bound[-1] > 0 else "all",
-        printed=_printed,
-        dimension_table=_dimension_table,
-        settings=_settings,
+        logarithmic=figures.logarithmic, ends=_ends, regret=regret_text, exponent=exponent_text, terms=_terms,
+        printed=_printed, dimension_table=_dimension_table, settings=_settings,
     )  # fmt: skip
 
 
@@ -121,30 +90,19 @@ def render(template: str, **values: Any) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("koloss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "cell": lambda text: str(text).replace("|", r"\|"),
-        "short": short_number,
-        "counted": counted,
-        "duration": duration,
-        "flat": lambda text: " ".join(text.split()),
-    }
+        loader=PackageLoader("koloss.report"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
+    environment.filters["cell"] = lambda text: str(text).replace("|", r"\|")
+    environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
-    environment.globals |= {"sublinear": sublinear}
     return environment.get_template(template).render(**values)
 
 
 def anchors(names: Iterable[str]) -> dict[str, str]:
     """For every name one in small letters, digits and hyphens, fit for a file and an address; no two are the same.
 
-    Examples
-    --------
     >>> anchors(["valley", "<Valley>", "../valley"])
     {'valley': 'valley', '<Valley>': 'valley-2', '../valley': 'valley-3'}
     """
@@ -173,8 +131,15 @@ def summary_table(results: Results, links: dict[str, str], *, paper: bool) -> Ta
         if (link := links.get(result.experiment.name)) and result.curves:
             rows.append([Safe(f'<a href="#{link}">{escape(title)}</a>')])
         for curve in result.curves:
-            row = [curve.learner, f"{curve.rounds:,}", str(curve.runs), regret_text(curve), exponent_text(curve), guarantee_text(curve)]  # fmt: skip
-            rows.append([*row, _paper_cell(curve)] if paper else row)
+            bound = short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
+            row = [curve.learner, f"{curve.rounds:,}", str(curve.runs), regret_text(curve), exponent_text(curve), bound]  # fmt: skip
+            said = curve.printed
+            printed = (
+                f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
+                if said
+                else "–"
+            )
+            rows.append([*row, printed] if paper else row)
     return Table([*head, "the paper's bound"] if paper else head, rows)
 
 
@@ -193,18 +158,6 @@ def regret_text(curve: Curve, *, band: bool = True) -> str:
 def exponent_text(curve: Curve) -> str:
     """Growth exponent and its error."""
     return decimals(curve.exponent, curve.exponent_error)
-
-
-def guarantee_text(curve: Curve) -> str:
-    """The guarantee at the end, and whether it is none."""
-    return short_number(curve.bound[-1]) + ("" if curve.valid else " (not valid)")
-
-
-def _paper_cell(curve: Curve) -> str:
-    said = curve.printed
-    if said is None:
-        return "–"
-    return f"{short_number(said['total'])} ({'valid' if said['valid'] else 'not valid'})"
 
 
 def _printed(curve: Curve) -> str:
@@ -227,18 +180,12 @@ def _terms(promise: dict[str, Any]) -> str:
     return ", ".join(f"{name} {short_number(value)}" for name, value in large.items())
 
 
-def _alt(result: Result) -> str:
-    if result.picture is not None:
-        return "Draws of the sampler as dots over the density, which is light where they are dense."
-    return f"Regret against rounds. {_ends(result.curves)}"
-
-
 def _ends(curves: Iterable[Curve]) -> str:
-    words = [
-        f"{curve.learner}: regret {short_number(curve.mean[-1])} after {curve.rounds:,} rounds, guarantee {short_number(curve.bound[-1])}"
+    return "; ".join(
+        f"{curve.learner}: regret {short_number(curve.mean[-1])} after {curve.rounds:,} rounds, "
+        f"guarantee {short_number(curve.bound[-1])}"
         for curve in curves
-    ]
-    return "; ".join(words) + "."
+    ) + "."  # fmt: skip
 
 
 def _dimension_table(result: Result) -> Table:
@@ -247,20 +194,12 @@ def _dimension_table(result: Result) -> Table:
             "growth of the measured regret", "the paper's Corollary", "repaired theory"]  # fmt: skip
     rows = []
     for d in result.dimensions:
-        curve = measured.get(d.learner)
         decay = _power("j", f"−{d.rate:.2f}") if d.profile == "polynomial" else _power("e", f"−{d.rate:.2f} j")  # fmt: skip
-        rows.append(
-            [
-                d.learner,
-                decay,
-                str(curve.rank) if curve else "",
-                _power("n", f"{d.rank_growth:.2f}"),
-                _power("n", f"{d.bound_growth:.2f}"),
-                _power("t", exponent_text(curve)) if curve else "",
-                _rate(d, d.corollary),
-                _rate(d, d.repaired),
-            ]
-        )
+        curve = measured.get(d.learner)
+        rank, grew = (str(curve.rank), _power("t", exponent_text(curve))) if curve else ("", "")
+        rates = [_power("n", f"{growth:.2f}") for growth in (d.rank_growth, d.bound_growth)]
+        theory = [_rate(d, d.corollary), _rate(d, d.repaired)]
+        rows.append([d.learner, decay, rank, *rates, grew, *theory])
     return Table(head, rows)
 
 
@@ -278,15 +217,16 @@ def _power(base: str, exponent: str) -> Safe:
 def _settings(result: Result) -> str:
     """Kernel, actions, adversary and size of an experiment."""
     experiment, curve = result.experiment, result.curves[0]
-    kernels = [_named(learner.kernel or experiment.kernel) for learner in experiment.learners]
     several = any(learner.kernel for learner in experiment.learners)
-    facts = {
-        "kernels" if several else "kernel": ", ".join(kernels) if several else _named(experiment.kernel),
-        "actions": _named(experiment.actions),
-        "adversary": _named({k: v for k, v in experiment.adversary.items() if not isinstance(v, list)}),
-        "rounds, runs": f"{curve.rounds:,}, {curve.runs}",
-    }  # fmt: skip
-    return "; ".join(f"{name}: {value}" for name, value in facts.items())
+    kernels = [learner.kernel or experiment.kernel for learner in experiment.learners]
+    kernel = (
+        f"kernels: {', '.join(map(_named, kernels))}"
+        if several
+        else f"kernel: {_named(experiment.kernel)}"
+    )
+    adversary = _named({k: v for k, v in experiment.adversary.items() if not isinstance(v, list)})
+    size = f"rounds, runs: {curve.rounds:,}, {curve.runs}"
+    return f"{kernel}; actions: {_named(experiment.actions)}; adversary: {adversary}; {size}"
 
 
 def _named(data: dict[str, Any]) -> str:
@@ -296,8 +236,8 @@ def _named(data: dict[str, Any]) -> str:
 
 def _command(results: Results, *, paper: bool) -> str:
     """What to type for the same page."""
-    names = [result.experiment.name for result in results.results]
     if not paper:
         return f"koloss run FILE.toml --out DIR --seed {results.seed}"
+    names = [result.experiment.name for result in results.results]
     chosen = "".join(f" --only {name}" for name in names) if len(names) < 4 else ""
     return f"koloss reproduce --out DIR --seed {results.seed}{chosen}"

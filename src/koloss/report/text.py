@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from koloss._html import Table, short_number
-from koloss.experiments.arena.ranking import FAMILIES, cell_text, overview_table, yardstick
+from koloss.experiments.arena import ranking
 from koloss.report.page import exponent_text, regret_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from koloss.experiments import Results
-    from koloss.experiments.arena import ArenaResults, Entry, Game
+    from koloss.experiments.arena import ArenaResults, Entry
 
 GAP = 2
 """Spaces between two columns."""
 
 CELL = "mean regret ± standard error (worst run); * smallest mean"
-
-Notes = dict[tuple[str, str], list["Entry"]]
-"""What did not finish, by player and by what happened."""
 
 
 # What all of them share.
@@ -36,35 +34,41 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def section(title: str, body: Table | RenderableType) -> RenderableType:
-    """A bold line, and something below it, set in a little."""
+def section(title: str, body: Table | Text, bold: Iterable[int] = ()) -> RenderableType:
+    """A bold line, and a table or text below it, set in a little; some rows of the table in bold, too."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
 
-    body = rich_table(body) if isinstance(body, Table) else body
-    return Group(Text(title, style="bold"), Padding(body, (0, 0, 1, 2), expand=False))
+    below = _rich_table(body, set(bold)) if isinstance(body, Table) else body
+    return Group(Text(title, style="bold"), Padding(below, (0, 0, 1, 2), expand=False))
 
 
-def rich_table(table: Table, bold: Iterable[int] = ()) -> RenderableType:
-    """A table with a rule below its head, in which nothing is cut; some rows, and cells that end with a star, in bold."""
+def _rich_table(table: Table, bold: set[int]) -> RenderableType:
+    """A table with a rule below its head, in which nothing is cut; cells that end with a star are in bold."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    strong, left = set(bold), set(table.left)
+    left = set(table.left)
     made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, GAP - 1))  # fmt: skip
     for k, name in enumerate(table.head):
         made.add_column(Text(name), justify="left" if k in left else "right", overflow="fold")
     for k, row in enumerate(table.rows):
         texts = [Text(cell, style="bold" if cell.endswith("*") else "") for cell in row]
-        made.add_row(*texts, style="bold" if k in strong else "")
+        made.add_row(*texts, style="bold" if k in bold else "")
     return made
 
 
 def say(screen: Console, text: str) -> None:
     """Print a line as it is, however long."""
     screen.print(text, markup=False, soft_wrap=True)
+
+
+def wrote(screen: Console, paths: Iterable[Path]) -> None:
+    """Print the names of files written."""
+    for path in paths:
+        say(screen, f"wrote {path}")
 
 
 # Experiments.
@@ -76,20 +80,13 @@ def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
     rows: list[Sequence[str]] = []
     for result in results.results:
         several = len(result.curves) > 1
-        if several:
-            rows.append((result.experiment.name,))
+        rows += [(result.experiment.name,)] if several else []
         for curve in result.curves:
-            mark = "" if curve.valid else " (not valid)"
-            rows.append(
-                (
-                    f"  {curve.learner}" if several else curve.name,
-                    f"{curve.rounds:,}",
-                    str(curve.runs),
-                    regret_text(curve, band=False),
-                    exponent_text(curve),
-                    f"{curve.bound[-1]:,.0f}{mark}" + (" ABOVE" if curve.above else ""),
-                )
-            )
+            name = f"  {curve.learner}" if several else curve.name
+            mark = ("" if curve.valid else " (not valid)") + (" ABOVE" if curve.above else "")
+            regret, grew = regret_text(curve, band=False), exponent_text(curve)
+            bound = f"{curve.bound[-1]:,.0f}{mark}"
+            rows.append((name, f"{curve.rounds:,}", str(curve.runs), regret, grew, bound))
     head = ("experiment", "rounds", "runs", "regret", "exponent", "guarantee")
     if results.curves:
         title = "Regret against the best single action in hindsight"
@@ -100,8 +97,7 @@ def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
             size = f"effective size {facts['effective_size']:,.0f}"
             words = f"{facts['draws']:,} draws, R-hat {facts['r_hat']:.3f}, {size}"
             say(screen, f"{result.experiment.name}: {words}")
-    for path in paths:
-        say(screen, f"wrote {path}")
+    wrote(screen, paths)
 
 
 def show_bounds(bounds: list[dict[str, Any]]) -> None:
@@ -109,18 +105,17 @@ def show_bounds(bounds: list[dict[str, Any]]) -> None:
     screen = console()
     for entry in bounds:
         promise, paper = entry["guarantee"], entry["paper"]
-        rows = [(name, f"{value:,.1f}") for name, value in promise["terms"].items()]
-        bold = [len(rows)]
-        rows.append(("sum", f"{sum(promise['terms'].values()):,.1f}"))
+        values = {**promise["terms"], "sum": sum(promise["terms"].values())}
         if not promise["informative"]:
-            bold.append(len(rows))
-            rows.append(("trivial: no player exceeds", f"{promise['trivial']:,.1f}"))
+            values["trivial: no player exceeds"] = promise["trivial"]
+        bold = range(len(promise["terms"]), len(values))
         if paper is not None:
-            valid = "valid" if paper["valid"] else "not valid"
-            rows.append((f"the paper prints ({valid})", f"{paper['total']:,.1f}"))
+            values[f"the paper prints ({'valid' if paper['valid'] else 'not valid'})"] = paper[
+                "total"
+            ]
+        rows = [(name, f"{value:,.1f}") for name, value in values.items()]
         title = f"{entry['learner']}, {entry['kernel']}, {entry['rounds']:,} rounds: {promise['statement']}"
-        table = rich_table(Table(("term", "bound"), rows), bold)
-        screen.print(section(title, table), soft_wrap=True)
+        screen.print(section(title, Table(("term", "bound"), rows), bold), soft_wrap=True)
         if entry["rank"] is not None:
             say(screen, f"  features: {entry['rank']}, error at most {entry['epsilon']:.3g}")
         say(screen, f"  valid: {'yes' if promise['valid'] else 'no'}")
@@ -149,69 +144,43 @@ def show_catalogue(catalogue: dict[str, list[dict[str, str]]]) -> None:
 def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     """Print all results: an overview, a table for every family of games, and what failed."""
     screen = console()
-    notes: Notes = {}
-    unit = yardstick(results, results.games).words
+    notes: dict[tuple[str, str], list[Entry]] = {}
+
+    def cell(entry: Entry, best: bool) -> str:
+        if entry.finished:
+            return ranking.cell_text(entry, best=best)
+        # What differs in its numbers only is told once.
+        key = entry.player, re.sub(r"[\d,.]+", "", entry.failures[0].message)
+        notes.setdefault(key, []).append(entry)
+        return ranking.cell_text(entry, note=list(notes).index(key) + 1)
+
+    def width(name: str, cells: list[str]) -> int:
+        return GAP + max(len(text) for text in (*_in_two_lines(name).split("\n"), *cells))
+
+    unit = ranking.yardstick(results, results.games).words
     title = f"All games: those finished, those with the smallest mean, regret as a share of {unit}"
     screen.print(section(title, _overview(results, screen.width)))
-    for family, heading in FAMILIES.items():
-        for k, table in enumerate(_family_tables(results, family, screen.width, notes)):
-            screen.print(section("further games" if k else f"{heading}\n{CELL}", table))
+    room = screen.width - GAP - max((len(spec.slug) for spec in results.present), default=0)
+    for family, heading in ranking.FAMILIES.items():
+        tables = ranking.family_tables(results, family, cell, slugs=True, room=room, width=width)
+        for k, table in enumerate(tables):
+            head = [_in_two_lines(name) for name in table.head]
+            title = "further games" if k else f"{heading}\n{CELL}"
+            screen.print(section(title, Table(head, table.rows)))
     for k, entries in enumerate(notes.values(), start=1):
         say(screen, f"[{k}] {failure_text(entries)}")
-    for spec in results.missing:
-        (message, *_) = {run.message for e in results.row(spec.slug) for run in e.failures}
+    for spec, message in ranking.absent(results).items():
         say(screen, f"{spec.slug}: {message}")
-    for path in paths:
-        say(screen, f"wrote {path}")
+    wrote(screen, paths)
 
 
 def _overview(results: ArenaResults, width: int) -> Table:
-    """The overview, with names of games and columns in two lines where the terminal is narrow."""
-    table = overview_table(results, slugs=True)
-    head = [name.replace(" share", "") for name in table.head]
-    if width >= 90:
-        return Table(head, table.rows, table.left)
-    return Table(
-        head, [(*row[:5], _in_two_lines(row[5]), row[6]) for row in table.rows], table.left
-    )
-
-
-def _family_tables(results: ArenaResults, family: str, width: int, notes: Notes) -> Iterator[Table]:
-    """Tables of one family, each as wide as the terminal: players as rows, games as columns."""
-    columns = {
-        _in_two_lines(game.name): _column(results, game, notes)
-        for game in results.games
-        if game.family == family
-    }
-    slugs = [spec.slug for spec in results.present]
-    room = width - 2 - max((len(slug) for slug in slugs), default=0)
-    blocks: list[list[str]] = []
-    left = -1
-    for head, cells in columns.items():
-        needed = GAP + max(len(text) for text in (*head.split("\n"), *cells))
-        if needed > left:
-            blocks.append([])
-            left = room
-        blocks[-1].append(head)
-        left -= needed
-    for block in blocks:
-        rows = zip(slugs, *(columns[head] for head in block), strict=True)
-        yield Table(("player", *block), list(rows))
-
-
-def _column(results: ArenaResults, game: Game, notes: Notes) -> list[str]:
-    best = results.best(game.name)
-    texts = []
-    for spec in results.present:
-        entry = results.entry(game.name, spec.slug)
-        note = 0
-        if not entry.finished:
-            # What differs in its numbers only is told once.
-            key = spec.slug, re.sub(r"[\d,.]+", "", entry.failures[0].message)
-            notes.setdefault(key, []).append(entry)
-            note = list(notes).index(key) + 1
-        texts.append(cell_text(entry, best=spec.slug == best, note=note))
-    return texts
+    """The overview, with names of games in two lines where the terminal is narrow."""
+    table = ranking.overview_table(results, slugs=True)
+    head, rows = [name.replace(" share", "") for name in table.head], table.rows
+    if width < 90:
+        rows = [(*row[:5], _in_two_lines(row[5]), row[6]) for row in rows]
+    return Table(head, rows, table.left)
 
 
 def _in_two_lines(name: str) -> str:

@@ -14,11 +14,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
+from koloss._html import duration, short_number
 from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,
     headline,
-    overview,
+    overview_table,
     picture_games,
     shown,
     standings,
@@ -26,7 +27,7 @@ from koloss.experiments.arena.ranking import (
 )
 from koloss.experiments.results import Run
 from koloss.report.arena import page, repeat_command
-from tests.pages import HOSTILE, check_alone, check_texts, open_page, read_page
+from tests.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
 POINTS = np.linspace(0, 1, 25)[:, None]
 OWN = arena.players()
@@ -117,11 +118,6 @@ def written(played, tmp_path_factory):
     return arena.write_page(played, tmp_path_factory.mktemp("arena"))
 
 
-@pytest.fixture(scope="module")
-def read(written):
-    return read_page(written[0])
-
-
 # The page.
 
 
@@ -131,23 +127,18 @@ def test_files(written):
     assert names == sorted(["arena.html", *(f"{s}.{e}" for s in stems for e in ("png", "svg"))])
     assert all(path.stat().st_size > 1000 for path in written)
     assert {path.parent for path in written[:3]} == {written[0].parent}
+    picture = written[2].read_text("utf-8")
+    assert ">Insured</text>" in picture
+    assert ">GP-UCB</text>" in picture
 
 
-def test_page_needs_nothing_but_itself(written):
+def test_page_says_everything_and_needs_nothing_but_itself(written, played):
     check_alone(written[0], images=5)
-
-
-def test_page_says_everything(read, played):
-    text = " ".join("".join(read.text).split()).replace("\u00a0", " ")
+    text = words_of(written[0]).replace("\u00a0", " ")
     for game in GAMES:
-        assert game.name in text
-        assert game.summary in text
-        assert repr(game.kernel) in text
-        assert game.source in text
+        assert all(part in text for part in (game.name, game.summary, repr(game.kernel), game.source))  # fmt: skip
     for spec in SPECS:
-        assert spec.name in text
-        assert spec.slug in text
-        assert spec.summary in text
+        assert all(part in text for part in (spec.name, spec.slug, spec.summary))
     assert "nothing-like-it not installed" in text
     assert "Absent: not installed: pip install 'koloss[arena]'" in text
     for entry in played.entries.values():
@@ -159,10 +150,8 @@ def test_page_says_everything(read, played):
     tail = text.split("What failed")[1]
     for run in failed:
         assert run.message in tail
-        assert re.search(
-            rf"{run.game}: [^;]*run {run.number} \(partial regret {run.regret:.{0 if abs(run.regret) >= 100 else 1 if abs(run.regret) >= 10 else 2}f}\)",
-            tail,
-        )
+        partial = rf"run {run.number} \(partial regret {short_number(run.regret)}\)"
+        assert re.search(rf"{run.game}: [^;]*{partial}", tail)
     assert tail.count("failed in round 31 of 60: RuntimeError: <b>no luck</b>") == 1  # told once
     assert caption(played, GAMES[1:]) in text
     assert "the game is made for 70 rounds" in text
@@ -194,32 +183,24 @@ def page_text(results):
 
 def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
-    games = tuple(
-        replace(game, name=f"{HOSTILE}{k}", summary=HOSTILE, source=HOSTILE)
-        for k, game in enumerate(GAMES)
-    )
-    specs = tuple(
-        replace(spec, name=f"{HOSTILE} {spec.slug}", slug=f"{HOSTILE}{spec.slug}", summary=HOSTILE, package=HOSTILE)
-        for spec in SPECS
-    )  # fmt: skip
+    about = {"summary": HOSTILE, "source": HOSTILE}
+    games = tuple(replace(game, name=f"{HOSTILE}{k}", **about) for k, game in enumerate(GAMES))
+    about = {"summary": HOSTILE, "package": HOSTILE}
+    specs = tuple(replace(s, name=f"{HOSTILE} {s.slug}", slug=f"{HOSTILE}{s.slug}", **about) for s in SPECS)  # fmt: skip
     names = {old.name: new.name for old, new in zip(GAMES, games, strict=True)}
-    runs = tuple(
-        replace(run, game=names[run.game], player=f"{HOSTILE}{run.player}", message=HOSTILE)
-        for run in played.runs
-    )
-    results = ArenaResults(games, specs, runs, machine={**played.machine, "system": HOSTILE})
+    runs = [replace(r, game=names[r.game], player=f"{HOSTILE}{r.player}", message=HOSTILE) for r in played.runs]  # fmt: skip
+    results = ArenaResults(games, specs, tuple(runs), machine={**played.machine, "system": HOSTILE})
     files = arena.write_page(results, tmp_path)
     check_alone(files[0], images=5)
     assert {path.parent for path in files} == {tmp_path, tmp_path / "figures"}
-    text = "".join(read_page(files[0]).text)
+    text = words_of(files[0])
     for part in (*names.values(), *(spec.name for spec in specs)):
         assert part in text
     assert "<script" not in arena.markdown_tables(results)
 
 
 def test_page_without_any_failure():
-    text = page_text(synthetic())
-    assert "all players finished all runs of all games" in text
+    assert "all players finished all runs of all games" in page_text(synthetic())
 
 
 def test_page_where_nobody_finished(tmp_path):
@@ -235,18 +216,16 @@ def test_a_mean_above_its_bound_is_said():
                "epsilon": 0.01, "exceeded": True}  # fmt: skip
     alarm = {"round": 12, "policy": "ucb", "reason": "budget", "estimated_regret": 1.0, "successor": "robust"}  # fmt: skip
     insured = {"alarms": [alarm], "explored": 4, "premium": 1.5}
-    results = synthetic()
-    runs = [
-        replace(run, guarantee=promise, insured=insured) if run.player == "insured" else run
-        for run in results.runs
-    ]
-    text = page_text(replace(results, runs=tuple(runs)))
-    assert "3.00 (m = 7, ε = 0.01; exceeded in 3 runs)" in text
-    assert "mean above it" in text
-    assert "in 3 of 3 runs, after 12 rounds (budget 3); explored 4 rounds at a premium of 1.5" in text  # fmt: skip
-    calm = [replace(run, guarantee={**promise, "valid": False}) for run in results.runs]
-    text = page_text(replace(results, runs=tuple(calm)))
-    assert "mean above it" not in text
+    results = synthetic({"insured": REGRETS["insured"]})
+
+    def text(**facts):
+        return page_text(replace(results, runs=tuple(replace(r, **facts) for r in results.runs)))
+
+    above = text(guarantee=promise, insured=insured)
+    alarms = "in 3 of 3 runs, after 12 rounds (budget 3); explored 4 rounds at a premium of 1.5"
+    for words in ("3.00 (m = 7, ε = 0.01; exceeded in 3 runs)", "mean above it", alarms):
+        assert words in above
+    assert "mean above it" not in text(guarantee={**promise, "valid": False})
 
 
 # The ranking, and what is said of it.
@@ -259,15 +238,16 @@ REGRETS = {
 }
 
 
-def synthetic(regrets=None, spread=0.5):
-    """Results with given means: three runs each, the mean and `spread` to either side."""
-    regrets = regrets or REGRETS
+MANY = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
+
+
+def synthetic(regrets=REGRETS):
+    """Results with given means: three runs each, the mean and a half to either side."""
     runs = [
-        Run(game, slug, k, 70, played=70, regret=mean + (k - 1) * spread, at=(35, 70),
-            curve=(mean / 2, mean + (k - 1) * spread), seconds=0.01)
+        Run(game, slug, k, 70, played=70, regret=end, at=(35, 70), curve=(mean / 2, end), seconds=0.01)
         for slug, row in regrets.items()
         for game, mean in row.items()
-        for k in range(3)
+        for k, end in enumerate((mean - 0.5, mean, mean + 0.5))
     ]  # fmt: skip
     return ArenaResults(GAMES, tuple(OWN[slug] for slug in regrets), tuple(runs))
 
@@ -278,13 +258,10 @@ def test_shares_by_hand():
     assert [game.name for game in games] == ["valley", "chase", "record"]  # nothing was tuned there
     compared = {s.player.slug: s for s in standings(results, games)}
     assert list(compared) == ["insured", "exp3", "uniform", "gp-ucb"]
-    assert compared["insured"].shares == pytest.approx(
-        {"valley": 0.25, "chase": 0.4, "record": 0.25}
-    )
-    assert (compared["gp-ucb"].worst, compared["gp-ucb"].worst_game) == (
-        pytest.approx(2.6),
-        "chase",
-    )
+    shares = {"valley": 0.25, "chase": 0.4, "record": 0.25}
+    assert compared["insured"].shares == pytest.approx(shares)
+    ucb = compared["gp-ucb"]
+    assert (ucb.worst, ucb.worst_game) == (pytest.approx(2.6), "chase")
     assert compared["gp-ucb"].shares["record"] == pytest.approx(-0.4)
     assert compared["uniform"].errors == dict.fromkeys(["valley", "chase", "record"], 0.0)
     # r = a/b with errors s: √(s² + r²s²)/b, where s = 0.5/√3
@@ -292,15 +269,15 @@ def test_shares_by_hand():
     assert [game.name for game in picture_games(results, all_games=True)] == [g.name for g in GAMES]
     everywhere = standings(results, GAMES)
     assert next(s for s in everywhere if s.player.slug == "insured").worst == pytest.approx(50 / 60)
-    lines = {line.player.slug: line for line in overview(results)}
-    assert lines["gp-ucb"].best == 3
-    assert lines["gp-ucb"].median == pytest.approx(statistics.median([1 / 60, 0.1, 2.6, -0.4]))
-    assert (lines["insured"].done, lines["insured"].games) == (4, 4)
-    assert lines["exp3"].seconds == pytest.approx(0.01 / 70)
+    rows = {row[0]: row for row in overview_table(results, slugs=True).rows}
+    middle = statistics.median([1 / 60, 0.1, 2.6, -0.4])
+    assert next(s for s in everywhere if s.player.slug == "gp-ucb").median() == pytest.approx(middle)  # fmt: skip
+    assert rows["gp-ucb"][1:6] == ("4 of 4", "3", f"{middle:.2f}", "2.60", "chase")
+    assert rows["exp3"][6] == duration(0.01 / 70)
 
 
 def test_caption_is_true(played):
-    """All its numbers again, from arena.json alone."""
+    """All its numbers again, and those of the title, from arena.json alone."""
     plain = json.loads(json.dumps(played.to_dict()))
     games = {g["name"]: g for g in plain["games"] if g["family"] != "reported"}
     means = {
@@ -319,60 +296,43 @@ def test_caption_is_true(played):
     kind = [g for g, facts in games.items() if facts["weather"] == "kind"]
     middle = sorted((statistics.median(row[g] for g in kind), slug) for slug, row in shares.items())
     said = caption(played, picture_games(played))
-    assert "Mean regret of 3 runs as a share of uniform play's regret in the same game" in said
-    assert "2 kind and 1 hostile games." in said
     listed = "; ".join(f"{names[s]} {value:.2f} ({g})" for value, g, s in worst)
-    assert f"The worst game of each player: {listed}." in said
-    assert f"The median of the kind games: {'; '.join(f'{names[s]} {v:.2f}' for v, s in middle)}." in said  # fmt: skip
-    assert "Games were shortened to 60 rounds at most." in said
-    assert "Not installed: Absent." in said
-    assert "Told the losses of all actions, so not compared: Told all." in said
-    assert "Did not finish every game, so not shown: Stubborn." in said
+    for part in (
+        "Mean regret of 3 runs as a share of uniform play's regret in the same game",
+        "2 kind and 1 hostile games.",
+        f"The worst game of each player: {listed}.",
+        f"The median of the kind games: {'; '.join(f'{names[s]} {v:.2f}' for v, s in middle)}.",
+        "Games were shortened to 60 rounds at most.",
+        "Not installed: Absent.",
+        "Told the losses of all actions, so not compared: Told all.",
+        "Did not finish every game, so not shown: Stubborn.",
+    ):
+        assert part in said
+    (value, _, first), (following, *_) = worst[:2]
+    share = next(v for v, slug in middle if slug == first)
+    assert headline(played, picture_games(played)) == (
+        f"{names[first]}: {share:.2f} of uniform play's regret in the median kind game, {value:.2f} in its worst game; "
+        f"the next smallest worst case shown is {following:.2f}"
+    )
 
 
 def changed(slug, game, value):
     return {**REGRETS, slug: {**REGRETS[slug], game: value}}
 
 
-def test_headline_claims_only_what_is_clear():
-    games = GAMES[1:]
-    claim = "Insured: the smallest worst case of 4 players in 3 games"
-    assert headline(standings(synthetic(), games), games) == claim
-    # Negative controls: somebody else is better, the noise is too large, there is one run, one player.
-    results = synthetic(changed("insured", "chase", 200.0))
-    assert headline(standings(results, games), games).startswith("EXP3: the smallest")
-    assert headline(standings(synthetic(spread=30.0), games), games) == "Worst cases of 4 players in 3 games"  # fmt: skip
-    close = synthetic(changed("insured", "chase", 47.3))  # 0.946 against 0.95: a tie, but below 1
-    tie = "Insured; EXP3: the smallest worst cases of 4 players in 3 games"
-    assert headline(standings(close, games), games) == tie
-    closer = synthetic(changed("insured", "chase", 49.5))  # EXP3, at 0.95, is ahead of it now
-    assert headline(standings(closer, games), games).startswith("EXP3: the smallest worst case")
-    alike = synthetic({slug: dict.fromkeys(row, 9.0) for slug, row in REGRETS.items()})
-    assert headline(standings(alike, games), games) == "Worst cases of 4 players in 3 games"
-    single = replace(synthetic(), runs=tuple(r for r in synthetic().runs if r.number == 1))
-    assert headline(standings(single, games), games) == "Worst cases of 4 players in 3 games"
-    assert caption(synthetic(), games) != caption(results, games)
-
-
-def test_headline_of_a_steady_player():
-    """Close to the best in most kind games, and never far from it in hostile ones; not with more noise, or one that is far."""
-    games = GAMES[1:]
-    message = "Insured: close to the best in most kind games, never far from it in hostile ones"
-    near = {**REGRETS, "insured": {"calm": 2.0, "valley": 5.0, "chase": 45.0, "record": -7.0}}
-
-    def said(regrets, **options):
-        return headline(standings(synthetic(regrets, **options), games), games)
-
-    assert said(near) == message
-    assert "Close: at most 0.15" in caption(synthetic(near), games)
-    assert said(near, spread=10.0) != message
-    assert (
-        said({**near, "insured": {**near["insured"], "chase": 61.0}}) != message
-    )  # 0.32 behind EXP3
-    assert (
-        said({**near, "insured": {**near["insured"], "valley": 12.0}}) != message
-    )  # close in one of two
-    assert said({**near, "exp3": near["insured"]}) != message  # two of them
+@pytest.mark.parametrize(
+    "results, games, said",
+    [
+        (synthetic(), GAMES[1:], "Insured: 0.25 of uniform play's regret in the median kind game, 0.40 in its worst game; the next smallest worst case shown is 0.95"),
+        # Somebody else is better.
+        (synthetic(changed("insured", "chase", 200.0)), GAMES[1:], "EXP3: 0.95 of uniform play's regret in the median kind game, 0.95 in its worst game; the next smallest worst case shown is 1.00"),
+        (synthetic(), GAMES[2:3], "Insured: 0.40 of uniform play's regret in its worst game; the next smallest worst case shown is 0.90"),
+        (synthetic({"insured": REGRETS["insured"]}), GAMES[1:2], "Insured: 0.14 of the number of rounds in the median kind game, 0.14 in its worst game"),
+    ],
+    ids=["insured", "another", "hostile", "alone"],
+)  # fmt: skip
+def test_headline(results, games, said):
+    assert headline(results, games) == said
 
 
 def test_rounds_are_the_yardstick_where_uniform_play_is_none():
@@ -387,19 +347,13 @@ def test_rounds_are_the_yardstick_where_uniform_play_is_none():
 
 
 def test_who_is_shown():
-    many = {slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)}
-    many["botorch-ucb"] = dict.fromkeys(many["botorch-ucb"], 1.0)
-    results = synthetic(many)
-    compared = standings(results, GAMES)
-    seen = [s.player.slug for s in shown(compared)]
+    results = synthetic({**MANY, "botorch-ucb": {game.name: 1.0 for game in GAMES}})
+    seen = [s.player.slug for s in shown(standings(results, GAMES))]
     assert len(seen) == 9
     assert seen[0] == "botorch-ucb"  # the best is never left out
-    assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(
-        seen
-    )
+    assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(seen)  # fmt: skip
     said = caption(results, GAMES)
-    for spec in results.players:
-        assert spec.full or spec.name in said
+    assert all(spec.full or spec.name in said for spec in results.players)
 
 
 # Figures.
@@ -437,30 +391,26 @@ def test_curves_are_drawn_as_they_are(played):
         at, mean, _, _ = played.entry("valley", spec.slug).curve()
         np.testing.assert_allclose(lines[spec.name].get_xdata()[1:], at)
         np.testing.assert_allclose(lines[spec.name].get_ydata()[1:], mean)
-    looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in lines.values() if line.get_label() in {s.name for s in SPECS[:5]}}  # fmt: skip
+    drawn = [lines[spec.name] for spec in SPECS[:5]]
+    looks = {(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in drawn}
     assert len(looks) == 5
     grey = [line for line in ax.lines if line.get_linewidth() == 0.8 and len(line.get_xdata()) > 5]
     assert len(grey) == 1  # the one that is told all is drawn, too
 
 
-@pytest.mark.parametrize("name", ["wide", "narrow", "whole", "valley", "chase", "many"])
+FIGURES = {
+    "wide": arena.summary_figure,
+    "narrow": lambda played: arena.summary_figure(played, narrow=True),
+    "all games": lambda _: arena.summary_figure(synthetic(), all_games=True),
+    "valley": lambda played: arena.regret_figure(played, GAMES[1]),
+    "chase": lambda played: arena.regret_figure(played, GAMES[2]),
+    "many": lambda _: arena.summary_figure(synthetic(MANY)),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_or_is_cut(played, name):
-    many = synthetic({slug: {g.name: 9.0 + k for g in GAMES} for k, slug in enumerate(OWN)})
-    figure = {
-        "wide": lambda: arena.summary_figure(played),
-        "narrow": lambda: arena.summary_figure(played, narrow=True),
-        "whole": lambda: arena.summary_figure(synthetic(), all_games=True),
-        "valley": lambda: arena.regret_figure(played, GAMES[1]),
-        "chase": lambda: arena.regret_figure(played, GAMES[2]),
-        "many": lambda: arena.summary_figure(many),
-    }[name]()
-    check_texts(figure)
-
-
-def test_text_in_the_picture_is_text(written):
-    svg = next(p for p in written if p.name == "arena-summary.svg").read_text("utf-8")
-    assert ">Insured</text>" in svg
-    assert ">GP-UCB</text>" in svg
+    check_texts(FIGURES[name](played))
 
 
 # Tables.
@@ -471,13 +421,10 @@ def test_tables(played, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     arena.show_arena(played, [Path("arena.html")])
     text = capsys.readouterr().out
-    lines = text.splitlines()
-    for line in lines:
+    for line in text.splitlines():
         assert len(line) <= int(columns) or line.startswith(("[", "absent:", "wrote")), line
-    for game in GAMES:
-        assert game.name in text
-    best = played.best("valley")
-    entry = played.entry("valley", best)
+    assert all(game.name in text for game in GAMES)
+    entry = played.entry("valley", played.best("valley"))
     assert f"{entry.mean:.1f} ±{entry.error:.1f} ({entry.worst:.1f}) *" in text
     assert text.count("*") == 4 + 3  # one for each game, and in each heading what it means
     assert "absent: not installed: pip install 'koloss[arena]'" in text

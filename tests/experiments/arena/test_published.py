@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from koloss.experiments.arena.ranking import picture_games, shown, standings
+from koloss.experiments.arena.ranking import headline, picture_games, shown, standings
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -32,12 +35,8 @@ def test_pages_say_what_was_measured(published, results, name):
 
 
 def test_negative_control_another_regret_gives_another_caption(published, results):
-    runs = tuple(
-        run if run.player != "insured" else type(run)(**{**vars(run), "regret": run.regret + 1e4})
-        for run in results.runs
-    )
-    other = published.arena.ArenaResults(results.games, results.players, runs)
-    told, true = published.texts(other), published.texts(results)
+    runs = [replace(run, regret=run.regret + 1e4 * (run.player == "insured")) for run in results.runs]  # fmt: skip
+    told, true = published.texts(replace(results, runs=tuple(runs))), published.texts(results)
     assert all(told[name] != true[name] for name in true)
 
 
@@ -52,5 +51,7 @@ def test_the_picture_names_its_players(published, results):
     picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
     drawn = shown(standings(results, picture_games(results)))
     assert f"regret of {len(drawn)} players" in picture
+    title = headline(results, picture_games(results))
+    assert all(line in html.unescape(picture) for line in textwrap.wrap(title, 66))
     for standing in drawn:
         assert standing.player.name in picture

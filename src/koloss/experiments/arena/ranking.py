@@ -7,7 +7,7 @@ pages, the terminal and the guide show in their own ways.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -20,17 +20,7 @@ UNIFORM = "uniform"
 MOST = 9
 """Players in the picture."""
 
-FIRST = (
-    UNIFORM,
-    "insured",
-    "exp-weights",
-    "gp-ucb",
-    "gp-thompson",
-    "exp3",
-    "pyxab-hct",
-    "vowpal-wabbit-squarecb",
-    "river-exp3",
-)
+FIRST = (UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct", "vowpal-wabbit-squarecb", "river-exp3")  # fmt: skip
 """Players that are shown before others, one of each kind, whatever their results."""
 
 FAMILIES = {
@@ -38,9 +28,6 @@ FAMILIES = {
     "data": "Games from recorded data",
     "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
 }
-
-CLOSE, FAR = 0.15, 0.3
-"""At most so much above the smallest share of a game is close to the best, more than so much is far from it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ class Yardstick:
 
 @dataclass(frozen=True)
 class Standing:
-    """One player in all of some games."""
+    """One player in those of some games that it finished."""
 
     player: PlayerSpec
     shares: dict[str, float]  # mean regret in units of the yardstick, by game
@@ -64,16 +51,17 @@ class Standing:
     @property
     def worst_game(self) -> str:
         """Where its share is largest."""
-        return max(self.shares, key=lambda game: self.shares[game])
+        return max(self.shares, key=lambda game: self.shares[game], default="")
 
     @property
     def worst(self) -> float:
         """Its largest share."""
-        return self.shares[self.worst_game]
+        return self.shares.get(self.worst_game, math.nan)
 
-    def median(self, games: Sequence[Game]) -> float:
-        """The median of its shares in some games."""
-        return median(self.shares[game.name] for game in games)
+    def median(self, games: Sequence[Game] | None = None) -> float:
+        """The median of its shares in some games, or in all; not a number where there are none."""
+        names = self.shares if games is None else [game.name for game in games]
+        return median(self.shares[name] for name in names) if names else math.nan
 
 
 def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Game]:
@@ -87,12 +75,9 @@ def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
     if UNIFORM in {spec.slug for spec in results.players}:
         entries = {game.name: results.entry(game.name, UNIFORM) for game in games}
         if all(entry.finished and entry.mean > 0 for entry in entries.values()):
-            return Yardstick(
-                "uniform play's regret",
-                {name: entry.mean for name, entry in entries.items()},
-                {name: entry.error for name, entry in entries.items()},
-                UNIFORM,
-            )
+            means = {name: entry.mean for name, entry in entries.items()}
+            errors = {name: entry.error for name, entry in entries.items()}
+            return Yardstick("uniform play's regret", means, errors, UNIFORM)
     any_player = results.players[0].slug
     rounds = {game.name: float(results.entry(game.name, any_player).rounds) for game in games}
     return Yardstick("the number of rounds", rounds, dict.fromkeys(rounds, 0.0))
@@ -112,63 +97,20 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
-    unit = yardstick(results, games)
-    compared = []
-    for spec in results.players:
-        entries = {game.name: results.entry(game.name, spec.slug) for game in games}
-        if spec.full or not all(entry.finished for entry in entries.values()):
-            continue
-        shares = {name: entry.mean / unit.sizes[name] for name, entry in entries.items()}
-        errors = {
-            name: math.hypot(entry.error, shares[name] * unit.errors[name]) / unit.sizes[name]
-            for name, entry in entries.items()
-        }
-        if spec.slug == unit.player:
-            errors = dict.fromkeys(errors, 0.0)
-        compared.append(Standing(spec, shares, errors))
-    return sorted(compared, key=lambda standing: standing.worst)
+    everyone = [_standing(results, spec, games) for spec in results.players if not spec.full]
+    finished = [standing for standing in everyone if len(standing.shares) == len(games)]
+    return sorted(finished, key=lambda standing: standing.worst)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One player over all games, finished or not."""
-
-    player: PlayerSpec
-    done: int  # games in which it finished all runs
-    games: int
-    best: int  # games in which its mean regret is the smallest
-    median: float  # of the shares in the games it finished; not a number where there are none
-    worst: float
-    worst_game: str
-    seconds: float  # of a round, the median over the kind games: in hostile ones much is computed when the adversary looks
-
-
-def overview(results: ArenaResults) -> list[Line]:
-    """A line for every player that is installed, in the order of the table."""
-    unit, lines = yardstick(results, results.games), []
-    for spec in results.present:
-        row = results.row(spec.slug)
-        done = [entry for entry in row if entry.finished]
-        shares = {entry.game: entry.mean / unit.sizes[entry.game] for entry in done}
-        worst = max(shares, key=lambda game: shares[game], default="")
-        times = [
-            entry.round_seconds
-            for game, entry in zip(results.games, row, strict=True)
-            if game.weather == "kind" and entry.done
-        ]
-        lines.append(
-            Line(
-                player=spec,
-                done=len(done),
-                games=len(row),
-                best=sum(results.best(game.name) == spec.slug for game in results.games),
-                median=median(shares.values()) if shares else math.nan,
-                worst=shares.get(worst, math.nan),
-                worst_game=worst,
-                seconds=median(times) if times else math.nan,
-            )
-        )
-    return lines
+def _standing(results: ArenaResults, spec: PlayerSpec, games: Sequence[Game]) -> Standing:
+    unit, shares, errors = yardstick(results, games), {}, {}
+    for name in (game.name for game in games):
+        entry, size = results.entry(name, spec.slug), unit.sizes[name]
+        if entry.finished:
+            shares[name] = entry.mean / size
+            error = math.hypot(entry.error, shares[name] * unit.errors[name]) / size
+            errors[name] = error if spec.slug != unit.player else 0.0
+    return Standing(spec, shares, errors)
 
 
 def shown(compared: Sequence[Standing]) -> list[Standing]:
@@ -182,107 +124,71 @@ def shown(compared: Sequence[Standing]) -> list[Standing]:
 # What is said of them.
 
 
-def headline(compared: Sequence[Standing], games: Sequence[Game]) -> str:
-    """What the picture of these players says, where that is clear: by more than twice the standard error of a difference.
-
-    That one of those drawn is close to the best of all in most kind games and far from it in no hostile one; otherwise
-    who of them has the smallest worst case. That may be up to three players, each clearly below each of the others.
-    """
-    drawn = shown(compared)
-    steady = [s for s in drawn if _steady(s, compared, games)]
-    if len(steady) == 1:
-        message = "close to the best in most kind games, never far from it in hostile ones"
-        return f"{steady[0].player.name}: {message}"
-    scene = f"{counted(len(drawn), 'player')} in {counted(len(games), 'game')}"
-    for k in range(1, min(4, len(drawn))):
-        if all(_clearly_below(one, other) for one in drawn[:k] for other in drawn[k:]):
-            case = "case" if k == 1 else "cases"
-            return f"{_names([s.player for s in drawn[:k]])}: the smallest worst {case} of {scene}"
-    return f"Worst cases of {scene}"
+def headline(results: ArenaResults, games: Sequence[Game]) -> str:
+    """Who has the smallest worst case: its median share in kind games, its worst share, and the worst of the next that is drawn."""
+    if not (drawn := shown(standings(results, games))):
+        return "No player finished every game"
+    first, unit = drawn[0], f"of {yardstick(results, games).words}"
+    words = f"{first.worst:.2f} {unit} in its worst game"
+    if kind := _kind(games):
+        words = f"{first.median(kind):.2f} {unit} in the median kind game, {first.worst:.2f} in its worst game"
+    if len(drawn) > 1:
+        words += f"; the next smallest worst case shown is {drawn[1].worst:.2f}"
+    return f"{first.player.name}: {words}"
 
 
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """What the picture shows, in words and numbers."""
     compared = standings(results, games)
-    drawn = shown(compared)
-    words = [_scene(results, games)]
-    if drawn:
+    drawn, words = shown(compared), [_scene(results, games)]
+    if not drawn:
+        words.append("No player finished every game.")
+    else:
         worst = [f"{s.player.name} {s.worst:.2f} ({s.worst_game})" for s in drawn]
         words.append(f"The worst game of each player: {'; '.join(worst)}.")
     if drawn and (kind := _kind(games)):
         ranked = sorted(drawn, key=lambda s: s.median(kind))
         middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
         words.append(f"The median of the kind games: {'; '.join(middle)}.")
-    if not drawn:
-        words.append("No player finished every game.")
     if results.shortened is not None:
         words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
     if results.missing:
         words.append(f"Not installed: {_names(results.missing)}.")
-    full = [spec for spec in results.present if spec.full]
-    if full:
+    if full := [spec for spec in results.present if spec.full]:
         words.append(f"Told the losses of all actions, so not compared: {_names(full)}.")
-    unfinished = [
-        spec
-        for spec in results.present
-        if not spec.full and not all(results.entry(game.name, spec.slug).finished for game in games)
-    ]
-    if unfinished:
+    finished = [s.player for s in compared]
+    if unfinished := [spec for spec in results.present if spec not in finished and not spec.full]:
         words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
-    others = [s.player for s in compared if s not in drawn]
-    if others:
+    if others := [s.player for s in compared if s not in drawn]:
         words.append(f"In the tables only: {_names(others)}.")
     return " ".join(words)
 
 
 def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """The same for a first page: six players, and no word of those left out."""
-    compared = standings(results, games)
-    drawn = {s.player.slug: s for s in shown(compared)}
-    kind = _kind(games)
+    drawn, kind = {s.player.slug: s for s in shown(standings(results, games))}, _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
     worst = ", ".join(f"{s.player.name} {s.worst:.2f}" for s in some)
     middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
     return (
-        f"{headline(compared, games)}. {_scene(results, games)} Worst game: {worst}. "
+        f"{headline(results, games)}. {_scene(results, games)} Worst game: {worst}. "
         f"Median of the kind games: {middle}."
     )
 
 
 def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
-    compared = standings(results, games)
-    runs = max(len(entry.runs) for entry in results.entries.values())
     kind = len(_kind(games))
     share = f"as a share of {yardstick(results, games).words} in the same game"
-    words = [
-        f"Mean regret of {counted(runs, 'run')} {share}.",
-        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games.",
-        "In a hostile game the losses depend on what the player is about to do.",
-    ]
-    if any(_steady(s, compared, games) for s in compared):
-        words.append(
-            f"Close: at most {CLOSE} above the smallest share of the game, far: more than {FAR} above it; twice the standard "
-            "error of the difference is added."
-        )
-    return " ".join(words)
+    return (
+        f"Mean regret of {counted(most_runs(results), 'run')} {share}. "
+        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games. "
+        "In a hostile game the losses depend on what the player is about to do."
+    )
 
 
-def _steady(one: Standing, compared: Sequence[Standing], games: Sequence[Game]) -> bool:
-    """Whether a player is close to the best of all in most kind games, and far from it in no hostile one."""
-    behind: dict[str, list[float]] = {"kind": [], "hostile": []}
-    for game in games:
-        best = min(compared, key=lambda s: s.shares[game.name])
-        error = math.hypot(one.errors[game.name], best.errors[game.name]) if best is not one else 0
-        distance = one.shares[game.name] - best.shares[game.name] + 2 * error
-        behind[game.weather].append(distance)
-    close = [distance <= CLOSE for distance in behind["kind"]]
-    near = [distance <= FAR for distance in behind["hostile"]]
-    return 2 * sum(close) > len(close) and bool(near) and all(near)
-
-
-def _clearly_below(one: Standing, other: Standing) -> bool:
-    error = math.hypot(one.errors[one.worst_game], other.errors[other.worst_game])
-    return one.worst + 2 * error < other.worst  # not where an error is unknown
+def most_runs(results: ArenaResults) -> int:
+    """Of any player in any game."""
+    return max(len(entry.runs) for entry in results.entries.values())
 
 
 def _kind(games: Sequence[Game]) -> list[Game]:
@@ -297,28 +203,53 @@ def _names(specs: Sequence[PlayerSpec]) -> str:
 
 
 def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
-    """All players over all games, by their names, or for a terminal by their slugs."""
+    """All players over all games, finished or not, by their names, or for a terminal by their slugs."""
     head = ("player", "finished", "best in", "median share", "worst share", "in", "per round")
-    rows = [
-        (
-            line.player.slug if slugs else line.player.name + (" (hears all losses)" if line.player.full else ""),
-            f"{line.done} of {line.games}",
-            str(line.best),
-            decimals(line.median),
-            decimals(line.worst),
-            line.worst_game or "–",
-            duration(line.seconds),
-        )
-        for line in overview(results)
-    ]  # fmt: skip
+    best, rows = [results.best(game.name) for game in results.games], []
+    for spec in results.present:
+        standing = _standing(results, spec, results.games)
+        # In hostile games much is computed when the adversary looks, which is not timed.
+        entries = [results.entry(game.name, spec.slug) for game in _kind(results.games)]
+        times = [entry.round_seconds for entry in entries if entry.done]
+        name = spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else "")
+        finished = f"{len(standing.shares)} of {len(results.games)}"
+        shares = decimals(standing.median()), decimals(standing.worst), standing.worst_game or "–"
+        time = duration(median(times) if times else math.nan)
+        rows.append((name, finished, str(best.count(spec.slug)), *shares, time))
     return Table(head, rows, left=(0, 5))
+
+
+def family_tables(
+    results: ArenaResults, family: str, cell: Callable[[Entry, bool], str], *, slugs: bool = False, room: int = 4,
+    width: Callable[[str, list[str]], int] = lambda _name, _cells: 1,
+) -> list[Table]:  # fmt: skip
+    """Players as rows and games as columns, as many in a table as there is room; `cell` is told of an entry and whether it is best."""
+    present, blocks, left = results.present, list[dict[str, list[str]]](), -1
+    for name in (game.name for game in results.games if game.family == family):
+        best = results.best(name)
+        entries = [results.entry(name, spec.slug) for spec in present]
+        column = [cell(entry, entry.player == best) for entry in entries]
+        needed = width(name, column)
+        if needed > left:
+            blocks.append({})
+            left = room
+        blocks[-1][name] = column
+        left -= needed
+    players = [spec.slug if slugs else spec.name for spec in present]
+    return [Table(["player", *b], list(zip(players, *b.values(), strict=True))) for b in blocks]
+
+
+def absent(results: ArenaResults) -> dict[PlayerSpec, str]:
+    """Players that are not installed, and what is to be done about it."""
+    return {
+        spec: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
+        for spec in results.missing
+    }
 
 
 def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
     """Mean, error and worst run, all with the mean's digits; or that it did not finish, and where to read why.
 
-    Examples
-    --------
     >>> from koloss.experiments.results import Run
     >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
     >>> cell_text(Entry("g", "p", tuple(runs)), best=True)
