@@ -123,12 +123,7 @@ CASES = [
     Case("periodic-2", kl.Periodic(1.2, period=2.0), periodic(1.2, 2.0), None),
     Case("posynomial", kl.Posynomial(MIXED), posynomial(MIXED), 3, positive=True),
     Case("posynomial-whole", kl.Posynomial(WHOLE), posynomial(WHOLE), 4),
-    Case(
-        "sum",
-        kl.Linear() + kl.Gaussian(0.7),
-        lambda x, y: dot(x, y) + gaussian(0.7)(x, y),
-        None,
-    ),
+    Case("sum", kl.Linear() + kl.Gaussian(0.7), lambda x, y: dot(x, y) + gaussian(0.7)(x, y), None),
     Case(
         "sum-finite",
         kl.Quadratic() + kl.Polynomial(2),

@@ -63,12 +63,7 @@ def expansion(kernel, formula):
 
 FAMILIES = [
     Family(
-        "linear",
-        kl.Linear(),
-        2,
-        kl.LinearLoss,
-        lambda v, x: v[0] * x[0] + v[1] * x[1],
-        np.eye(2),
+        "linear", kl.Linear(), 2, kl.LinearLoss, lambda v, x: v[0] * x[0] + v[1] * x[1], np.eye(2)
     ),
     Family(
         "quadratic",

@@ -21,10 +21,7 @@ SETS = {
 BUILDS = {
     "pca gaussian": (kl.kernel_pca, kl.Gaussian(0.5)),
     "pca matern-1/2": (kl.kernel_pca, kl.Matern(0.5, 1.0)),
-    "pca sampled": (
-        lambda *a, **k: kl.kernel_pca(*a, samples=40, rng=1, **k),
-        kl.Matern(1.5, 0.7),
-    ),
+    "pca sampled": (lambda *a, **k: kl.kernel_pca(*a, samples=40, rng=1, **k), kl.Matern(1.5, 0.7)),
     "cholesky gaussian": (kl.pivoted_cholesky, kl.Gaussian(0.5)),
     "cholesky matern-1/2": (kl.pivoted_cholesky, kl.Matern(0.5, 1.0)),
     "cholesky polynomial": (kl.pivoted_cholesky, kl.Polynomial(5)),

@@ -87,9 +87,7 @@ class TestEnvelope:
         best = least_mean_slack(profile, decay.eigenvalues)
         assert fit.slack == pytest.approx(best, rel=1e-6, abs=1e-8)
 
-    @given(
-        drops=st.lists(st.floats(0.0, 3.0), min_size=2, max_size=15),
-    )
+    @given(drops=st.lists(st.floats(0.0, 3.0), min_size=2, max_size=15))
     def test_on_random_spectra(self, profile, drops):
         mu = np.exp(-np.cumsum([0.0, *drops]) * min(1.0, 20 / max(sum(drops), 1e-9)))
         decay = decay_of(mu)
