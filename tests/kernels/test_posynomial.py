@@ -195,21 +195,5 @@ def test_other_sets_have_no_closed_form():
         kl.Posynomial([[1, 1]]).bound(Odd())
 
 
-@pytest.mark.parametrize(
-    "exponents, error, message",
-    [
-        ([1, 2], ValueError, "`exponents` must be 2-D, got ndim=1"),
-        ([[]], ValueError, "`exponents` must not be empty, got shape (1, 0)"),
-        ([[math.nan, 1]], ValueError, "`exponents` must be finite"),
-        ([[1, 2], [3]], TypeError, "`exponents` must be an array of numbers, got [[1, 2], [3]]"),
-        ([["a"]], TypeError, "`exponents` must be an array of numbers, got [['a']]"),
-        ([[1j]], TypeError, "`exponents` must hold real numbers, got dtype complex128"),
-    ],
-)
-def test_bad_exponents(exponents, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        kl.Posynomial(exponents)
-
-
 def test_exponents_of_any_kind_of_array(xp):
     assert kl.Posynomial(xp.asarray([[1.0, -2.0]])) == kl.Posynomial(((1, -2),))
