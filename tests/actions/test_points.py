@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import array_api_compat
 import numpy as np
@@ -145,17 +144,3 @@ def test_arrays_keep_their_kind_and_type(xp, precision, rng):
 def test_draws_do_not_depend_on_the_library(xp, rng):
     X = rng.standard_normal((40, 2))
     assert_array_equal(to_numpy(kl.Points(xp.asarray(X)).sample(9, 3)), kl.Points(X).sample(9, 3))
-
-
-@pytest.mark.parametrize(
-    "value, error, message",
-    [
-        (-0.1, ValueError, "`covering_radius` must be at least 0, got -0.1"),
-        (math.nan, ValueError, "`covering_radius` must be finite, got nan"),
-        ("0", TypeError, "`covering_radius` must be a number, got '0'"),
-        (True, TypeError, "`covering_radius` must be a number, got True"),
-    ],
-)
-def test_bad_covering_radius(value, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        kl.Points([[1.0]], covering_radius=value)

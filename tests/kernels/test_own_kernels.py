@@ -157,11 +157,13 @@ def test_bare_object_is_kernel_like():
     assert not isinstance(np.dot, kl.KernelLike)
 
 
-def test_bare_object_has_a_proxy():
+@pytest.mark.parametrize("construct", [kl.kernel_pca, kl.pivoted_cholesky])
+def test_bare_object_has_a_proxy(construct):
     actions = kl.Box([0], [1]).net(0.02)
-    proxy = kl.pivoted_cholesky(Bare(), actions, tolerance=0.01)
+    proxy = construct(Bare(), actions, tolerance=0.01)
     gram = Bare()(actions.X)
     error = np.abs(proxy.features @ proxy.features.T - gram).max()
+    assert error == pytest.approx(proxy.epsilon)
     assert error <= proxy.epsilon <= 0.01
     assert proxy.rank < len(actions)
     assert_allclose(proxy(actions.X[7:9]), proxy.features[7:9], atol=1e-10)
