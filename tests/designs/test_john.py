@@ -48,6 +48,10 @@ def log_det(features, weights):
     return np.linalg.slogdet(features.T @ (weights[:, None] * features))[1]
 
 
+def proxy_features(X):
+    return kl.pivoted_cholesky(kl.Gaussian(0.4), kl.Points(X), tolerance=0.03).features
+
+
 SETS = {
     "normal": lambda rng: rng.normal(size=(60, 4)),
     "cauchy": lambda rng: rng.standard_cauchy(size=(80, 3)),
@@ -56,11 +60,7 @@ SETS = {
     "cube": lambda rng: np.array(list(itertools.product([-1.0, 1.0], repeat=4))),
     "binary": lambda rng: np.array(list(itertools.product([0.0, 1.0], repeat=4)))[1:],
     "scalars": lambda rng: rng.normal(size=(20, 1)),
-    "proxy": lambda rng: (
-        kl.pivoted_cholesky(
-            kl.Gaussian(0.4), kl.Points(rng.uniform(size=(120, 2))), tolerance=0.03
-        ).features
-    ),
+    "proxy": lambda rng: proxy_features(rng.uniform(size=(120, 2))),
 }
 
 
@@ -72,7 +72,7 @@ def features(request, rng):
 class TestOptimality:
     """On features of all kinds, at a loose and at the tightest tolerance."""
 
-    @pytest.mark.parametrize("tolerance", [0.3, 1e-3, 1e-6])
+    @pytest.mark.parametrize("tolerance", [1.0, 0.3, 1e-2, 1e-3, 1e-6])
     def test_kiefer_wolfowitz(self, features, tolerance):
         check(features, tolerance)
 
@@ -92,9 +92,8 @@ class TestOptimality:
         # Round coordinates, for the solver's sake; differences of log det stay the same.
         scaled = math.sqrt(len(features)) * np.linalg.qr(features)[0]
         w = cp.Variable(len(scaled), nonneg=True)
-        problem = cp.Problem(
-            cp.Maximize(cp.log_det(scaled.T @ cp.diag(w) @ scaled)), [cp.sum(w) == 1]
-        )
+        objective = cp.Maximize(cp.log_det(scaled.T @ cp.diag(w) @ scaled))
+        problem = cp.Problem(objective, [cp.sum(w) == 1])
         problem.solve(solver=cp.CLARABEL)
         assert problem.status == "optimal"
         ours, theirs = log_det(scaled, design.weights), float(problem.value)
@@ -102,13 +101,7 @@ class TestOptimality:
         assert theirs - ours <= m * math.log1p(tolerance) + 1e-5
         assert ours - theirs <= 1e-5
 
-    def test_tolerance_is_spent_not_exceeded(self, features):
-        gaps = [kl.john_design(features, tolerance=t).gap for t in (1.0, 1e-2, 1e-6)]
-        assert gaps[2] <= 1e-6
-        assert max(gaps[:2]) <= 1.0
-
-    def test_rounds_of_the_working_set_are_enough_in_number(self, features):
-        # A handful of passes over the features, not a hundred.
+    def test_a_handful_of_rounds_is_enough(self, features):
         kl.john_design(features, tolerance=1e-6, max_rounds=30)
 
 
@@ -170,6 +163,11 @@ class TestKnownDesigns:
         assert design.weights[13] == pytest.approx(1 / 4, rel=1e-4)
 
 
+def circle(n):
+    angle = 2 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
 def icosahedron():
     golden = (1 + math.sqrt(5)) / 2
     corners = [(0, s, t * golden) for s in (-1, 1) for t in (-1, 1)]
@@ -180,15 +178,7 @@ def icosahedron():
 class TestSphere:
     """Theory B5: for Φ(x) = (xx', x) the uniform distribution on the sphere is G-optimal."""
 
-    @pytest.mark.parametrize(
-        "X",
-        [
-            pytest.param(
-                np.column_stack([np.cos(t := 2 * np.pi * np.arange(7) / 7), np.sin(t)]), id="circle"
-            ),
-            pytest.param(icosahedron(), id="icosahedron"),
-        ],
-    )
+    @pytest.mark.parametrize("X", [circle(7), icosahedron()], ids=["circle", "icosahedron"])
     def test_uniform_on_a_spherical_four_design(self, X, rng):
         d = X.shape[1]
         m = d * (d + 3) // 2
@@ -210,9 +200,7 @@ class TestSphere:
         check(X / np.linalg.norm(X, axis=1, keepdims=True), 1e-6)
 
     def test_whole_circle(self):
-        t = 2 * np.pi * np.arange(1000) / 1000
-        design = check(np.column_stack([np.cos(t), np.sin(t)]), 1e-6)
-        assert len(design.support) <= 4
+        assert len(check(circle(1000), 1e-6).support) <= 4
 
     def test_fourier_features_of_a_grid(self):
         x = 2 * np.pi * np.arange(90)[:, None] / 90
@@ -228,9 +216,8 @@ def test_caratheodory_keeps_the_covariance(rng):
     assert len(keep) <= 7
     assert np.all(fewer > 0)
     assert fewer.sum() == pytest.approx(1)
-    assert_allclose(
-        rows[keep].T @ (fewer[:, None] * rows[keep]), rows.T @ (w[:, None] * rows), atol=1e-12
-    )
+    reduced = rows[keep].T @ (fewer[:, None] * rows[keep])
+    assert_allclose(reduced, rows.T @ (w[:, None] * rows), atol=1e-12)
 
 
 class TestCoordinates:
@@ -269,10 +256,6 @@ class TestCoordinates:
     def test_same_features_same_design(self, rng):
         X = rng.normal(size=(50, 3))
         assert_array_equal(kl.john_design(X).weights, kl.john_design(X).weights)
-
-    def test_a_proxy_stands_for_its_features(self, rng):
-        proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(rng.uniform(size=(40, 2))), rank=5)
-        assert_array_equal(kl.john_design(proxy).weights, kl.john_design(proxy.features).weights)
 
 
 class TestDegenerate:
@@ -323,6 +306,14 @@ class TestDegenerate:
         check(X + 1e-9 * rng.normal(size=X.shape), 1e-6)
 
 
+SHAPES = {
+    "normal": lambda X, rng: X,
+    "sphere": lambda X, rng: X / np.linalg.norm(X, axis=1, keepdims=True),
+    "lattice": lambda X, rng: np.vstack([np.eye(X.shape[1]), rng.integers(-2, 3, size=X.shape)]),
+    "cauchy": lambda X, rng: rng.standard_cauchy(size=X.shape),
+    "scaled rows": lambda X, rng: X * 10 ** rng.uniform(-4, 4, size=(len(X), 1)),
+    "scaled columns": lambda X, rng: X * 10 ** rng.uniform(-12, 12, size=X.shape[1]),
+}
 finite = st.floats(-100, 100).map(lambda x: round(x, 2))
 
 
@@ -347,23 +338,11 @@ def test_any_small_set_of_features_has_a_design(rows, tolerance):
     seed=st.integers(0, 2**32 - 1),
     m=st.integers(1, 8),
     n=st.integers(1, 120),
-    shape=st.sampled_from(
-        ["normal", "sphere", "lattice", "cauchy", "scaled rows", "scaled columns"]
-    ),
+    shape=st.sampled_from(sorted(SHAPES)),
 )
 def test_random_features_of_many_shapes(seed, m, n, shape):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(max(n, m), m))
-    if shape == "sphere":
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-    elif shape == "lattice":
-        X = np.vstack([np.eye(m), rng.integers(-2, 3, size=(n, m))])
-    elif shape == "cauchy":
-        X = rng.standard_cauchy(size=X.shape)
-    elif shape == "scaled rows":
-        X *= 10 ** rng.uniform(-4, 4, size=(len(X), 1))
-    elif shape == "scaled columns":
-        X *= 10 ** rng.uniform(-12, 12, size=m)
+    X = SHAPES[shape](rng.normal(size=(max(n, m), m)), rng)
     design = kl.john_design(X, tolerance=1e-6)
     assert design.rank == m
     assert m * (1 - 1e-9) <= design.max_leverage <= m * (1 + 1e-6)
@@ -377,9 +356,7 @@ def test_many_actions_enter_through_the_working_set(rng):
 
 def test_not_converged_carries_its_gap(rng):
     X = rng.normal(size=(3000, 6))
-    with pytest.raises(
-        DesignNotConverged, match=r"`max_rounds` must exceed 1 .* got as far as"
-    ) as info:
+    with pytest.raises(DesignNotConverged, match=r"must exceed 1 .* got as far as") as info:
         kl.john_design(X, tolerance=1e-6, max_rounds=1)
     assert 1e-6 < info.value.gap < 10
 
