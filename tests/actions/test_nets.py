@@ -20,27 +20,22 @@ ROUNDING = 1 + 1e-9
 
 def witnesses(actions, rng):
     """Points of the set where a net is most likely to leave a gap."""
-    d = actions.dimension
-    X = [actions.sample(3000, rng)]
+    d, inside = actions.dimension, actions.sample(3000, rng)
     if isinstance(actions, kl.Ball):
-        X.append(actions.project(1e3 * actions.radius * rng.standard_normal((3000, d))))
-        X.append(actions.radius * np.concatenate([np.eye(d), -np.eye(d)]))
-    elif isinstance(actions, kl.PositiveBall):
+        edge = actions.project(1e3 * actions.radius * rng.standard_normal((3000, d)))
+        return np.concatenate(
+            [inside, edge, actions.radius * np.eye(d), -actions.radius * np.eye(d)]
+        )
+    # Onto the faces: one coordinate of each point is moved to an end of its range, or below it.
+    faces, axis = actions.sample(2000, rng), rng.integers(d, size=2000)
+    if isinstance(actions, kl.PositiveBall):
         far = np.abs(rng.standard_normal((3000, d))) * (rng.random((3000, d)) < 0.7)
-        X.append(actions.project(1e3 * actions.radius * far))
-        X.append(np.asarray([actions.lower]))
-        faces = actions.sample(2000, rng)
-        faces[np.arange(2000), rng.integers(d, size=2000)] = 0.0
-        X.append(actions.project(faces))
-    else:
-        sides = list(zip(actions.lower, actions.upper, strict=True))
-        X.append(np.array(list(itertools.product(*sides))))
-        faces = actions.sample(2000, rng)
-        axis = rng.integers(d, size=2000)
-        ends = np.array(sides)[axis, rng.integers(2, size=2000)]
-        faces[np.arange(2000), axis] = ends
-        X.append(faces)
-    return np.concatenate(X)
+        edge = actions.project(1e3 * actions.radius * far)
+        faces[np.arange(2000), axis] = 0.0
+        return np.concatenate([inside, edge, [actions.lower], actions.project(faces)])
+    sides = list(zip(actions.lower, actions.upper, strict=True))
+    faces[np.arange(2000), axis] = np.array(sides)[axis, rng.integers(2, size=2000)]
+    return np.concatenate([inside, list(itertools.product(*sides)), faces])
 
 
 def check(actions, spacing, rng):
@@ -222,10 +217,8 @@ def test_max_bytes_is_honoured_to_the_byte(actions, spacing):
         actions.net(spacing, max_bytes=size - 1)
     # the number of points (for a ball, a lower bound) is carried and printed
     assert len(net) / 4 <= caught.value.points <= len(net)
-    message = str(caught.value)
-    assert message.startswith(
-        f"`spacing` of {spacing:.6g} gives a net of {caught.value.points:.15g} points"
-    )
+    message, count = str(caught.value), f"{caught.value.points:.15g} points"
+    assert message.startswith(f"`spacing` of {spacing:.6g} gives a net of {count}")
     assert f"more than {size - 1} bytes; use a larger spacing or raise `max_bytes`" in message
 
 

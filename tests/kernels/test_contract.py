@@ -68,6 +68,7 @@ def gaussian(bandwidth):
     return lambda x, y: math.exp(-(distance(x, y) ** 2) / (2 * bandwidth**2))
 
 
+three_halves = matern(lambda z: (1 + z) * math.exp(-z), 1.5, 0.8)
 five_halves = matern(lambda z: (1 + z + z * z / 3) * math.exp(-z), 2.5, 0.8)
 
 
@@ -107,9 +108,7 @@ CASES = [
     Case("square", kl.Polynomial(2, offset=0.0), lambda x, y: dot(x, y) ** 2, 6),
     Case("gaussian", kl.Gaussian(0.7), gaussian(0.7), None),
     Case("exponential", kl.Matern(0.5, 0.8), matern(lambda z: math.exp(-z), 0.5, 0.8), None),
-    Case(
-        "matern-3/2", kl.Matern(1.5, 0.8), matern(lambda z: (1 + z) * math.exp(-z), 1.5, 0.8), None
-    ),
+    Case("matern-3/2", kl.Matern(1.5, 0.8), three_halves, None),
     Case(
         "matern-5/2",
         kl.Matern(2.5, 0.8),
@@ -184,9 +183,7 @@ def test_gram_is_the_formula(case, rng):
 
 
 @every
-def test_gram_is_symmetric_and_positive_semidefinite_with_duplicates_and_collinear_points(
-    case, rng
-):
+def test_gram_is_symmetric_and_positive_semidefinite(case, rng):
     X = case.points(12, rng)
     line = X[0] + np.linspace(0, 1, 5)[:, None] * (X[1] - X[0])
     X = np.concatenate([X, X[:4], line])
@@ -272,9 +269,8 @@ def test_gradient_with_respect_to_itself(case, rng):
             case.kernel.gradient(X)
         return
     assert_allclose(case.kernel.gradient(X), case.kernel.gradient(X, X.copy()), atol=1e-13)
-    assert_allclose(
-        case.kernel.gradient(X, weights=np.ones(4)), case.kernel.gradient(X).sum(axis=1), atol=1e-11
-    )
+    summed = case.kernel.gradient(X).sum(axis=1)
+    assert_allclose(case.kernel.gradient(X, weights=np.ones(4)), summed, atol=1e-11)
 
 
 def candidates(actions, rng):

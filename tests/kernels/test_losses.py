@@ -54,25 +54,19 @@ def expansion(kernel, formula):
         "kernel": kernel,
         "size": 3,
         "make": lambda v: kl.KernelLoss(kernel, CENTERS, v),
-        "value": lambda v, x: sum(
-            c * formula(x, z) for c, z in zip(v, CENTERS.tolist(), strict=True)
-        ),
+        "value": lambda v, x: np.dot(v, [formula(x, z) for z in CENTERS.tolist()]),
         "gram": np.array([[formula(y, z) for z in CENTERS.tolist()] for y in CENTERS.tolist()]),
     }
 
 
 FAMILIES = [
-    Family(
-        "linear", kl.Linear(), 2, kl.LinearLoss, lambda v, x: v[0] * x[0] + v[1] * x[1], np.eye(2)
-    ),
+    Family("linear", kl.Linear(), 2, kl.LinearLoss, np.dot, np.eye(2)),
     Family(
         "quadratic",
         kl.Quadratic(),
         5,
         lambda v: kl.QuadraticLoss(*quadratic(v)),
-        lambda v, x: (
-            v[0] * x[0] ** 2 + 2 * v[1] * x[0] * x[1] + v[2] * x[1] ** 2 + v[3] * x[0] + v[4] * x[1]
-        ),
+        lambda v, x: np.dot(v, [x[0] ** 2, 2 * x[0] * x[1], x[1] ** 2, x[0], x[1]]),
         np.diag([1, 2, 1, 1, 1]),  # the entry off the diagonal occurs twice
     ),
     Family(

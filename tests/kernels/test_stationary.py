@@ -77,40 +77,27 @@ def test_offsets_do_not_matter(d, rng):
         shifted, plain = kernel(X + 2.0**40, Y + 2.0**40), kernel(X, Y)
         assert_allclose(shifted, plain, rtol=1e-12)
         w = rng.standard_normal(len(Y))
-        assert_allclose(
-            kernel.gradient(X + 1 / 32 + 2.0**40, Y + 2.0**40, w),
-            kernel.gradient(X + 1 / 32, Y, w),
-            rtol=1e-9,
-            atol=1e-12,
-        )
+        shifted = kernel.gradient(X + 1 / 32 + 2.0**40, Y + 2.0**40, w)
+        assert_allclose(shifted, kernel.gradient(X + 1 / 32, Y, w), rtol=1e-9, atol=1e-12)
 
 
-def neighbours(kind, d, rng):
-    """Points that make differences of squares cancel."""
-    X = rng.standard_normal((30, d))
-    if kind == "spread":
-        return X, rng.standard_normal((20, d))
-    if kind == "coincident":
-        return X, X[::-1].copy()
-    if kind == "close":
-        return X, X + 1e-9 * rng.standard_normal((30, d))
-    if kind == "cluster":  # every pair is close: the product is of no use
-        return 1e6 + 1e-3 * X, 1e6 + 1e-3 * rng.standard_normal((20, d))
-    if kind == "two clusters":
-        Y = 1e-6 * rng.standard_normal((20, d))
-        Y[10:] += 100.0
-        return 1e-6 * X, Y
-    if kind == "far":  # the first far from the second
-        return 1e8 + X, X[:7]
-    raise ValueError(kind)
+NEIGHBOURS = {  # points that make differences of squares cancel, from two clouds
+    "spread": lambda X, Y: (X, Y),
+    "coincident": lambda X, Y: (X, X[::-1].copy()),
+    "close": lambda X, Y: (X[:20], X[:20] + 1e-9 * Y),
+    "cluster": lambda X, Y: (
+        1e6 + 1e-3 * X,
+        1e6 + 1e-3 * Y,
+    ),  # every pair: the product is of no use
+    "two clusters": lambda X, Y: (1e-6 * X, 1e-6 * Y + np.repeat([[0.0], [100.0]], 10, axis=0)),
+    "far": lambda X, Y: (1e8 + X, X[:7]),  # the first far from the second
+}
 
 
 @pytest.mark.parametrize("d", [1, 2, 16, 17, 64])
-@pytest.mark.parametrize(
-    "kind", ["spread", "coincident", "close", "cluster", "two clusters", "far"]
-)
+@pytest.mark.parametrize("kind", NEIGHBOURS)
 def test_squared_distances_are_accurate_one_by_one(kind, d, rng):
-    X, Y = neighbours(kind, d, rng)
+    X, Y = NEIGHBOURS[kind](rng.standard_normal((30, d)), rng.standard_normal((20, d)))
     computed = squared_distances(X, Y, np)
     assert_allclose(computed, cdist(X, Y, "sqeuclidean"), rtol=1e-11, atol=0)
     same = squared_distances(X, X, np)
@@ -119,12 +106,9 @@ def test_squared_distances_are_accurate_one_by_one(kind, d, rng):
 
 
 def test_high_dimension_sees_coincident_points(rng):
-    X = 100 + rng.standard_normal((8, 30))
-    kernel = kl.Matern(0.5, 1.0)
-    gram = kernel(X, X.copy())
-    assert_array_equal(np.diag(gram), 1.0)
-    loss = kernel.embed(X[2])
-    assert loss(X[2:3].copy())[0] == 1.0
+    X, kernel = 100 + rng.standard_normal((8, 30)), kl.Matern(0.5, 1.0)
+    assert_array_equal(np.diag(kernel(X, X.copy())), 1.0)
+    assert kernel.embed(X[2])(X[2:3].copy())[0] == 1.0
 
 
 def test_high_dimension_gram_is_positive_semidefinite_with_duplicates(rng):

@@ -161,9 +161,8 @@ def test_residual_curve(proxy):
         part = proxy.truncate(j)
         assert (part.rank, part.epsilon) == (j, curve[j])
         first = proxy.features[:, :j]
-        assert curve[j] == pytest.approx(
-            np.abs(gram - first @ first.T).max(), rel=1e-9, abs=3 * _room(proxy, gram)
-        )
+        brute = np.abs(gram - first @ first.T).max()
+        assert curve[j] == pytest.approx(brute, rel=1e-9, abs=3 * _room(proxy, gram))
 
 
 def test_truncate(proxy):
@@ -186,9 +185,8 @@ def test_residuals(proxy):
     room = max(100, 10 * proxy.rank) * UNIT * proxy.kernel(Y).diagonal()
     at = proxy.residual_at(Y)
     assert_allclose(at, np.maximum(brute, 0) + room, rtol=1e-9, atol=room.max() / 10)
-    assert_allclose(
-        proxy.residual_at(X), proxy.residual, rtol=1e-7, atol=1e-9 * proxy.residual_curve[0]
-    )
+    room = 1e-9 * proxy.residual_curve[0]
+    assert_allclose(proxy.residual_at(X), proxy.residual, rtol=1e-7, atol=room)
     assert proxy.residual.max() == pytest.approx(proxy.epsilon, rel=1e-9)
     # Losses Φ(y), y among the rows of Y: √(max r · max r_Y) bounds the error over all pairs.
     error = np.abs(proxy.kernel(X, Y) - proxy.features @ features.T).max()

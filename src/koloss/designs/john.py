@@ -37,7 +37,7 @@ INNER_TOLERANCE = 1e-8
 
 
 def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 100) -> Design:
-    """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design.
+    """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design, on at most m(m+1)/2 + 1 actions.
 
     Parameters
     ----------
@@ -48,11 +48,10 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     max_rounds : int
         Passes over the features before giving up.
 
-    Returns
-    -------
-    Design
-        With at most m(m+1)/2 + 1 actions in its support. Otherwise `DesignNotConverged`, with the gap that was
-        reached, is raised.
+    Raises
+    ------
+    DesignNotConverged
+        With the gap that was reached.
 
     Examples
     --------

@@ -147,9 +147,7 @@ class Scaled(Kernel):
 
     def __repr__(self) -> str:
         simple = not isinstance(self.kernel, (Sum, Product, Scaled))
-        return (
-            f"{self.scale!r} * {self.kernel!r}" if simple else f"{self.scale!r} * ({self.kernel!r})"
-        )
+        return f"{self.scale!r} * " + (repr(self.kernel) if simple else f"({self.kernel!r})")
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         return self.scale * self.kernel._gram(X, Y, xp)

@@ -75,9 +75,8 @@ class Kernel(Plain, abc.ABC):
 
     def _features(self, X: Array, xp: Namespace) -> Array:
         """Finite feature map of a checked array."""
-        raise NoFiniteFeatures(
-            f"{self!r} has no finite feature map; build one with kernel_pca or pivoted_cholesky"
-        )
+        advice = "build one with kernel_pca or pivoted_cholesky"
+        raise NoFiniteFeatures(f"{self!r} has no finite feature map; {advice}")
 
     def feature_dimension(self, dimension: int) -> int | None:
         """Length of the feature vector of a point with `dimension` coordinates; None where it is infinite."""
@@ -88,9 +87,8 @@ class Kernel(Plain, abc.ABC):
 
     def _bound(self, actions: ActionSet) -> float:
         """Supremum of K(a, a) over a compact set."""
-        raise TypeError(
-            f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
-        )
+        where = f"{actions!r}; use actions.net(spacing)"
+        raise TypeError(f"{self!r} has no closed-form bound on {where}")
 
     def _feature_diameter(self, actions: ActionSet) -> float | None:
         """Largest ‖Φ(x) - Φ(y)‖ over the actions, where there is a closed form."""
@@ -135,9 +133,8 @@ class Kernel(Plain, abc.ABC):
             return xp.stack(columns, axis=1)
         weights = as_array("weights", weights, ndim=_axes(weights), like=X)
         if tuple(weights.shape) not in ((p,), (n, p)):
-            raise ValueError(
-                f"`weights` must have shape ({p},) or ({n}, {p}), got {tuple(weights.shape)}"
-            )
+            shape = tuple(weights.shape)
+            raise ValueError(f"`weights` must have shape ({p},) or ({n}, {p}), got {shape}")
         return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
 
     def bound(self, actions: ActionSet) -> float:
@@ -200,9 +197,8 @@ class Kernel(Plain, abc.ABC):
             loss = loss.own_form()
         family = self.loss_family
         if not isinstance(loss, family):
-            raise TypeError(
-                f"`loss` must be a {family.__name__} for {self!r}, got {type(loss).__name__}"
-            )
+            kind = type(loss).__name__
+            raise TypeError(f"`loss` must be a {family.__name__} for {self!r}, got {kind}")
         if loss.kernel != self:
             raise ValueError(f"`loss` must be one of {self!r}, got one of {loss.kernel!r}")
         return loss

@@ -38,9 +38,8 @@ class Matern(Stationary):
     def __post_init__(self) -> None:
         nu = as_float("smoothness", self.smoothness, positive=True)
         if nu > 100:
-            raise ValueError(
-                f"`smoothness` must be at most 100 (Gaussian is the limit), got {nu:.6g}"
-            )
+            limit = "100 (Gaussian is the limit)"
+            raise ValueError(f"`smoothness` must be at most {limit}, got {nu:.6g}")
         object.__setattr__(self, "smoothness", nu)
         object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))
 

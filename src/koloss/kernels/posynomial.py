@@ -164,9 +164,7 @@ class Posynomial(Kernel):
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         return bool(np.min(actions.bounds()[0]) >= 0)
 
-    def _supremum(
-        self, actions: ActionSet, powers: NDArray[Any], coefficients: NDArray[Any]
-    ) -> float:
+    def _supremum(self, actions: ActionSet, powers: Any, coefficients: NDArray[Any]) -> float:
         """Largest value of a posynomial with even or otherwise admissible powers on an action set.
 
         On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even); points are
@@ -201,9 +199,8 @@ class Posynomial(Kernel):
         if corners is not None:
             bounds.append(max(float(coefficients @ np.prod(c**powers, axis=1)) for c in corners))
         if not bounds:
-            raise ValueError(
-                f"`actions` has too many corners to search for {self!r}; use actions.net(spacing)"
-            )
+            advice = f"to search for {self!r}; use actions.net(spacing)"
+            raise ValueError(f"`actions` has too many corners {advice}")
         return min(bounds)
 
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:

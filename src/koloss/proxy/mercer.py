@@ -85,10 +85,8 @@ class FourierExpansion:
     def eigenfunctions(self, x: Array, count: int) -> list[Array]:
         """φ_0(x), ..., φ_{count-1}(x)."""
         xp, theta, root = namespace(x), self.frequency * x, math.sqrt(2)
-        waves = [
-            root * (xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count)
-        ]
-        return [xp.ones_like(x), *waves]
+        waves = ((xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count))
+        return [xp.ones_like(x), *(root * wave for wave in waves)]
 
 
 def mercer_features(
@@ -101,7 +99,7 @@ def mercer_features(
     scale: Array | float | None = None,
     spacing: float | None = None,
 ) -> Proxy:
-    """Proxy by truncating a Mercer expansion that is known in closed form.
+    """Proxy by truncating a Mercer expansion that is known in closed form; its `eigenvalues` are exact.
 
     Parameters
     ----------
@@ -118,17 +116,11 @@ def mercer_features(
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
 
-    Returns
-    -------
-    Proxy
-        Its `eigenvalues` are exact.
-
     Raises
     ------
-    RankUnreachable
-        With the number of eigenvalues that are not too small for the floating type.
-    ToleranceUnreachable
-        With the smallest error reached by up to 4,096 features.
+    RankUnreachable, ToleranceUnreachable
+        With the number of eigenvalues that are not too small for the floating type, or with the smallest
+        error reached by up to 4,096 features.
 
     Examples
     --------
@@ -227,15 +219,14 @@ def _largest_products(expansions: list[Any], count: int, smallest: float) -> tup
 
     start = (0,) * len(expansions)
     heap, seen = [(-product(start), start)], {start}
-    indices: list[tuple[int, ...]] = []
-    values: list[float] = []
-    while len(indices) < count and (not indices or -heap[0][0] >= smallest):
+    largest: list[tuple[float, tuple[int, ...]]] = []
+    while len(largest) < count and (not largest or -heap[0][0] >= smallest):
         negative, index = heapq.heappop(heap)
-        indices.append(index)
-        values.append(-negative)
+        largest.append((-negative, index))
         for i in range(len(expansions)):
             following = (*index[:i], index[i] + 1, *index[i + 1 :])
             if following not in seen:
                 seen.add(following)
                 heapq.heappush(heap, (-product(following), following))
+    values, indices = zip(*largest, strict=True)
     return np.asarray(indices), np.asarray(values)

@@ -40,7 +40,7 @@ def pivoted_cholesky(
     rank: int | None = None,
     spacing: float | None = None,
 ) -> Proxy:
-    """Greedy proxy in O(N m²) time and O(N m) memory.
+    """Greedy proxy in O(N m²) time and O(N m) memory; its `pivots` are the indices of the chosen points, in order.
 
     Parameters
     ----------
@@ -53,11 +53,6 @@ def pivoted_cholesky(
         on the points, or the numerical rank.
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
-
-    Returns
-    -------
-    Proxy
-        Its `pivots` are the indices of the chosen points, in order.
 
     Raises
     ------
