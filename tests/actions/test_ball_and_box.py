@@ -34,11 +34,9 @@ def test_boundary_of_a_box_belongs_to_it():
     )
 
 
-def test_origin_of_a_large_ball_is_projected_without_a_warning():
+def test_extreme_balls():
+    # The origin is projected without a warning.
     assert_array_equal(kl.Ball(2, 1e10).project([[0.0, 0.0]]), [[0.0, 0.0]])
-
-
-def test_volumes_in_high_dimension():
     assert kl.Ball(1000).volume() == 0.0  # below the smallest float
     assert kl.Ball(1000, 1e6).volume() == math.inf
 
@@ -53,12 +51,9 @@ def test_frozen_values():
             actions.radius = actions.lower = 3.0
 
 
-def test_box_from_arrays_of_other_libraries(xp):
+def test_box_from_arrays_of_other_libraries_and_from_bounds(xp):
     box = kl.Box(xp.asarray([0.0, 1.0]), xp.asarray([2.0, 3.0]))
     assert box == kl.Box([0, 1], [2, 3])
     assert isinstance(box.lower, tuple)
-
-
-def test_box_from_bounds(xp):
     for bounds in ([[0, 1], [-2, 2], [3, 3]], xp.asarray([[0.0, 1.0], [-2.0, 2.0], [3.0, 3.0]])):
         assert kl.Box.from_bounds(bounds) == kl.Box([0, -2, 3], [1, 2, 3])

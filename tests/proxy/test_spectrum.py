@@ -312,12 +312,6 @@ def test_many_points_list_512_eigenvalues(rng):
         decay.measured_dimension(1e-12)
 
 
-def test_two_decays_compare_by_identity(decay):
-    same, other = decay, kl.eigendecay(kl.Gaussian(0.2), LINE)
-    assert decay == same
-    assert decay != other
-
-
 @pytest.mark.parametrize(
     "call, message",
     [
@@ -340,7 +334,8 @@ def test_bad_arguments(call, message):
         call(decay)
 
 
-def test_a_decay_unpacks_to_its_constants():
-    decay = kl.eigendecay(kl.Gaussian(0.3), kl.Points(np.linspace(0, 1, 30)[:, None]))
+def test_a_decay_unpacks_to_its_constants_and_compares_by_identity():
+    decay, other = (kl.eigendecay(kl.Gaussian(0.3), LINE) for _ in range(2))
     C, beta = decay.exponential
     assert (C, beta) == (decay.exponential.constant, decay.exponential.rate)
+    assert decay == decay != other
