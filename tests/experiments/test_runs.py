@@ -16,22 +16,11 @@ import koloss as kl
 from koloss.experiments import SpecError, load, parse, run
 from koloss.experiments.build import job_of, jobs_of
 from koloss.games.store import perform, seeds_of
-from koloss.games.trace import Trace, read_npz
+from koloss.games.trace import Trace
+from tests.runs import contents
 
 SMALL = ["posynomial", "gaussian-bandit"]
 SIZE = {"rounds": 40, "runs": 3}
-
-
-def arrays(folder):
-    """Everything in the files of the runs that is not a time."""
-    runs = {}
-    for path in sorted(folder.glob("runs/**/*.npz")):
-        plain, data = read_npz(path)
-        for times in (plain, plain["facts"]):
-            for name in ("seconds", "run_seconds", "making", "digest"):
-                times.pop(name, None)
-        runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in data.items()}
-    return runs
 
 
 def numbers(folder):
@@ -53,10 +42,10 @@ def whole(tmp_path_factory):
 
 def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
     run(SMALL, out=tmp_path, jobs=2, **SIZE)
-    assert arrays(tmp_path) == arrays(whole)
+    assert contents(tmp_path) == contents(whole)
     assert numbers(tmp_path) == numbers(whole)
     run(SMALL, out=tmp_path, jobs=2, seed=1, **SIZE)
-    assert arrays(tmp_path) != arrays(whole)
+    assert contents(tmp_path) != contents(whole)
 
 
 def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
@@ -75,7 +64,7 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
     }
     assert (first / "0.npz").stat().st_mtime_ns == stamps[0]
     assert (first / "1.npz").stat().st_mtime_ns != stamps[1]
-    assert arrays(tmp_path) == arrays(whole)
+    assert contents(tmp_path) == contents(whole)
     assert numbers(tmp_path) == numbers(whole)
     seen.clear()
     run(SMALL, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
@@ -95,6 +84,7 @@ def alive(group):
     return found
 
 
+@pytest.mark.slow
 def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
     options = ["--only", "quadratic-oracles", "--rounds", "60", "--runs", "6", "--jobs", "2"]
@@ -131,7 +121,7 @@ def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     run(["quadratic-oracles"], out=tmp_path / "cut", progress=seen.append, **sizes)
     assert seen[0].done == kept
     run(["quadratic-oracles"], out=tmp_path / "fresh", **sizes)
-    assert arrays(tmp_path / "cut") == arrays(tmp_path / "fresh")
+    assert contents(tmp_path / "cut") == contents(tmp_path / "fresh")
 
 
 def test_keys_know_what_a_run_depends_on():

@@ -51,7 +51,7 @@ def test_a_spec_says_what_it_says():
     assert actions_of(game) == kl.Ball(2)
     learner = learner_of(game, game.learners[0], 40, np.random.default_rng(0))
     assert isinstance(learner, kl.ExpWeights)
-    assert learner.game.horizon == 40
+    assert learner.settings.horizon == 40
     foe = adversary_of(game, game.learners[0], 40, np.random.default_rng(0))
     assert isinstance(foe, kl.games.Biased)
     assert foe.noise == 2.0

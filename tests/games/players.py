@@ -26,11 +26,11 @@ def make(job, mine, theirs):
         raise RuntimeError("no luck")
     if trouble == "death":
         os._exit(1)
-    if trouble == "death once" and not Path(job.own).exists():
-        Path(job.own).touch()  # it has happened
+    if trouble == "death once" and not Path(job.carried).exists():
+        Path(job.carried).touch()  # it has happened
         os._exit(1)
     if trouble == "sleep":
-        Path(job.own).write_text(str(os.getpid()))
+        Path(job.carried).write_text(str(os.getpid()))
         time.sleep(60)
     learner = kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=job.rounds, rng=mine)
     return Match(learner, kl.games.Random(kl.Linear(), POINTS, rng=theirs), job.rounds)

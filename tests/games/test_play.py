@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -78,12 +80,13 @@ def test_every_learner_on_the_ball(kind):
     losses = [again(t) for t in range(80)]
     paid = [float(w(a[None])[0]) for w, a in zip(losses, trace.actions, strict=True)]
     np.testing.assert_allclose(trace.losses, paid)
-    net = sum(w(ball.net(0.02).X) for w in losses)
+    X = ball.net(0.02).X
+    net = sum(w(X) for w in losses)
     assert trace.certificate == "dual"
     assert np.sum(paid) - trace.regret[-1] <= net.min() + 1e-9  # a* is better than all of the net
     for t, regret in zip(trace.checkpoints, trace.running, strict=True):
         lowest = np.sum(paid[:t]) - regret
-        net = sum(w(ball.net(0.02).X) for w in losses[:t]).min()
+        net = sum(w(X) for w in losses[:t]).min()
         assert net - 0.05 * t < lowest <= net + 1e-9  # as good as the net, and not much better
     assert trace.index is trace.probability is None
     # E xx' = I/(d + 2) and E x = 0 under the uniform distribution; 1,024 points stand for it
@@ -219,3 +222,37 @@ def test_bad_input():
         kl.play(table_player(3), kl.games.Replay([[0.0, 1.0, 0.5]]), 0)
     with pytest.raises(ValueError, match="`runs` must be at least 1"):
         kl.replicate(make_learner, make_adversary, 10, 0)
+
+
+@pytest.mark.parametrize("actions", [GRID, kl.Ball(2)], ids=["points", "ball"])
+def test_a_failure_can_be_kept(actions):
+    """The trace of the rounds that were played is that of a shorter game."""
+
+    def weary(t, player):
+        if t == 7:
+            raise RuntimeError("enough")
+        return kl.LinearLoss([0.5, -0.1 * t])
+
+    def play(rounds, **settings):
+        learner = kl.ExpWeights(actions, kernel=kl.Linear(), horizon=20, rng=0)
+        return kl.play(learner, kl.games.Function(weary), rounds, **settings)
+
+    with pytest.raises(RuntimeError, match="enough"):
+        play(20)
+    kept, short = play(20, failures="keep"), play(7)
+    assert (kept.ended, kept.message) == ("failed", "failed in round 8 of 20: RuntimeError: enough")
+    np.testing.assert_array_equal(kept.regret, short.regret)
+    assert kept.running[-1] == short.running[-1]
+    assert kept.facts["promise"] is None
+    assert not kept.valid
+    stopped = play(20, limit=0.0)
+    assert (stopped.ended, len(stopped)) == ("stopped", 1)
+
+
+def test_games_need_nothing_optional():
+    code = "import sys\nfor name in ('msgspec', 'jinja2', 'matplotlib', 'typer', 'rich'): sys.modules[name] = None\n"
+    code += "import koloss as kl\nA, k = kl.Points([[0.0], [1.0]]), kl.Linear()\n"
+    code += "learner = kl.ExpWeights(A, kernel=k, horizon=5, rng=0)\n"
+    code += "print(len(kl.play(learner, kl.games.Random(k, A, rng=0), 5)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "5\n", done.stderr

@@ -123,7 +123,7 @@ def test_keys_know_what_a_run_depends_on(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("1,2")
     first = job(files=(str(table),))
-    assert replace(first, limit=3.0, own="anything").key == first.key
+    assert replace(first, limit=3.0, carried="anything").key == first.key
     others = [
         replace(first, number=1),
         replace(first, rounds=21),
@@ -133,7 +133,7 @@ def test_keys_know_what_a_run_depends_on(tmp_path):
         replace(first, player="other"),
         replace(first, arguments={"trouble": "x"}),
         replace(first, package="numpy"),
-        replace(first, own_digest="other"),
+        replace(first, carried_digest="other"),
         replace(first, make="tests.games.players:other"),
     ]
     assert len({first.key, *(other.key for other in others)}) == 11
@@ -293,7 +293,7 @@ from koloss.games.store import play_jobs
 from tests.games.players import job
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    play_jobs([job(0, arguments={"trouble": "sleep"}, own=str(folder / "pid"))], folder, processes=1)
+    play_jobs([job(0, arguments={"trouble": "sleep"}, carried=str(folder / "pid"))], folder, processes=1)
 """
 
 
@@ -344,7 +344,7 @@ def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     jobs = [
         job(0),
         job(1, arguments={"trouble": "death"}),
-        job(2, arguments={"trouble": "death once"}, own=str(tmp_path / "happened")),
+        job(2, arguments={"trouble": "death once"}, carried=str(tmp_path / "happened")),
         job(3),
     ]
     seen = []
@@ -393,6 +393,7 @@ def test_a_script_without_a_guard(tmp_path):
     assert "must start them below `if __name__ == '__main__':`" in ended.stderr
 
 
+@pytest.mark.slow
 def test_replicate_survives_a_death():
     replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
     assert replicates.failures == {1: "WorkerDied: its process ended without a word"}

@@ -291,8 +291,7 @@ def test_projections_are_in_the_hull():
 
 
 @pytest.mark.parametrize(
-    "actions",
-    [kl.Ball(3, 2.0), kl.Box([0, -1, 0], [1, 1, 0]), kl.PositiveBall(3, 1.0, lower=0.2)],
+    "actions", [kl.Ball(3, 2.0), kl.Box([0, -1, 0], [1, 1, 0]), kl.PositiveBall(3, 1.0, lower=0.2)]
 )
 def test_convex_sets_are_their_own_hull(actions):
     """The nearest point x of a convex set has (z - x)'(y - x) ≤ 0 for every other y."""

@@ -49,10 +49,10 @@ def jobs_of(
     """
     jobs = []
     for experiment in experiments:
-        own_rounds, own_runs = experiment.full if full else (experiment.rounds, experiment.runs)
+        usual_rounds, usual_runs = experiment.full if full else (experiment.rounds, experiment.runs)
         for learner in experiment.learners or (None,):
-            for k in range((runs or own_runs) if learner else 1):
-                jobs.append(job_of(experiment, learner, k, rounds or own_rounds, seed))
+            for k in range((runs or usual_runs) if learner else 1):
+                jobs.append(job_of(experiment, learner, k, rounds or usual_rounds, seed))
     return sorted(jobs, key=lambda job: job.number)
 
 
@@ -76,7 +76,7 @@ def job_of(
         seed=seed,
         arguments=parts,
         files=tuple(str(path) for path in _files(experiment)),
-        own=experiment.source.path,  # where files are looked for; what is in them is in the key
+        carried=experiment.source.path,  # where files are looked for; what is in them is in the key
     )
 
 
@@ -84,7 +84,7 @@ def make(job: Job, mine: np.random.Generator, theirs: np.random.Generator) -> Ma
     """What a job plays: a learner and its adversary, or a picture."""
     parts = dict(job.arguments)
     picture, learner = parts.pop("picture"), parts.pop("learner")
-    source = Source(job.own, "")
+    source = Source(job.carried, "")
     if learner is None:
         experiment = Experiment(job.game, "", source=source, **parts)
         drawn = msgspec.convert(picture, Picture)

@@ -22,13 +22,13 @@ def catalogue() -> dict[str, list[dict[str, str]]]:
     >>> [entry["name"] for entry in catalogue()["adversaries"]][:3]
     ['random', 'biased', 'drifting']
     """
-    own = "Your own: a function (kernel, actions, rng) -> Adversary in a Python `file`."
+    python = "Your own: a function (kernel, actions, rng) -> Adversary in a Python `file`."
     return {
         "experiments": [{"name": name, "about": load(name).title} for name in shipped()],
         "learners": [_entry(name, kind) for name, kind in LEARNERS.items()],
         "adversaries": [
             *(_entry(name, kind) for name, kind in ADVERSARIES.items()),
-            {"name": "python", "about": own},
+            {"name": "python", "about": python},
         ],
         "kernels": [_entry(name, kind) for name, kind in Kernel.kinds().items()],
         "actions": [_entry(name, kind) for name, kind in ActionSet.kinds().items()],

@@ -177,6 +177,9 @@ _TABLES: dict[tuple[str, ...], type[Struct]] = {
 }
 """Which keys a table may have."""
 
+_LEARNER_KEYS = ("name", "kind", "kernel", "anytime", "play")
+"""Of a `[[learner]]`; the others are arguments of its class."""
+
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
 
 
@@ -311,14 +314,13 @@ def _with_options(data: dict[str, Any], source: Source) -> dict[str, Any]:
             or not tables
         ):
             raise source.error(("learner",), "must be one or more tables, written as [[learner]]")
-        own = ("name", "kind", "kernel", "anytime", "play")
-        data["learner"] = [_split({"name": t.get("kind"), **t}, own) for t in tables]
+        data["learner"] = [_split({"name": t.get("kind"), **t}, _LEARNER_KEYS) for t in tables]
     return data
 
 
-def _split(table: dict[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
-    options = {key: value for key, value in table.items() if key not in own}
-    return {key: value for key, value in table.items() if key in own} | {"options": options}
+def _split(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    options = {key: value for key, value in table.items() if key not in keys}
+    return {key: value for key, value in table.items() if key in keys} | {"options": options}
 
 
 def _adversary(table: _Adversary, source: Source) -> dict[str, Any]:
@@ -341,9 +343,12 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
     for i, learner in enumerate(tables):
         keys, batch = ("learner", i), learner.play.batch
         _one_of(learner.kind, LEARNERS, keys, source)
-        own = ["name", "kind", "kernel", "anytime", "play"]
         _only(
-            learner.options, [*_arguments(LEARNERS[learner.kind]), *own], keys, learner.kind, source
+            learner.options,
+            [*_arguments(LEARNERS[learner.kind]), *_LEARNER_KEYS],
+            keys,
+            learner.kind,
+            source,
         )
         if batch != "rank" and not (type(batch) is int and batch >= 1):
             raise source.error(

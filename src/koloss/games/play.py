@@ -88,7 +88,7 @@ def play(
     if batch > 1 and not adversary.oblivious:
         raise ValueError(f"`batch` must be 1 against {adversary!r}, which looks at the player")
     at = milestones(rounds, as_int("checkpoints", checkpoints, minimum=1), batch)
-    game = _Game(learner, adversary, rounds, batch, delay)
+    game = _InPlay(learner, adversary, rounds, batch, delay)
     ended: Ended = "done"
     message, where = "", "before the first round"
     begin = time.perf_counter()
@@ -119,7 +119,7 @@ def play(
     return game.trace(at, ended, message, facts or {})
 
 
-class _Game:
+class _InPlay:
     """The state of a game in play."""
 
     def __init__(
@@ -215,10 +215,10 @@ class _Game:
 
     def _tell(self) -> None:
         _, decisions, news = self.waiting.pop(0)
-        if self.batch == 1:  # an array of losses is the game's, and stays as it is
-            news = (
-                news.copy() if isinstance(news, np.ndarray) else news if self.full else float(news)
-            )
+        if self.batch == 1 and not self.full:
+            news = float(news)
+        elif isinstance(news, np.ndarray):
+            news = news.copy()  # the losses of all actions are the game's, and stay as they are
         begin = time.perf_counter()
         self.learner.tell(decisions, news)
         self.seconds += time.perf_counter() - begin

@@ -21,7 +21,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -35,7 +35,6 @@ from koloss.games.workers import do_all
 
 ROOT = Path(__file__).parents[1]
 """The library's source."""
-
 
 IMPORT = re.compile(
     r"^[ \t]*(?:from (koloss[\w.]*) import (\([^)]*\)|[^\n#]+)|import (koloss[\w.]*))", re.MULTILINE
@@ -62,8 +61,8 @@ class Job:
     limit: float = math.inf  # seconds, from when the player has been made
     package: str = ""  # the distribution that the player needs, if any
     files: tuple[str, ...] = ()  # that are read
-    own: Any = None  # what cannot be named, and travels by pickle
-    own_digest: str = ""  # which stands for it in the key
+    carried: Any = None  # what cannot be named, and travels by pickle
+    carried_digest: str = ""  # which stands for it in the key
 
     @cached_property
     def key(self) -> str:
@@ -77,7 +76,7 @@ class Job:
                 for name in ("make", "game", "player", "number", "rounds", "seed", "seeds")
             },
             "arguments": dict(self.arguments),
-            "own": self.own_digest,
+            "carried": self.carried_digest,
         }
         return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
 
@@ -90,7 +89,7 @@ class Progress:
     total: int
     job: Job | None = None  # the run that has just ended
     seconds: float = 0.0  # that it took
-    error: str = ""  # why it was not played to the end; empty where it was
+    error: str = ""  # why it failed; empty where it did not
 
 
 def play_jobs(
@@ -123,7 +122,8 @@ def play_jobs(
                 save(jobs[k], result, folder)
             runs[k], done = result, done + 1
             plain = result.plain
-            why = plain["message"].removeprefix("failed").lstrip(": ")
+            failed = plain["ended"] in ("failed", "died")
+            why = plain["message"].removeprefix("failed").lstrip(": ") if failed else ""
             tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
 
         do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
@@ -132,31 +132,36 @@ def play_jobs(
 
 def perform(job: Job) -> Packed:
     """Play one run; an error of the player is a result, too."""
-    begin = time.perf_counter()
-    making = 0.0
+    begin, making, where = time.perf_counter(), 0.0, "before the first round"
     module, _, name = job.make.partition(":")
     try:
-        with warnings.catch_warnings():
-            if job.package:
-                warnings.simplefilter("ignore")  # other packages' are not ours to repair
+        with _quiet() if job.package else nullcontext():
             match = getattr(importlib.import_module(module), name)(job, *seeds_of(job))
-            making = time.perf_counter() - begin
+            making, where = time.perf_counter() - begin, "after the last round"
             run: Packed = match.play(job.limit).pack()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # even an exit: others go on
-        run = _unplayed(job, *_explain(job, error))
+        run = _unplayed(job, *_explain(job, error, where))
     times = {"making": making, "run_seconds": time.perf_counter() - begin}
     run.plain["facts"] |= {**times, "limit": job.limit}
     return run
 
 
-def _explain(job: Job, error: BaseException) -> tuple[Ended, str]:
-    """How a run ended that did not begin."""
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Warnings of other packages are not ours to repair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _explain(job: Job, error: BaseException, where: str) -> tuple[Ended, str]:
+    """How a run ended that has no trace."""
     if isinstance(error, ImportError) and job.package and version_of(job.package) is None:
         how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
         return "missing", f"not installed: pip install {how}"
-    return "failed", f"failed before the first round: {type(error).__name__}: {error}"
+    return "failed", f"failed {where}: {type(error).__name__}: {error}"
 
 
 def _unplayed(job: Job, ended: Ended, message: str) -> Packed:
@@ -235,7 +240,7 @@ def locked(folder: Path) -> Iterator[None]:
     with open(folder / ".lock", "a+", encoding="ascii") as file:
         try:
             _lock(file.fileno())
-        except OSError:
+        except (BlockingIOError, PermissionError):
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise FolderInUse(
@@ -306,8 +311,8 @@ def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
 def _module_file(name: str, root: Path) -> Path | None:
     first, *rest = name.split(".")
     if first != "koloss":
-        found = importlib.util.find_spec(name)
-        return Path(found.origin) if found is not None and found.origin else None
+        spec = importlib.util.find_spec(name)
+        return Path(spec.origin) if spec is not None and spec.origin else None
     path = root.joinpath(*rest)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if rest and file.is_file():

@@ -96,7 +96,7 @@ class _Worker:
     def __init__(self) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs,))
         self.process.start()
         theirs.close()  # now the pipe ends when the process does
         self.task: int | None = None
@@ -104,7 +104,7 @@ class _Worker:
 
     def end(self) -> None:
         self.pipe.close()
-        self.process.terminate()
+        self.process.kill()
         self.process.join()
 
 
@@ -116,9 +116,9 @@ def _work(
     count: int,
 ) -> list[int]:
     """Do some tasks in so many processes; those that were lost with a process."""
-    waiting, lost = deque(numbers), list[int]()
-    workers = [_Worker() for _ in range(count)]
+    waiting, lost, workers = deque(numbers), list[int](), list[_Worker]()
     try:
+        workers.extend(_Worker() for _ in range(count))
         while workers:
             ready = wait([worker.pipe for worker in workers])
             for worker in [worker for worker in workers if worker.pipe in ready]:

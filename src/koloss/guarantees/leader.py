@@ -36,10 +36,7 @@ class LeaderProblem:
 
     def terms(self, eta: float, n: int) -> dict[str, float]:
         """What the leader itself pays in n rounds."""
-        return {
-            "regulariser": self.reach**2 / eta,
-            "stability": eta * self.norm**2 * n / 4,
-        }
+        return {"regulariser": self.reach**2 / eta, "stability": eta * self.norm**2 * n / 4}
 
     def leader_rate(self, delay: int = 0) -> float:
         """η that minimises the leader's bound: 2ϱ/(G√n), where losses come after `delay` others."""

@@ -185,10 +185,7 @@ def leader_rate(rounds: int) -> float:
 
 def regularised_leader(proved: Guarantee, eta: float, *, norm: float, radius: float) -> Guarantee:
     """The bound of Appendix E.3: what the leader pays is the paper's, all else as it is proved."""
-    terms = {
-        "stability": 2 * proved.rounds * eta * radius**2,
-        "regulariser": 2 * radius**2 / eta,
-    }
+    terms = {"stability": 2 * proved.rounds * eta * radius**2, "regulariser": 2 * radius**2 / eta}
     return replace(
         proved,
         statement="The paper's bound for Algorithm 4, as printed",

@@ -272,7 +272,7 @@ def overview_headline(curves: Sequence[Curve]) -> str:
     """How many learners did better than chance, and whether the guarantees held."""
     better = sum(_shares(curve)[2] < 1 for curve in curves)
     above = sum(curve.above for curve in curves)
-    held = "none was above its guarantee" if not above else f"{above} above a valid guarantee"
+    held = "none was above a valid guarantee" if not above else f"{above} above a valid guarantee"
     return f"{better} of {len(curves)} learners clearly beat playing at random; {held}"
 
 

@@ -119,12 +119,7 @@ def langevin(
             move.jump(jump, rng)
         kept[:, i] = move.X
     return collect(
-        kept,
-        size,
-        actions,
-        move.acceptance,
-        step_size=h,
-        jump_acceptance=move.jump_acceptance,
+        kept, size, actions, move.acceptance, step_size=h, jump_acceptance=move.jump_acceptance
     )
 
 

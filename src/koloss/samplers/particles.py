@@ -189,11 +189,7 @@ class Particles:
             self.points = self.actions.sample(len(self), rng)
 
     def _advance(
-        self,
-        before: Loss,
-        after: Loss,
-        increment: Callable[[Any], Any],
-        rng: np.random.Generator,
+        self, before: Loss, after: Loss, increment: Callable[[Any], Any], rng: np.random.Generator
     ) -> None:
         kept, bits = dict(vars(self)), rng.bit_generator.state  # arrays are replaced, never written
         try:

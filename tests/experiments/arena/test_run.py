@@ -22,7 +22,7 @@ from koloss.experiments.arena.play import job_of, keyed
 from koloss.experiments.files import read
 from koloss.games.adversaries import Adversary
 from koloss.games.store import seeds_of
-from koloss.games.trace import read_npz
+from tests.runs import contents
 
 POINTS = np.linspace(0, 1, 30)[:, None]
 KERNEL = kl.Gaussian(0.3)
@@ -351,18 +351,6 @@ SQUAD = [UNIFORM, UCB, lazy("broken", trouble="ask")]
 SIZE = {"runs": 2, "rounds": 50}
 
 
-def files(folder):
-    """Everything in the files of the runs that is not a time."""
-    runs = {}
-    for path in sorted(folder.glob("runs/**/*.npz")):
-        plain, data = read_npz(path)
-        for times in (plain, plain["facts"]):
-            for name in ("seconds", "run_seconds", "making", "digest"):
-                times.pop(name, None)
-        runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in data.items()}
-    return runs
-
-
 def numbers(folder):
     """arena.json without times."""
     plain = json.loads((folder / "arena.json").read_text("utf-8"))
@@ -384,8 +372,8 @@ def whole(tmp_path_factory):
 def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
     out, _ = whole
     arena.run(OWN, SQUAD, out=tmp_path, jobs=2, **SIZE)
-    assert files(tmp_path) == files(out)
-    assert len(files(out)) == 12
+    assert contents(tmp_path) == contents(out)
+    assert len(contents(out)) == 12
     assert numbers(tmp_path) == numbers(out)
 
 
@@ -410,13 +398,14 @@ def test_going_on_after_an_interruption(whole, tmp_path):
     assert [p.done for p in seen] == list(range(len(kept) - 1, 13))
     changed = [path for path in kept if path.stat().st_mtime_ns != stamps[path]]
     assert changed == [torn]
-    assert files(tmp_path) == files(whole[0])
+    assert contents(tmp_path) == contents(whole[0])
     assert numbers(tmp_path) == numbers(whole[0])
     seen.clear()
     arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert [p.done for p in seen] == [12]  # nothing was played
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     squad = [UNIFORM, lazy("deadly", trouble="death"), lazy("lazy")]
     seen = []
@@ -427,7 +416,7 @@ def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     assert [run.status for run in dead.runs] == ["died", "died"]
     assert {run.message for run in dead.runs} == {"failed: its process ended without a word"}
     assert [p.done for p in seen] == list(range(7))
-    assert len(files(tmp_path)) == 4  # it leaves no file, and is tried again next time
+    assert len(contents(tmp_path)) == 4  # it leaves no file, and is tried again next time
     json.dumps(found.to_dict(), allow_nan=False)
 
 

@@ -128,6 +128,9 @@ def test_whole_epoch_told_in_parts_equals_told_at_once(rng):
         parts.tell(decision.id, loss)
     np.testing.assert_allclose(algorithm(parts).theta, algorithm(at_once).theta, rtol=1e-12)
     assert parts.diagnostics.late == 0
+    engine, law = at_once.engine, at_once.ledger.current.law
+    terms = [engine.estimate(law, a, y - 0.5) for a, y in zip(batch.index, losses, strict=True)]
+    np.testing.assert_allclose(algorithm(at_once).theta, np.sum(terms, axis=0), rtol=1e-9)
 
 
 def test_order_of_late_losses_does_not_matter(rng):

@@ -153,7 +153,7 @@ BAD = {
     "premium": ({"premium": -1}, "`premium` must be positive, got -1"),
     "premiums": (
         {"policy": ["ucb", "thompson"], "premium": [0.5]},
-        r"`premium` must have one number for each of 2 policies, got \[0.5\]",
+        r"`premium` must have one number for each of 2 policies, got [\[(]0.5",
     ),
     "width": ({"width": -0.1}, "`width` must be at least 0, got -0.1"),
     "width text": ({"width": "wide"}, "`width` must be a number, got 'wide'"),

@@ -30,7 +30,7 @@ def job_of(
     game: Game, spec: PlayerSpec, number: int, *, rounds: int | None, seed: int, limit: float
 ) -> Job:
     """One run. The library's games and players are known by their names; others travel with the job."""
-    own = (
+    carried = (
         None if games().get(game.name) is game else game,
         None if players().get(spec.slug) is spec else spec,
     )
@@ -45,25 +45,25 @@ def job_of(
         limit=limit,
         package=spec.package,
         files=tuple(str(path) for path in RECORDED) if game.family == "data" else (),
-        own=own,
+        carried=carried,
     )
 
 
 def keyed(job: Job) -> Job:
     """The same with a digest of the games and players that travel with it, for a job that leaves a file."""
-    game, spec = job.own
+    game, spec = job.carried
     digest = hashlib.sha256()
     if game is not None:
         digest.update(np.asarray(game.points).tobytes() + repr(game.kernel).encode())
         digest.update(_made_by(game.make))
     if spec is not None:
         digest.update(f"{spec.full}".encode() + _made_by(spec.make))
-    return replace(job, own_digest=digest.hexdigest())
+    return replace(job, carried_digest=digest.hexdigest())
 
 
 def make(job: Job, mine: int, theirs: int) -> Match:
     """The game and the player of a job."""
-    game, spec = job.own
+    game, spec = job.carried
     game = replace(game or games()[job.game], rounds=job.rounds)
     spec = spec or players()[job.player]
     player = spec.make(game, mine)

@@ -238,11 +238,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
-        return {
-            **super()._save(),
-            "mean": self._mean.to_dict(),
-            "progress": asdict(self._progress),
-        }
+        return {**super()._save(), "mean": self._mean.to_dict(), "progress": asdict(self._progress)}
 
     def _load(self, data: Mapping[str, Any]) -> None:
         super()._load(data)

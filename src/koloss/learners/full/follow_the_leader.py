@@ -201,10 +201,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         with self._lock:
             X = self._project()
         return LeaderDiagnostics(
-            **self._counts(),
-            learning_rate=self._eta,
-            atoms=len(X.weights),
-            gap=X.gap,
+            **self._counts(), learning_rate=self._eta, atoms=len(X.weights), gap=X.gap
         )
 
     # The bound.
