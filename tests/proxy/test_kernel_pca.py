@@ -142,8 +142,9 @@ class TestSamples:
     def test_uses_p_draws(self, actions, monkeypatch):
         drawn = []
         sample = type(actions).sample
-        keep = lambda *a: drawn.append(sample(*a)) or drawn[-1]  # noqa: E731
-        monkeypatch.setattr(type(actions), "sample", keep)
+        monkeypatch.setattr(
+            type(actions), "sample", lambda *a: drawn.append(sample(*a)) or drawn[-1]
+        )
         kernel = kl.Gaussian(0.6)
         proxy = kl.kernel_pca(kernel, actions, rank=5, samples=33, spacing=0.2, rng=4)
         assert [d.shape for d in drawn] == [(33, 2)]

@@ -100,13 +100,16 @@ def _first_actions(Z: Array) -> NDArray[Any]:
     m = Z.shape[1]
     norms = to_numpy(namespace(Z).sum(Z * Z, axis=1))
     largest = np.argsort(-norms, kind="stable")
-    for candidates in (largest[: 200 * m], largest):  # those of large norm span it nearly always
-        rows = to_numpy(take(Z, candidates))
+
+    def spanning(rows: NDArray[Any]) -> list[int]:
         # The longest first, and then what is longest at a right angle to them.
-        spanning = greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=m).pivots  # noqa: B023
-        if len(spanning) == m:
+        return greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=m).pivots
+
+    for candidates in (largest[: 200 * m], largest):  # those of large norm span it nearly always
+        chosen = spanning(to_numpy(take(Z, candidates)))
+        if len(chosen) == m:
             break
-    return np.union1d(candidates[spanning], largest[: 2 * m])
+    return np.union1d(candidates[chosen], largest[: 2 * m])
 
 
 def _interior_point(rows: NDArray[Any]) -> NDArray[Any]:

@@ -101,7 +101,7 @@ class Kernel(Plain, abc.ABC):
     # What follows from it.
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
-        """Gram matrix K(x_i, y_j), of shape (n, p) for X of shape (n, d) and Y of shape (p, d); Y = X where it is missing."""
+        """Gram matrix K(x_i, y_j), of shape (len(X), len(Y)); Y = X where it is missing."""
         X, Y = self._pair(X, Y)
         return self._gram(X, Y, namespace(X))
 

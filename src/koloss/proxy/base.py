@@ -121,8 +121,8 @@ class Proxy:
         features, pivots, mu = self.features[:, :rank], self.pivots, self.eigenvalues[:rank]
         if pivots is not None:  # in no eigenvector's order: their eigenvalues change with every one
             pivots, mu = pivots[:rank], leading_eigenvalues(features)
-        phi = lambda X: self.feature_map(X)[:, :rank]  # noqa: E731
-        return replace(self, features=features, feature_map=phi, eigenvalues=mu, pivots=pivots)
+        parts = {"features": features, "eigenvalues": mu, "pivots": pivots}
+        return replace(self, feature_map=lambda X: self.feature_map(X)[:, :rank], **parts)
 
     def rank_for(self, tolerance: float) -> int:
         """Smallest rank whose certified error is at most `tolerance`."""
