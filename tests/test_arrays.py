@@ -90,30 +90,6 @@ def test_bad_arrays_of_other_libraries(xp):
         arrays.as_array("x", xp.asarray([1.0]), ndim=2)
 
 
-def test_long_values_are_shortened_in_messages():
-    with pytest.raises(TypeError) as caught:
-        arrays.as_array("x", ["word"] * 10_000, ndim=1)
-    assert len(str(caught.value)) < 200
-
-
-def test_points():
-    assert_array_equal(arrays.as_points("X", [[1, 2]], dimension=2), [[1.0, 2.0]])
-    with pytest.raises(ValueError, match=r"`X` must have 3 columns, got 2"):
-        arrays.as_points("X", [[1, 2]], dimension=3)
-    with pytest.raises(ValueError, match=r"`X` must not be empty, got shape \(0, 2\)"):
-        arrays.as_points("X", np.empty((0, 2)))
-    with pytest.raises(ValueError, match=r"`X` must not be empty, got shape \(1, 0\)"):
-        arrays.as_points("X", [[]])
-
-
-def test_vectors():
-    assert_array_equal(arrays.as_vector("w", [1, 2], length=2), [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"`w` must have length 3, got 2"):
-        arrays.as_vector("w", [1, 2], length=3)
-    like = np.ones(1, dtype=np.float32)
-    assert arrays.as_vector("w", [1, 2], like=like).dtype == np.float32
-
-
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=30))
 def test_distributions_are_normalised(weights):
     total = math.fsum(weights)
@@ -123,20 +99,73 @@ def test_distributions_are_normalised(weights):
     assert math.fsum(result) == pytest.approx(1.0, abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    "value, error, message",
-    [
-        ([0.5, 0.6], ValueError, "`p` must sum to 1, got a sum of 1.1"),
-        ([0.0, 0.0], ValueError, "`p` must sum to 1, got a sum of 0"),
-        ([1.5, -0.5], ValueError, "`p` must be non-negative, got a weight of -0.5"),
-        ([1.0], ValueError, "`p` must have length 2, got 1"),
-        ([math.nan, 1.0], ValueError, "`p` must be finite"),
-        ([[0.5, 0.5]], ValueError, "`p` must be 1-D, got ndim=2"),
-    ],
-)
-def test_bad_distributions(value, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        arrays.as_distribution("p", value, length=2)
+REFUSED = [
+    (arrays.as_points, [[1, 2]], {"dimension": 3}, ValueError, "must have 3 columns, got 2"),
+    (arrays.as_points, np.empty((0, 2)), {}, ValueError, "must not be empty, got shape (0, 2)"),
+    (arrays.as_points, [[]], {}, ValueError, "must not be empty, got shape (1, 0)"),
+    (arrays.as_vector, [1, 2], {"length": 3}, ValueError, "must have length 3, got 2"),
+    (arrays.as_distribution, [0.5, 0.6], {"length": 2}, ValueError, "must sum to 1, got a sum of 1.1"),
+    (arrays.as_distribution, [0.0, 0.0], {"length": 2}, ValueError, "must sum to 1, got a sum of 0"),
+    (arrays.as_distribution, [1.5, -0.5], {"length": 2}, ValueError, "must be non-negative, got a weight of -0.5"),
+    (arrays.as_distribution, [1.0], {"length": 2}, ValueError, "must have length 2, got 1"),
+    (arrays.as_distribution, [math.nan, 1.0], {"length": 2}, ValueError, "must be finite"),
+    (arrays.as_distribution, [[0.5, 0.5]], {"length": 2}, ValueError, "must be 1-D, got ndim=2"),
+    (arrays.as_float, 0, {"positive": True}, ValueError, "must be positive, got 0"),
+    (arrays.as_float, -1e-9, {"positive": True}, ValueError, "must be positive, got -1e-09"),
+    (arrays.as_float, 0.5, {"minimum": 1.0}, ValueError, "must be at least 1, got 0.5"),
+    (arrays.as_float, math.nan, {}, ValueError, "must be finite, got nan"),
+    (arrays.as_float, math.inf, {}, ValueError, "must be finite, got inf"),
+    (arrays.as_float, 10**400, {}, ValueError, "must be finite, got inf"),
+    (arrays.as_float, -(10**400), {}, ValueError, "must be finite, got -inf"),
+    (arrays.as_float, True, {}, TypeError, "must be a number, got True"),
+    (arrays.as_float, np.False_, {}, TypeError, "must be a number, got np.False_"),
+    (arrays.as_float, "2", {}, TypeError, "must be a number, got '2'"),
+    (arrays.as_float, b"2", {}, TypeError, "must be a number, got b'2'"),
+    (arrays.as_float, None, {}, TypeError, "must be a number, got None"),
+    (arrays.as_float, 2j, {}, TypeError, "must be a number, got 2j"),
+    (arrays.as_float, np.complex64(2), {}, TypeError, "must be a number, got "),
+    (arrays.as_float, [2.0], {}, TypeError, "must be a number, got [2.0]"),
+    (arrays.as_float, np.ones(2), {}, TypeError, "must be a number, got array([1., 1.])"),
+    (arrays.as_int, 0, {"minimum": 1}, ValueError, "must be at least 1, got 0"),
+    (arrays.as_int, 1.0, {"minimum": 1}, TypeError, "must be an integer, got 1.0"),
+    (arrays.as_int, 2.5, {"minimum": 1}, TypeError, "must be an integer, got 2.5"),
+    (arrays.as_int, True, {"minimum": 1}, TypeError, "must be an integer, got True"),
+    (arrays.as_int, np.True_, {"minimum": 1}, TypeError, "must be an integer, got np.True_"),
+    (arrays.as_int, "1", {"minimum": 1}, TypeError, "must be an integer, got '1'"),
+    (arrays.as_int, None, {"minimum": 1}, TypeError, "must be an integer, got None"),
+    (arrays.as_interval, (1, 0), {}, ValueError, "must be (low, high) with low < high, got (1, 0)"),
+    (arrays.as_interval, (0.5, 0.5), {}, ValueError, "must be (low, high) with low < high, got (0.5, 0.5)"),
+    (arrays.as_interval, (0, 1, 2), {}, ValueError, "must have length 2, got 3"),
+    (arrays.as_interval, (0, math.inf), {}, ValueError, "must be finite"),
+    (arrays.as_interval, 1.0, {}, ValueError, "must be 1-D, got ndim=0"),
+    (arrays.as_interval, "wide", {}, TypeError, "must be an array of numbers, got 'wide'"),
+    *((arrays.as_flag, v, {}, TypeError, f"must be True or False, got {v!r}") for v in (0, 1.0, None, "yes", np.True_)),
+    *((arrays.one_of, v, {"allowed": ("sharp", "paper")}, ValueError, f"must be one of 'sharp', 'paper', got {v!r}")
+      for v in ("x", None, 3, ["sharp"], np.array(["sharp", "paper"]))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("check, value, options, error, message", REFUSED)
+def test_refused(check, value, options, error, message):
+    with pytest.raises(error, match=re.escape("`x` " + message)):
+        check("x", value, **options)
+
+
+def test_accepted():
+    assert_array_equal(arrays.as_points("X", [[1, 2]], dimension=2), [[1.0, 2.0]])
+    assert_array_equal(arrays.as_vector("w", [1, 2], length=2), [1.0, 2.0])
+    assert arrays.as_vector("w", [1, 2], like=np.ones(1, dtype=np.float32)).dtype == np.float32
+    assert arrays.as_float("c", 1.0, minimum=1.0) == 1.0
+    assert arrays.as_int("n", 3, minimum=3) == 3
+    assert arrays.as_flag("bonus", True) is True
+    assert arrays.as_flag("bonus", False) is False
+    assert arrays.one_of("tuning", "paper", ("sharp", "paper")) == "paper"
+
+
+def test_long_values_are_shortened_in_messages():
+    with pytest.raises(TypeError) as caught:
+        arrays.as_array("x", ["word"] * 10_000, ndim=1)
+    assert len(str(caught.value)) < 200
 
 
 def test_distributions_of_other_libraries(xp):
@@ -157,36 +186,6 @@ def test_floats(value):
     assert number == 2.0
 
 
-@pytest.mark.parametrize(
-    "value, options, error, message",
-    [
-        (0, {"positive": True}, ValueError, "`c` must be positive, got 0"),
-        (-1e-9, {"positive": True}, ValueError, "`c` must be positive, got -1e-09"),
-        (0.5, {"minimum": 1.0}, ValueError, "`c` must be at least 1, got 0.5"),
-        (math.nan, {}, ValueError, "`c` must be finite, got nan"),
-        (math.inf, {}, ValueError, "`c` must be finite, got inf"),
-        (-(10**400), {}, ValueError, "`c` must be finite, got -inf"),
-        (True, {}, TypeError, "`c` must be a number, got True"),
-        (np.False_, {}, TypeError, "`c` must be a number, got np.False_"),
-        ("2", {}, TypeError, "`c` must be a number, got '2'"),
-        (b"2", {}, TypeError, "`c` must be a number, got b'2'"),
-        (None, {}, TypeError, "`c` must be a number, got None"),
-        (2j, {}, TypeError, "`c` must be a number, got 2j"),
-        (np.complex64(2), {}, TypeError, "`c` must be a number, got "),
-        ([2.0], {}, TypeError, "`c` must be a number, got [2.0]"),
-        (np.ones(2), {}, TypeError, "`c` must be a number, got array([1., 1.])"),
-    ],
-)
-def test_bad_floats(value, options, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        arrays.as_float("c", value, **options)
-
-
-def test_minimum_is_included():
-    assert arrays.as_float("c", 1.0, minimum=1.0) == 1.0
-    assert arrays.as_int("n", 3, minimum=3) == 3
-
-
 @pytest.mark.parametrize("value", [5, np.int32(5), np.uint8(5), np.array(5)])
 def test_integers(value):
     number = arrays.as_int("n", value, minimum=1)
@@ -194,63 +193,13 @@ def test_integers(value):
     assert number == 5
 
 
-@pytest.mark.parametrize(
-    "value, error, message",
-    [
-        (0, ValueError, "`n` must be at least 1, got 0"),
-        (1.0, TypeError, "`n` must be an integer, got 1.0"),
-        (2.5, TypeError, "`n` must be an integer, got 2.5"),
-        (True, TypeError, "`n` must be an integer, got True"),
-        (np.True_, TypeError, "`n` must be an integer, got np.True_"),
-        ("1", TypeError, "`n` must be an integer, got '1'"),
-        (None, TypeError, "`n` must be an integer, got None"),
-    ],
-)
-def test_bad_integers(value, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        arrays.as_int("n", value, minimum=1)
-
-
 # Words, flags and intervals.
-
-
-def test_one_of_a_few_words():
-    assert arrays.one_of("tuning", "paper", ("sharp", "paper")) == "paper"
-    for wrong in ("x", None, 3, ["sharp"], np.array(["sharp", "paper"])):
-        message = f"`tuning` must be one of 'sharp', 'paper', got {wrong!r}"
-        with pytest.raises(ValueError, match=re.escape(message)):
-            arrays.one_of("tuning", wrong, ("sharp", "paper"))
-
-
-def test_flags():
-    assert arrays.as_flag("bonus", True) is True
-    assert arrays.as_flag("bonus", False) is False
-    for wrong in (0, 1.0, None, "yes", np.True_):
-        message = f"`bonus` must be True or False, got {wrong!r}"
-        with pytest.raises(TypeError, match=re.escape(message)):
-            arrays.as_flag("bonus", wrong)
 
 
 def test_intervals():
     low, high = arrays.as_interval("loss_range", np.array([-1, 2]))
     assert (low, high) == (-1.0, 2.0)
     assert type(low) is type(high) is float
-
-
-@pytest.mark.parametrize(
-    "value, error, message",
-    [
-        ((1, 0), ValueError, "`r` must be (low, high) with low < high, got (1, 0)"),
-        ((0.5, 0.5), ValueError, "`r` must be (low, high) with low < high, got (0.5, 0.5)"),
-        ((0, 1, 2), ValueError, "`r` must have length 2, got 3"),
-        ((0, math.inf), ValueError, "`r` must be finite"),
-        (1.0, ValueError, "`r` must be 1-D, got ndim=0"),
-        ("wide", TypeError, "`r` must be an array of numbers, got 'wide'"),
-    ],
-)
-def test_bad_intervals(value, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        arrays.as_interval("r", value)
 
 
 # From one library to another.
@@ -264,8 +213,9 @@ def test_namespace(xp):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_matching_goes_both_ways(xp, dtype):
+def test_matching_goes_both_ways_and_copies_only_where_it_must(xp, dtype):
     like = xp.asarray([0.0], dtype=getattr(xp, dtype))
+    assert arrays.matching(like, like) is like
     for value in (np.array([1.5, 2.5]), np.array([1.5, 2.5], dtype=np.float32)):
         there = arrays.matching(value, like)
         assert kind(there) is xp
@@ -284,11 +234,6 @@ def test_matching_takes_read_only_arrays_and_leaves_them_alone(xp):
     assert_array_equal(value, [1.0, 2.0])
 
 
-def test_matching_does_not_copy_without_need(xp):
-    value = xp.asarray([1.0, 2.0])
-    assert arrays.matching(value, value) is value
-
-
 def test_matching_moves_between_devices():
     strict = pytest.importorskip("array_api_strict")
     device = strict.Device("device1")
@@ -305,17 +250,14 @@ def test_to_numpy(xp):
     assert_array_equal(array, [[1.0, 2.0]])
 
 
-def test_frozen_is_a_copy(xp):
+def test_frozen_is_a_copy_nobody_can_change(xp):
+    with pytest.raises(ValueError, match="read-only"):
+        arrays.frozen(np.ones(2))[0] = 2.0
     value = xp.asarray([1.0, 2.0])
     copy = arrays.frozen(value)
     assert kind(copy) is xp
     value[0] = 9.0
     assert_array_equal(arrays.to_numpy(copy), [1.0, 2.0])
-
-
-def test_frozen_numpy_cannot_be_changed():
-    with pytest.raises(ValueError, match="read-only"):
-        arrays.frozen(np.ones(2))[0] = 2.0
 
 
 def test_assign(xp):

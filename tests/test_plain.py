@@ -73,9 +73,8 @@ def test_a_class_is_known_by_being_derived():
 def test_unknown_kinds(family, data):
     kind = data.get("kind") if isinstance(data, dict) else data
     known = ", ".join(sorted(family.kinds()))
-    with pytest.raises(
-        ValueError, match=rf"`kind` must be one of {known}, got {re.escape(repr(kind))}$"
-    ):
+    message = rf"`kind` must be one of {known}, got {re.escape(repr(kind))}$"
+    with pytest.raises(ValueError, match=message):
         family.from_dict(data)
 
 

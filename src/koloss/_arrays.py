@@ -47,15 +47,12 @@ def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> 
     if not xp.isdtype(value.dtype, "real floating"):
         raise TypeError(f"`{name}` must hold real numbers, got dtype {value.dtype}")
     if value.ndim != ndim:
-        hint = (
-            "; for scalar points pass a column, x[:, None]" if (value.ndim, ndim) == (1, 2) else ""
-        )
+        column = (value.ndim, ndim) == (1, 2)
+        hint = "; for scalar points pass a column, x[:, None]" if column else ""
         raise ValueError(f"`{name}` must be {ndim}-D, got ndim={value.ndim}{hint}")
     if not bool(xp.all(xp.isfinite(value))):
         raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
-    if like is not None:
-        value = matching(value, like)
-    return value
+    return value if like is None else matching(value, like)
 
 
 def as_points(name: str, value: Any, *, dimension: int | None = None) -> Array:
@@ -135,9 +132,8 @@ def as_interval(name: str, value: Any) -> tuple[float, float]:
     """Two finite numbers, the lower one first."""
     low, high = to_numpy(as_vector(name, value, length=2)).tolist()
     if low >= high:
-        raise ValueError(
-            f"`{name}` must be (low, high) with low < high, got ({low:.6g}, {high:.6g})"
-        )
+        pair = f"({low:.6g}, {high:.6g})"
+        raise ValueError(f"`{name}` must be (low, high) with low < high, got {pair}")
     return low, high
 
 
@@ -169,6 +165,12 @@ def to_numpy(value: Array) -> np.ndarray[Any, np.dtype[Any]]:
     if compat.is_jax_array(value):
         return np.asarray(value)  # JAX brings it to the host itself
     return np.asarray(compat.to_device(value, "cpu"))
+
+
+def take(array: Array, index: Any, axis: int = 0) -> Array:
+    """Some rows of an array, or columns, wherever its numbers are."""
+    xp = namespace(array)
+    return xp.take(array, xp.asarray(index, device=compat.device(array)), axis=axis)
 
 
 def frozen(value: Array) -> Array:

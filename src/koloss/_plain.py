@@ -22,13 +22,7 @@ class Plain:
         return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
 
     def to_dict(self, *, arrays: bool = False) -> dict[str, Any]:
-        """Plain data, from which `from_dict` makes the same again.
-
-        Parameters
-        ----------
-        arrays : bool
-            Keep arrays, as NumPy's, instead of turning them into lists.
-        """
+        """Plain data, from which `from_dict` makes the same again; `arrays` are NumPy's, or lists."""
         parts = self.parts().items()
         return {"kind": type(self).__name__} | {name: _plain(part, arrays) for name, part in parts}
 
@@ -38,7 +32,8 @@ class Plain:
         descendants = [cls]
         for kind in descendants:  # which grows
             descendants += kind.__subclasses__()
-        return {kind.__name__: kind for kind in descendants if _is_complete(kind)}
+        complete = (k for k in descendants if k is not Plain and not inspect.isabstract(k))
+        return {kind.__name__: kind for kind in complete}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
@@ -63,9 +58,9 @@ class Plain:
         if kind is None:
             raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {name!r}")
         parts = {
-            key: Plain.from_dict(value) if isinstance(value, Mapping) else value
-            for key, value in data.items()
-            if key != "kind"
+            name: Plain.from_dict(part) if isinstance(part, Mapping) else part
+            for name, part in data.items()
+            if name != "kind"
         }
         known = _parameters(kind)  # type: ignore[arg-type]
         takes = f"{kind.__name__}, which takes {', '.join(known) or 'none'}"
@@ -84,10 +79,6 @@ class Plain:
 @cache
 def _parameters(kind: type[Plain]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(kind).parameters)
-
-
-def _is_complete(kind: type[Plain]) -> bool:
-    return kind is not Plain and not inspect.isabstract(kind)
 
 
 def _folded(name: str) -> str:

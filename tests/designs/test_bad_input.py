@@ -22,11 +22,9 @@ TAKES_FEATURES = {
     "features, error, message",
     [
         (np.ones(3), ValueError, "`features` must be 2-D, got ndim=1"),
-        (np.ones((2, 2, 2)), ValueError, "`features` must be 2-D, got ndim=3"),
         (np.zeros((0, 3)), ValueError, r"`features` must not be empty, got shape \(0, 3\)"),
         (np.zeros((3, 0)), ValueError, r"`features` must not be empty, got shape \(3, 0\)"),
         (np.array([[1.0, np.nan]]), ValueError, "`features` must be finite, got NaN or infinity"),
-        (np.array([[1.0, np.inf]]), ValueError, "`features` must be finite, got NaN or infinity"),
         (np.array([[1j, 2.0]]), TypeError, "`features` must hold real numbers, got dtype complex"),
         ("features", TypeError, "`features` must be an array of numbers, got"),
         (None, TypeError, "`features` must "),
@@ -45,51 +43,25 @@ def test_zero_features(call):
 
 
 @pytest.mark.parametrize(
-    "options, error, message",
+    "call, options, error, message",
     [
-        ({"tolerance": 9e-7}, ValueError, "`tolerance` must be at least 1e-06, got 9e-07"),
-        ({"tolerance": 0}, ValueError, "`tolerance` must be at least 1e-06, got 0"),
-        ({"tolerance": -0.1}, ValueError, "`tolerance` must be at least 1e-06, got -0.1"),
-        ({"tolerance": np.nan}, ValueError, "`tolerance` must be finite, got nan"),
-        ({"tolerance": "tight"}, TypeError, "`tolerance` must be a number, got 'tight'"),
-        ({"max_rounds": 0}, ValueError, "`max_rounds` must be at least 1, got 0"),
-        ({"max_rounds": 1.5}, TypeError, "`max_rounds` must be an integer, got 1.5"),
+        (kl.john_design, {"tolerance": 9e-7}, ValueError, "`tolerance` must be at least 1e-06, got 9e-07"),
+        (kl.john_design, {"tolerance": 0}, ValueError, "`tolerance` must be at least 1e-06, got 0"),
+        (kl.john_design, {"tolerance": np.nan}, ValueError, "`tolerance` must be finite, got nan"),
+        (kl.john_design, {"tolerance": "tight"}, TypeError, "`tolerance` must be a number, got 'tight'"),
+        (kl.john_design, {"max_rounds": 0}, ValueError, "`max_rounds` must be at least 1, got 0"),
+        (kl.john_design, {"max_rounds": 1.5}, TypeError, "`max_rounds` must be an integer, got 1.5"),
+        (kl.barycentric_spanner, {"approximation": 0.99}, ValueError, "`approximation` must be at least 1, got 0.99"),
+        (kl.barycentric_spanner, {"approximation": np.inf}, ValueError, "`approximation` must be finite, got inf"),
+        (kl.barycentric_spanner, {"approximation": None}, TypeError, "`approximation` must be a number, got None"),
+        (kl.whiten, {"design": np.ones(10)}, ValueError, "`design` must sum to 1, got a sum of 10"),
+        (kl.whiten, {"design": np.r_[1.5, -0.5, np.zeros(8)]}, ValueError, "`design` must be non-negative, got a weight of -0.5"),
+        (kl.whiten, {"design": np.full(9, 1 / 9)}, ValueError, "`design` must have length 10, got 9"),
+        (kl.whiten, {"design": np.full((10, 1), 0.1)}, ValueError, "`design` must be 1-D, got ndim=2"),
+        (kl.whiten, {"design": np.full(10, np.nan)}, ValueError, "`design` must be finite"),
+        (kl.whiten, {"design": kl.uniform_design(np.eye(4))}, ValueError, "`design` must have length 10, got 4"),
     ],
-)
-def test_john(options, error, message):
+)  # fmt: skip
+def test_options(call, options, error, message):
     with pytest.raises(error, match=message):
-        kl.john_design(X, **options)
-
-
-@pytest.mark.parametrize(
-    "value, error, message",
-    [
-        (0.99, ValueError, "`approximation` must be at least 1, got 0.99"),
-        (-2.0, ValueError, "`approximation` must be at least 1, got -2"),
-        (np.inf, ValueError, "`approximation` must be finite, got inf"),
-        (None, TypeError, "`approximation` must be a number, got None"),
-    ],
-)
-def test_spanner(value, error, message):
-    with pytest.raises(error, match=message):
-        kl.barycentric_spanner(X, approximation=value)
-
-
-@pytest.mark.parametrize(
-    "weights, message",
-    [
-        (np.ones(10), "`design` must sum to 1, got a sum of 10"),
-        (np.r_[1.5, -0.5, np.zeros(8)], "`design` must be non-negative, got a weight of -0.5"),
-        (np.full(9, 1 / 9), "`design` must have length 10, got 9"),
-        (np.full((10, 1), 0.1), "`design` must be 1-D, got ndim=2"),
-        (np.full(10, np.nan), "`design` must be finite"),
-    ],
-)
-def test_whiten(weights, message):
-    with pytest.raises(ValueError, match=message):
-        kl.whiten(X, weights)
-
-
-def test_whiten_by_a_design_of_other_features():
-    with pytest.raises(ValueError, match="`design` must have length 10, got 4"):
-        kl.whiten(X, kl.uniform_design(np.eye(4)))
+        call(X, **options)

@@ -21,6 +21,10 @@ def leverages(features, weights):
     return np.sum((features @ np.linalg.pinv(sigma, hermitian=True)) * features, axis=1)
 
 
+def proxy_features(X):
+    return kl.pivoted_cholesky(kl.Gaussian(0.5), kl.Points(X), tolerance=1e-9).features
+
+
 MAKE = {
     "normal": lambda rng: rng.normal(size=(60, 4)),
     "badly scaled": lambda rng: rng.normal(size=(60, 4)) * np.array([1e-9, 1.0, 1e4, 1e9]),
@@ -33,11 +37,7 @@ MAKE = {
     ),
     "rank deficient": lambda rng: rng.normal(size=(60, 3)) @ rng.normal(size=(3, 7)),
     "fewer actions": lambda rng: rng.normal(size=(3, 7)),
-    "proxy": lambda rng: (
-        kl.pivoted_cholesky(
-            kl.Gaussian(0.5), kl.Points(rng.uniform(size=(100, 2))), tolerance=1e-9
-        ).features
-    ),
+    "proxy": lambda rng: proxy_features(rng.uniform(size=(100, 2))),
 }
 
 
@@ -47,23 +47,19 @@ def test_covariance_is_the_identity(make, choose, rng):
     X = make(rng)
     design = choose(X)
     white = kl.whiten(X, design)
+    assert_array_equal(white.features, kl.whiten(X, design.weights).features)
     assert white.features.shape == (len(X), design.rank)
     assert white.transform.shape == (X.shape[1], design.rank)
-    assert_allclose(
-        covariance(white.features, design.weights), np.eye(design.rank), rtol=0, atol=1e-12
-    )
+    sigma = covariance(white.features, design.weights)
+    assert_allclose(sigma, np.eye(design.rank), rtol=0, atol=1e-12)
     # Squared norms are the leverages, and so at most what the design promises.
     norms = np.sum(white.features**2, axis=1)
     assert norms.max() == pytest.approx(design.max_leverage, rel=1e-9)
     # The transform does the same to the original, up to the rounding of an ill-conditioned product.
     scaled = X / np.linalg.norm(X, axis=0)
     singular = np.linalg.svd(scaled, compute_uv=False)[: design.rank]
-    assert_allclose(
-        X @ white.transform,
-        white.features,
-        rtol=0,
-        atol=1e-13 * singular[0] / singular[-1] * np.sqrt(norms.max()),
-    )
+    room = 1e-13 * singular[0] / singular[-1] * np.sqrt(norms.max())
+    assert_allclose(X @ white.transform, white.features, rtol=0, atol=room)
 
 
 def test_norms_are_leverages(rng):
@@ -71,23 +67,16 @@ def test_norms_are_leverages(rng):
     white, transform = kl.whiten(X, weights)
     assert_allclose(np.sum(white**2, axis=1), leverages(X, weights), rtol=1e-9)
     assert_allclose(X @ transform, white, rtol=0, atol=1e-12)
-    assert_allclose(  # TT' = Σ⁻¹
-        transform @ transform.T, np.linalg.inv(covariance(X, weights)), rtol=1e-9
-    )
-
-
-def test_weights_and_design_are_the_same_thing(rng):
-    X = rng.normal(size=(30, 3))
-    design = kl.john_design(X)
-    assert_array_equal(kl.whiten(X, design).features, kl.whiten(X, design.weights).features)
+    inverse = np.linalg.inv(covariance(X, weights))
+    assert_allclose(transform @ transform.T, inverse, rtol=1e-9)
 
 
 def test_a_proxy_stands_for_its_features(rng):
     proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(rng.uniform(size=(40, 2))), rank=5)
-    design = kl.john_design(proxy)
-    assert_array_equal(
-        kl.whiten(proxy, design).features, kl.whiten(proxy.features, design).features
-    )
+    for design in (kl.john_design, kl.uniform_design, kl.barycentric_spanner):
+        assert_array_equal(design(proxy).weights, design(proxy.features).weights)
+    white = kl.whiten(proxy, design(proxy)).features
+    assert_array_equal(white, kl.whiten(proxy.features, design(proxy)).features)
 
 
 def test_zero_columns_of_the_original_stay_out(rng):

@@ -65,15 +65,10 @@ def test_the_result_is_positive_semidefinite(kernel):
 @given(KERNELS)
 def test_gradients_follow_the_product_rule(kernel):
     h, w = 1e-5, np.linspace(-1, 1, len(Y))
-    differences = np.stack(
-        [(kernel(X + e, Y) - kernel(X - e, Y)) @ w / (2 * h) for e in np.eye(2) * h], axis=1
-    )
-    assert_allclose(
-        kernel.gradient(X, Y, w),
-        differences,
-        rtol=1e-5,
-        atol=1e-7 * max(1, np.abs(kernel(X, Y)).max()),
-    )
+    steps = [(kernel(X + e, Y) - kernel(X - e, Y)) @ w / (2 * h) for e in np.eye(2) * h]
+    differences = np.stack(steps, axis=1)
+    room = 1e-7 * max(1, np.abs(kernel(X, Y)).max())
+    assert_allclose(kernel.gradient(X, Y, w), differences, rtol=1e-5, atol=room)
 
 
 @given(FINITE)
@@ -125,6 +120,13 @@ def test_associativity_is_remembered_in_the_repr():
     assert repr((a + b) * c) == "(Linear() + Gaussian(bandwidth=1.0)) * Quadratic()"
 
 
+def test_sum():
+    total = sum([kl.Linear(), kl.Gaussian(1.0), kl.Quadratic()])
+    assert_allclose(total(X), kl.Linear()(X) + kl.Gaussian(1.0)(X) + kl.Quadratic()(X))
+    with pytest.raises(TypeError):
+        1 + kl.Linear()
+
+
 def test_vanishing_factor_beside_an_infinite_constant():
     # On the single point 0 the linear kernel is zero; inf · 0 must not become NaN.
     kernel, origin = kl.Linear() * kl.Matern(0.5, 1.0), kl.Points([[0.0, 0.0]])
@@ -133,36 +135,14 @@ def test_vanishing_factor_beside_an_infinite_constant():
     assert kernel.modulus(0.1, kl.Ball(2)) < 1.0
 
 
-@pytest.mark.parametrize("scale", [0, 0.0, -1.5])
-def test_scale_must_be_positive(scale):
-    with pytest.raises(ValueError, match=rf"`scale` must be positive, got {scale:g}"):
-        scale * kl.Linear()
-
-
-@pytest.mark.parametrize("scale", [math.nan, math.inf, 10**400])
-def test_scale_must_be_finite(scale):
-    with pytest.raises(ValueError, match=r"`scale` must be finite, got (nan|inf)"):
-        kl.Linear() * scale
-
-
 def test_other_things_do_not_combine():
-    with pytest.raises(TypeError, match=r"`scale` must be a number, got True"):
-        True * kl.Linear()
     for wrong in ("2", None, [1.0], np.array([1.0, 2.0]), 2j):
-        with pytest.raises(TypeError):
-            kl.Linear() * wrong
-        with pytest.raises(TypeError):
-            wrong * kl.Linear()
-        with pytest.raises(TypeError):
-            kl.Linear() + wrong
+        for combine in (
+            lambda w: kl.Linear() * w,
+            lambda w: w * kl.Linear(),
+            lambda w: kl.Linear() + w,
+        ):
+            with pytest.raises(TypeError):
+                combine(wrong)
     with pytest.raises(TypeError):
         kl.Linear() + 1
-
-
-def test_parts_must_be_kernels():
-    with pytest.raises(TypeError, match=r"`left` must be a Kernel, got 1"):
-        Sum(1, kl.Linear())
-    with pytest.raises(TypeError, match=r"`right` must be a Kernel, got 'x'"):
-        Product(kl.Linear(), "x")
-    with pytest.raises(TypeError, match=r"`kernel` must be a Kernel, got None"):
-        Scaled(2.0, None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import re
 
 import numpy as np
@@ -14,11 +16,8 @@ import koloss as kl
 GAUSSIAN = kl.Gaussian(1.0)
 
 
-def test_linear_norm_by_hand():
+def test_norms_by_hand():
     assert kl.LinearLoss([3, 4]).norm() == 5.0
-
-
-def test_quadratic_norm_is_frobenius():
     loss = kl.QuadraticLoss([[1.0, 2.0], [2.0, -1.0]], [3.0, 0.0])
     assert_allclose(loss.norm() ** 2, 1 + 4 + 4 + 1 + 9)
 
@@ -42,9 +41,7 @@ def test_quadratic_forgives_rounding_and_symmetrises(precision, skew):
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 def test_quadratic_asymmetry_is_judged_by_the_scale(scale):
     assert kl.QuadraticLoss(scale * np.eye(2)).norm() == pytest.approx(scale * math.sqrt(2))
-    with pytest.raises(
-        ValueError, match=r"`matrix` must be symmetric, got entries that differ by "
-    ):
+    with pytest.raises(ValueError, match=r"`matrix` must be symmetric, got entries that differ"):
         kl.QuadraticLoss(scale * np.array([[1.0, 2.0], [2.001, 1.0]]))
 
 
@@ -59,27 +56,21 @@ def test_posynomial_domain_is_checked():
     for call in (loss, loss.gradient):
         with pytest.raises(ValueError, match=r"`X` must have positive numbers in column 0, got 0"):
             call([[0.0, 1.0]])
-        with pytest.raises(
-            ValueError, match=r"`X` must have non-negative numbers in column 1, got -2"
-        ):
+        with pytest.raises(ValueError, match=r"must have non-negative numbers in column 1, got -2"):
             call([[1.0, -2.0]])
     with pytest.raises(ValueError, match=r"has no gradient where coordinate 1 is zero"):
         loss.gradient([[1.0, 0.0]])
 
 
-def test_equal_centers_are_not_joined():
+def test_other_centers_are_joined_and_equal_ones_are_not():
     a = kl.KernelLoss(GAUSSIAN, [[0.0], [1.0]], [1.0, 2.0])
     b = kl.KernelLoss(GAUSSIAN, [[0.0], [1.0]], [0.5, -1.0])
     assert_array_equal((a + b).coefficients, [1.5, 1.0])
     assert_array_equal((a - b).coefficients, [0.5, 3.0])
     assert_array_equal((a + b).centers, a.centers)
-
-
-def test_other_centers_are_joined():
-    a = kl.KernelLoss(GAUSSIAN, [[0.0], [1.0]], [1.0, 2.0])
-    b = kl.KernelLoss(GAUSSIAN, [[2.0]], [4.0])
-    assert_array_equal((a - b).centers, [[0.0], [1.0], [2.0]])
-    assert_array_equal((a - b).coefficients, [1.0, 2.0, -4.0])
+    c = kl.KernelLoss(GAUSSIAN, [[2.0]], [4.0])
+    assert_array_equal((a - c).centers, [[0.0], [1.0], [2.0]])
+    assert_array_equal((a - c).coefficients, [1.0, 2.0, -4.0])
 
 
 def test_expansion_with_one_centre_twice():
@@ -88,26 +79,28 @@ def test_expansion_with_one_centre_twice():
     assert_array_equal(loss([[0.3]]), [0.0])
 
 
+def test_sum():
+    losses = [kl.LinearLoss([1.0, k]) for k in range(4)]
+    assert sum(losses) == kl.LinearLoss([4.0, 6.0])
+    with pytest.raises(TypeError):
+        1 + losses[0]
+
+
 LOSSES = [
     kl.LinearLoss([1.0, 2.0]),
     kl.QuadraticLoss(np.eye(2)),
     kl.PosynomialLoss(kl.Posynomial([[1, 1]]), [1.0]),
     kl.KernelLoss(GAUSSIAN, [[0.0, 0.0]], [1.0]),
 ]
-OPERATIONS = [lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a.inner(b)]
+OPERATIONS = [operator.add, operator.sub, lambda a, b: a.inner(b)]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
 def test_families_do_not_mix(operation):
-    for a in LOSSES:
-        for b in LOSSES:
-            if a is b:
-                continue
-            message = (
-                f"losses of two families do not mix: {type(a).__name__} and {type(b).__name__}"
-            )
-            with pytest.raises(TypeError, match=message):
-                operation(a, b)
+    for a, b in itertools.permutations(LOSSES, 2):
+        kinds = f"{type(a).__name__} and {type(b).__name__}"
+        with pytest.raises(TypeError, match=f"losses of two families do not mix: {kinds}"):
+            operation(a, b)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
@@ -125,31 +118,25 @@ def test_dimensions_do_not_mix(operation):
 @pytest.mark.parametrize("operation", OPERATIONS, ids=["add", "subtract", "inner"])
 def test_kernels_do_not_mix(operation):
     a, b = (kl.KernelLoss(kl.Gaussian(s), [[1.0]], [1.0]) for s in (1.0, 2.0))
-    message = (
-        "losses of two kernels do not mix: Gaussian(bandwidth=1.0) and Gaussian(bandwidth=2.0)"
-    )
-    with pytest.raises(ValueError, match=re.escape(message)):
+    kernels = re.escape("Gaussian(bandwidth=1.0) and Gaussian(bandwidth=2.0)")
+    with pytest.raises(ValueError, match=f"losses of two kernels do not mix: {kernels}"):
         operation(a, b)
     a, b = (kl.PosynomialLoss(kl.Posynomial([[p, 0]]), [1.0]) for p in (1, 2))
-    with pytest.raises(
-        ValueError, match=r"losses of two kernels do not mix: Posynomial\(.*\) and "
-    ):
+    with pytest.raises(ValueError, match=r"two kernels do not mix: Posynomial\(.*\) and "):
         operation(a, b)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_other_things_do_not_combine(loss):
-    for wrong in (1.0, "x", None, np.ones(2), kl.Linear()):
+    pairs = [(loss, wrong) for wrong in (1.0, "x", None, np.ones(2), kl.Linear())]
+    for operation, a, b in [
+        *((o, *pair) for o in (operator.add, operator.sub) for pair in pairs),
+        *((operator.add, wrong, loss) for _, wrong in pairs),
+        (operator.mul, loss, loss),
+        (operator.truediv, 1.0, loss),
+    ]:
         with pytest.raises(TypeError):
-            loss + wrong
-        with pytest.raises(TypeError):
-            loss - wrong
-        with pytest.raises(TypeError):
-            wrong + loss
-    with pytest.raises(TypeError):
-        loss * loss
-    with pytest.raises(TypeError):
-        1.0 / loss
+            operation(a, b)
     for wrong in ("2", None, True, 2j, [1.0], np.ones(2), kl.Linear()):
         with pytest.raises(TypeError, match=r"`factor` must be a number, got "):
             loss * wrong
@@ -170,13 +157,9 @@ def test_other_things_do_not_combine(loss):
     "X, error, message",
     [
         ([1.0, 2.0], ValueError, "`X` must be 2-D, got ndim=1; for scalar points pass a column"),
-        (3.0, ValueError, "`X` must be 2-D, got ndim=0"),
         (np.ones((2, 3)), ValueError, "`X` must have 2 columns, got 3"),
         (np.empty((0, 2)), ValueError, "`X` must not be empty, got shape (0, 2)"),
         ([[1.0, math.nan]], ValueError, "`X` must be finite, got NaN or infinity"),
-        ([[1.0, math.inf]], ValueError, "`X` must be finite, got NaN or infinity"),
-        ([[1j, 0]], TypeError, "`X` must hold real numbers, got dtype complex128"),
-        ([["1", "2"]], TypeError, "`X` must be an array of numbers, got [['1', '2']]"),
         (None, TypeError, "`X` must be an array of numbers, got None"),
     ],
 )
@@ -193,11 +176,9 @@ POSYNOMIAL = kl.Posynomial([[1, 1], [0, 2]])
     "make, error, message",
     [
         (lambda: kl.LinearLoss([]), ValueError, "`vector` must not be empty, got length 0"),
-        (lambda: kl.LinearLoss(1.0), ValueError, "`vector` must be 1-D, got ndim=0"),
         (lambda: kl.LinearLoss([[1.0]]), ValueError, "`vector` must be 1-D, got ndim=2"),
         (lambda: kl.LinearLoss([math.nan]), ValueError, "`vector` must be finite"),
         (lambda: kl.LinearLoss([1j]), TypeError, "`vector` must hold real numbers"),
-        (lambda: kl.LinearLoss("ab"), TypeError, "`vector` must be an array of numbers, got 'ab'"),
         (lambda: kl.LinearLoss(["1"]), TypeError, "`vector` must be an array of numbers, got ['1']"),
         (lambda: kl.LinearLoss([1e308]) * 1e9, ValueError, "`vector` must be finite"),
         (lambda: kl.QuadraticLoss([[1.0, 0.0], [0.5, 1.0]]), ValueError, "`matrix` must be symmetric, got entries that differ by 0.5"),
@@ -228,12 +209,11 @@ def test_loss_evaluates_on_the_device_of_the_points():
     X = np.array([[0.5, 1.0], [2.0, 0.3]])
     there = strict.asarray(X, device=device)
     for loss in LOSSES:
-        here = type(loss)(
-            **{
-                name: part if isinstance(part, kl.Kernel) else strict.asarray(part.copy())
-                for name, part in loss.parts().items()
-            }
-        )
+        parts = {
+            name: part if isinstance(part, kl.Kernel) else strict.asarray(part.copy())
+            for name, part in loss.parts().items()
+        }
+        here = type(loss)(**parts)
         for call, expected in ((here, loss(X)), (here.gradient, loss.gradient(X))):
             result = call(there)
             assert result.device == device

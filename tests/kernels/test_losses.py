@@ -54,30 +54,19 @@ def expansion(kernel, formula):
         "kernel": kernel,
         "size": 3,
         "make": lambda v: kl.KernelLoss(kernel, CENTERS, v),
-        "value": lambda v, x: sum(
-            c * formula(x, z) for c, z in zip(v, CENTERS.tolist(), strict=True)
-        ),
+        "value": lambda v, x: np.dot(v, [formula(x, z) for z in CENTERS.tolist()]),
         "gram": np.array([[formula(y, z) for z in CENTERS.tolist()] for y in CENTERS.tolist()]),
     }
 
 
 FAMILIES = [
-    Family(
-        "linear",
-        kl.Linear(),
-        2,
-        kl.LinearLoss,
-        lambda v, x: v[0] * x[0] + v[1] * x[1],
-        np.eye(2),
-    ),
+    Family("linear", kl.Linear(), 2, kl.LinearLoss, np.dot, np.eye(2)),
     Family(
         "quadratic",
         kl.Quadratic(),
         5,
         lambda v: kl.QuadraticLoss(*quadratic(v)),
-        lambda v, x: (
-            v[0] * x[0] ** 2 + 2 * v[1] * x[0] * x[1] + v[2] * x[1] ** 2 + v[3] * x[0] + v[4] * x[1]
-        ),
+        lambda v, x: np.dot(v, [x[0] ** 2, 2 * x[0] * x[1], x[1] ** 2, x[0], x[1]]),
         np.diag([1, 2, 1, 1, 1]),  # the entry off the diagonal occurs twice
     ),
     Family(
@@ -97,6 +86,7 @@ FAMILIES = [
 ]
 OWN_FORM = {"linear": kl.LinearLoss, "quadratic": kl.QuadraticLoss, "posynomial": kl.PosynomialLoss}
 
+FINITE = [f for f in FAMILIES if f.kernel.feature_dimension(D) is not None]
 every = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
 
@@ -121,9 +111,8 @@ def test_values_are_the_definition(family, rng):
     assert loss.dimension == D
     values = loss(X)
     assert values.shape == (9,)
-    assert_allclose(
-        values, [family.value(v.tolist(), x) for x in X.tolist()], rtol=1e-11, atol=1e-12
-    )
+    expected = [family.value(v.tolist(), x) for x in X.tolist()]
+    assert_allclose(values, expected, rtol=1e-11, atol=1e-12)
     assert_allclose(loss(X.tolist()), values)
 
 
@@ -138,11 +127,7 @@ def test_inner_products_and_norms(family, rng):
     assert isinstance(a.norm(), float)
 
 
-@pytest.mark.parametrize(
-    "family",
-    [f for f in FAMILIES if f.kernel.feature_dimension(D) is not None],
-    ids=lambda family: family.name,
-)
+@pytest.mark.parametrize("family", FINITE, ids=lambda family: family.name)
 def test_inner_products_are_those_of_the_features(family, rng):
     # Least squares finds w with Φ(x)'w = ℓ(x): in its span the element of least norm is the loss itself.
     X = points(60, rng)
@@ -154,18 +139,12 @@ def test_inner_products_are_those_of_the_features(family, rng):
 
 
 @every
-def test_inner_product_of_two_expansions_with_other_centers(family, rng):
-    X, Y = points(4, rng), points(3, rng)
-    v, w = rng.standard_normal(4), rng.standard_normal(3)
-    a, b = family.kernel.embed(X, v), family.kernel.embed(Y, w)
-    assert_allclose(a.inner(b), v @ family.kernel(X, Y) @ w, rtol=1e-10)
-    assert_allclose(b.inner(a), a.inner(b), rtol=1e-12)
-
-
-@every
 def test_embedding(family, rng):
     X, Y, w = points(5, rng), points(7, rng), rng.standard_normal(5)
-    loss = family.kernel.embed(X, w)
+    loss, v = family.kernel.embed(X, w), rng.standard_normal(7)
+    other = family.kernel.embed(Y, v)
+    assert_allclose(loss.inner(other), w @ family.kernel(X, Y) @ v, rtol=1e-10)
+    assert_allclose(other.inner(loss), loss.inner(other), rtol=1e-12)
     assert type(loss) is OWN_FORM.get(family.name, kl.KernelLoss)
     assert_allclose(loss(Y), family.kernel(Y, X) @ w, rtol=1e-10, atol=1e-10)
     assert_allclose(loss.norm(), math.sqrt(w @ family.kernel(X) @ w), rtol=1e-9)
@@ -173,16 +152,8 @@ def test_embedding(family, rng):
     assert_allclose(family.kernel.embed(X)(Y), family.kernel(Y, X).sum(axis=1), rtol=1e-10)
     for point in (X[0], X[0].tolist(), X[:1]):
         assert_allclose(family.kernel.embed(point)(Y), family.kernel(Y, X[:1])[:, 0], rtol=1e-10)
-    assert_allclose(
-        family.kernel.embed(X[0]).norm(), math.sqrt(family.kernel.diag(X[:1])[0]), rtol=1e-12
-    )
-
-
-@every
-def test_reproducing_property(family, rng):
-    X, loss = points(8, rng), family.make(numbers(family, rng))
-    inner = [family.kernel.embed(x).inner(loss) for x in X]
-    assert_allclose(loss(X), inner, rtol=1e-11, atol=1e-12)
+    size = math.sqrt(family.kernel.diag(X[:1])[0])
+    assert_allclose(family.kernel.embed(X[0]).norm(), size, rtol=1e-12)
 
 
 @every
@@ -192,7 +163,10 @@ def test_cauchy_schwarz(family, rng):
     for _ in range(20):
         loss = family.make(numbers(family, rng))
         assert np.all(np.abs(loss(X)) <= loss.norm() * sizes * (1 + 1e-10))
-    # with equality for a multiple of Φ(x) at x
+    # It follows from the reproducing property,
+    inner = [family.kernel.embed(x).inner(loss) for x in X[:8]]
+    assert_allclose(loss(X[:8]), inner, rtol=1e-11, atol=1e-12)
+    # and holds with equality for a multiple of Φ(x) at x.
     loss = -3.0 * family.kernel.embed(X[0])
     assert_allclose(abs(loss(X[:1])[0]), loss.norm() * sizes[0], rtol=1e-10)
 
@@ -215,14 +189,11 @@ def test_the_family_is_asked_of_the_kernel(family, rng):
     assert family.kernel.loss_family is type(loss) is OWN_FORM.get(family.name, kl.KernelLoss)
     assert loss.kernel == family.kernel
     assert family.kernel.own_loss(loss) is loss.own_form() is loss
-    for other in FAMILIES:
-        if other.name == family.name:
-            continue
+    for other in (f for f in FAMILIES if f.name != family.name):
         foreign = other.make(np.ones(other.size))
-        kind = "ValueError" if type(foreign) is type(loss) else "TypeError"
-        with pytest.raises((TypeError, ValueError), match=r"`loss` must be (a|one of) ") as error:
+        error = ValueError if type(foreign) is type(loss) else TypeError
+        with pytest.raises(error, match=r"`loss` must be (a|one of) "):
             family.kernel.own_loss(foreign)
-        assert type(error.value).__name__ == kind
 
 
 @every
@@ -258,9 +229,8 @@ def test_bumps_and_random_losses_have_their_norm(family, rng):
     actions = kl.Box([0.3, 0.3], [2.0, 2.0])
     drawn = [family.kernel.random_loss(actions, 0.7, rng) for _ in range(20)]
     assert_allclose([loss.norm() for loss in drawn], 0.7, rtol=1e-9)
-    again, twin = (
-        family.kernel.random_loss(actions, 0.7, np.random.default_rng(3)) for _ in range(2)
-    )
+    seeds = (np.random.default_rng(3) for _ in range(2))
+    again, twin = (family.kernel.random_loss(actions, 0.7, seed) for seed in seeds)
     assert again == twin != drawn[0]
     signs = {np.sign(float(loss([[1.0, 1.0]])[0])) for loss in drawn}
     assert signs == ({1.0} if again.is_one_sided else {-1.0, 1.0})
@@ -328,15 +298,13 @@ SCALARS = st.floats(-3, 3, allow_subnormal=False)
 
 
 def vectors(family):
-    return st.lists(
-        st.floats(-5, 5, allow_subnormal=False), min_size=family.size, max_size=family.size
-    )
+    numbers = st.floats(-5, 5, allow_subnormal=False)
+    return st.lists(numbers, min_size=family.size, max_size=family.size)
 
 
-def same(a, b, scale=1.0):
+def same(a, b):
     X = points(5, np.random.default_rng(0))
-    size = max(1.0, float(np.abs(a(X)).max()), scale)
-    assert_allclose(a(X), b(X), rtol=1e-9, atol=1e-9 * size)
+    assert_allclose(a(X), b(X), rtol=1e-9, atol=1e-9 * max(1e3, float(np.abs(a(X)).max())))
 
 
 @every
@@ -345,22 +313,21 @@ def test_axioms_of_a_vector_space(family, data):
     u, v, w = (family.make(np.array(data.draw(vectors(family)))) for _ in range(3))
     s, t = data.draw(SCALARS), data.draw(SCALARS)
     zero = family.make(np.zeros(family.size))
-    big = 1e3
-    same(u + v, v + u, big)
-    same((u + v) + w, u + (v + w), big)
-    same(u + zero, u, big)
-    same(u - u, zero, big)
-    same(u - v, u + (-v), big)
-    same(-u, -1 * u, big)
-    same(s * (u + v), s * u + s * v, big)
-    same((s + t) * u, s * u + t * u, big)
-    same(s * (t * u), (s * t) * u, big)
-    same(u * s, s * u, big)
-    same(1 * u, u, big)
-    same(np.float32(2) * u, u + u, big)
-    same(np.float64(2) * u, u + u, big)
+    same(u + v, v + u)
+    same((u + v) + w, u + (v + w))
+    same(u + zero, u)
+    same(u - u, zero)
+    same(u - v, u + (-v))
+    same(-u, -1 * u)
+    same(s * (u + v), s * u + s * v)
+    same((s + t) * u, s * u + t * u)
+    same(s * (t * u), (s * t) * u)
+    same(u * s, s * u)
+    same(1 * u, u)
+    same(np.float32(2) * u, u + u)
+    same(np.float64(2) * u, u + u)
     if abs(s) > 1e-3:
-        same((u / s) * s, u, big)
+        same((u / s) * s, u)
 
 
 @every
@@ -381,27 +348,13 @@ def test_axioms_of_an_inner_product(family, data):
 
 
 @every
-def test_operations_do_not_change_their_operands(family, rng):
-    a, b = family.make(numbers(family, rng)), family.make(numbers(family, rng))
-    before = a.to_dict(), b.to_dict()
-    a + b, a - b, 2 * a, -a, a / 3, a.inner(b), a(points(3, rng)), a.gradient(points(3, rng))
-    assert (a.to_dict(), b.to_dict()) == before
-
-
-@every
-def test_survives_json(family, rng):
-    loss = family.make(numbers(family, rng))
+def test_survives_json_and_compares_by_value(family, rng):
+    v, X = numbers(family, rng), points(4, rng)
+    loss = family.make(v)
     twin = kl.Loss.from_dict(json.loads(json.dumps(loss.to_dict())))
     assert twin == loss
     assert type(twin) is type(loss)
-    X = points(4, rng)
     assert_array_equal(twin(X), loss(X))
-
-
-@every
-def test_compares_by_value(family, rng):
-    v = numbers(family, rng)
-    loss = family.make(v)
     assert loss == family.make(v.copy())
     assert loss != family.make(v + 1e-9)
     assert loss != "loss"
@@ -413,12 +366,14 @@ def test_compares_by_value(family, rng):
 
 @every
 def test_arrays_inside_are_copies_nobody_can_change(family, rng):
-    v = numbers(family, rng)
-    for loss in (family.make(v), 2 * family.make(v), family.make(v) + family.make(v + 1)):
+    v, X = numbers(family, rng), points(3, rng)
+    a, b = family.make(v), family.make(v + 1)
+    before = a.to_dict(), b.to_dict()
+    a + b, a - b, 2 * a, -a, a / 3, a.inner(b), a(X), a.gradient(X)
+    assert (a.to_dict(), b.to_dict()) == before
+    for loss in (a, 2 * a, a + b):
         before = loss.to_dict()
-        for name, part in loss.parts().items():
-            if not isinstance(part, np.ndarray):
-                continue
+        for name, part in arrays(loss).items():
             assert not part.flags.writeable
             with pytest.raises(ValueError, match="read-only"):
                 getattr(loss, name)[...] = 0.0
@@ -443,19 +398,14 @@ def test_constructor_copies_its_arguments():
 # Arrays of other libraries.
 
 
-def parts(loss):
-    return [p for p in loss.parts().values() if hasattr(p, "shape")]
+def arrays(loss):
+    return {name: part for name, part in loss.parts().items() if hasattr(part, "shape")}
 
 
-def cast(family, v, xp, precision):
-    """The loss of the family with arrays of that kind."""
-    plain = {
-        name: value
-        if isinstance(value, kl.Kernel)
-        else xp.asarray(to_numpy(value).astype(precision))
-        for name, value in family.make(v).parts().items()
-    }
-    return type(family.make(v))(**plain)
+def cast(loss, xp, precision):
+    """The loss with arrays of that kind."""
+    parts = {name: xp.asarray(a.astype(precision)) for name, a in arrays(loss).items()}
+    return type(loss)(**(loss.parts() | parts))
 
 
 @every
@@ -464,7 +414,7 @@ def test_arrays_keep_their_kind_and_type(family, precision, xp, rng):
     rtol = {"float32": 2e-5, "float64": 1e-12}[precision]
     v, w, X = numbers(family, rng), numbers(family, rng), points(6, rng)
     plain, other = family.make(v), family.make(w)
-    loss, second = cast(family, v, xp, precision), cast(family, w, xp, precision)
+    loss, second = cast(plain, xp, precision), cast(other, xp, precision)
     A = xp.asarray(X.astype(precision))
 
     def given_back(result, expected):
@@ -482,7 +432,7 @@ def test_arrays_keep_their_kind_and_type(family, precision, xp, rng):
         (loss + other, plain + other),  # the left one decides
         (family.kernel.embed(A), family.kernel.embed(X)),
     ]:
-        for part in parts(mine):
+        for part in arrays(mine).values():
             assert array_api_compat.array_namespace(part) is xp
             assert part.dtype == getattr(xp, precision)
         given_back(mine(A), theirs(X))

@@ -38,9 +38,7 @@ def mixture(nu, lengthscale, r, of):
     )
 
 
-@pytest.mark.parametrize(
-    "nu", [0.5, 0.7, 1.0, 1.5, 2.0, 2.5, 3.3, 7.5, 12.25, 19.5, 20.5, 33.3, 100]
-)
+@pytest.mark.parametrize("nu", [0.5, 0.7, 1, 1.5, 2, 2.5, 3.3, 7.5, 12.25, 19.5, 20.5, 33.3, 100])
 @pytest.mark.parametrize("r", [0.05, 0.4, 1.0, 3.0])
 def test_values_against_quadrature(nu, r):
     expected = mixture(nu, 0.9, r, lambda u: math.exp(-u))
@@ -85,20 +83,16 @@ def test_decreases_to_zero_and_never_comes_back(nu, precision):
     assert np.all(k[r[:, 0] > 1e4] == 0)
 
 
-@pytest.mark.parametrize("lengthscale", [1e-150, 1e-12, 1e12, 1e150])
-@pytest.mark.parametrize("nu", [0.5, 0.7, 1.5, 33.3])
-def test_extreme_lengthscales(nu, lengthscale):
+@pytest.mark.parametrize("nu", [0.5, 0.7, 1.5, 2.5, 33.3])
+def test_extreme_lengthscales(nu, rng):
     X = np.array([[0.0], [1.0], [3.0]])
-    expected = np.eye(3) if lengthscale < 1 else np.ones((3, 3))
-    assert_allclose(kl.Matern(nu, lengthscale)(X), expected, atol=1e-11)
-
-
-def test_only_the_ratio_of_distance_and_lengthscale_counts(rng):
+    for lengthscale in (1e-150, 1e-12, 1e12, 1e150):
+        expected = np.eye(3) if lengthscale < 1 else np.ones((3, 3))
+        assert_allclose(kl.Matern(nu, lengthscale)(X), expected, atol=1e-11)
+    # Only the ratio of distance and lengthscale counts.
     X = rng.uniform(size=(6, 2))
-    for nu in (0.5, 0.7, 2.5):
-        reference = kl.Matern(nu, 0.25)(X)
-        for scale in (2.0**-300, 2.0**300):
-            assert_array_equal(kl.Matern(nu, 0.25 * scale)(X * scale), reference)
+    for scale in (2.0**-300, 2.0**300):
+        assert_array_equal(kl.Matern(nu, 0.25 * scale)(X * scale), kl.Matern(nu, 0.25)(X))
 
 
 @pytest.mark.parametrize("nu", [0.6, 0.75, 1.0])

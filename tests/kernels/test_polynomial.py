@@ -54,7 +54,7 @@ def test_quadratic_features_are_matrix_and_vector(d, rng):
         assert_allclose(phi @ phi, np.sum(np.outer(x, x) ** 2) + x @ x)
 
 
-def test_lipschitz_constants_by_hand():
+def test_bounds_and_lipschitz_constants_by_hand():
     ball = kl.Ball(2, 3.0)
     assert kl.Linear().lipschitz(ball) == 1.0
     # k(t) = t² + t: k'(R²) + R² k''(R²) = 2R² + 1 + 2R²
@@ -63,8 +63,6 @@ def test_lipschitz_constants_by_hand():
     assert_allclose(kl.Polynomial(3).lipschitz(ball), math.sqrt(3 * 100 + 9 * 60))
     assert_allclose(kl.Polynomial(1, offset=5.0).lipschitz(ball), 1.0)
 
-
-def test_bounds_by_hand():
     assert_allclose(kl.Linear().bound(kl.Ball(4, 3.0)), 9.0)
     assert_allclose(kl.Quadratic().bound(kl.Box([-1, 0], [0, 2])), 25 + 5)
     assert_allclose(kl.Polynomial(2, offset=0.5).bound(kl.Points([[1, 1], [0, -3]])), 9.5**2)

@@ -15,35 +15,25 @@ import koloss as kl
 
 def jacobian(table, x):
     """DΦ(x), entry by entry."""
-    return np.array(
-        [
-            [
-                0.0
-                if row[i] == 0
-                else row[i]
-                * math.prod(
-                    v ** (p - (i == j)) for j, (v, p) in enumerate(zip(x, row, strict=True))
-                )
-                for i in range(len(x))
-            ]
-            for row in table
-        ]
-    )
+
+    def entry(row, i):
+        powers = (v ** (p - (i == j)) for j, (v, p) in enumerate(zip(x, row, strict=True)))
+        return 0.0 if row[i] == 0 else row[i] * math.prod(powers)
+
+    return np.array([[entry(row, i) for i in range(len(x))] for row in table])
 
 
 def grid(lower, upper, n=9):
-    return list(
-        itertools.product(*(np.linspace(a, b, n) for a, b in zip(lower, upper, strict=True)))
-    )
+    axes = (np.linspace(a, b, n) for a, b in zip(lower, upper, strict=True))
+    return list(itertools.product(*axes))
 
 
 @pytest.mark.parametrize("powers", [(1, 2), (3, 0), (0, 0), (1, 1), (4, 1)])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 def test_bound_of_one_monomial_on_a_disc_is_exact(powers, radius):
     angle = np.linspace(0, 2 * np.pi, 200_001)
-    best = np.max(
-        (radius * np.cos(angle)) ** (2 * powers[0]) * (radius * np.sin(angle)) ** (2 * powers[1])
-    )
+    x, y = radius * np.cos(angle), radius * np.sin(angle)
+    best = np.max(x ** (2 * powers[0]) * y ** (2 * powers[1]))
     assert_allclose(kl.Posynomial([powers]).bound(kl.Ball(2, radius)), best, rtol=1e-8)
 
 
@@ -102,10 +92,7 @@ def test_lipschitz_constant_on_a_ball(rng):
     X = np.concatenate([ball.sample(500, rng), ball.project(9 * rng.standard_normal((500, 2)))])
     steepest = max(np.linalg.norm(jacobian(table, x), 2) for x in X)
     assert steepest <= kl.Posynomial(table).lipschitz(ball) <= 3 * steepest
-
-
-def test_constant_kernel_does_not_move():
-    assert kl.Posynomial([[0, 0]]).lipschitz(kl.Ball(2)) == 0.0
+    assert kl.Posynomial([[0, 0]]).lipschitz(ball) == 0.0
 
 
 def test_gradient_on_the_axes():
@@ -133,24 +120,20 @@ def test_gradient_is_refused_where_there_is_none():
 )
 def test_points_outside_the_domain(table, point, message):
     kernel = kl.Posynomial(table)
-    inside = np.ones((1, 2))
-    for call in (
-        lambda: kernel([point]),
-        lambda: kernel.diag([point]),
-        lambda: kernel.features([point]),
-        lambda: kernel.gradient([point]),
-        lambda: (kl.Posynomial([[1, 1]]) + kernel)([point]),
-        lambda: (kernel * kl.Linear()).diag([point]),
-        lambda: (2.0 * kernel)([point]),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            call()
-    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`Y`"))):
-        kernel(inside, [point])
-    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`points`"))):
-        kernel.embed([point])
-    with pytest.raises(ValueError, match=re.escape(message.replace("`X`", "`centers`"))):
-        kl.KernelLoss(kernel, [point], [1.0])
+    for call, name in [
+        (kernel, "X"),
+        (kernel.diag, "X"),
+        (kernel.features, "X"),
+        (kernel.gradient, "X"),
+        (kl.Posynomial([[1, 1]]) + kernel, "X"),
+        ((kernel * kl.Linear()).diag, "X"),
+        (2.0 * kernel, "X"),
+        (lambda X: kernel(np.ones((1, 2)), X), "Y"),
+        (kernel.embed, "points"),
+        (lambda X: kl.KernelLoss(kernel, X, [1.0]), "centers"),
+    ]:
+        with pytest.raises(ValueError, match=re.escape(message.replace("`X`", f"`{name}`"))):
+            call([point])
 
 
 @pytest.mark.parametrize(
@@ -161,6 +144,8 @@ def test_points_outside_the_domain(table, point, message):
         ([[-1]], kl.Box([0.0], [1.0]), "`actions` must have positive numbers in coordinate 0, got 0"),
         ([[0, 0.5]], kl.Box([0.0, -2.0], [1.0, 1.0]), "`actions` must have non-negative numbers in coordinate 1, got -2"),
         ([[1, 1]], kl.Ball(3), "`actions` must have 2 coordinates, got 3"),
+        ([[-1, 0]], kl.PositiveBall(2), "`actions` must have positive numbers in coordinate 0, got 0"),
+        ([[1, 1]], kl.PositiveBall(3), "`actions` must have 2 coordinates, got 3"),
     ],
 )  # fmt: skip
 def test_sets_outside_the_domain_have_no_bound(table, actions, message):
@@ -193,22 +178,6 @@ def test_other_sets_have_no_closed_form():
     assert kl.Posynomial([[1, 1]]).bound(Simplex(2)) == 0.25
     with pytest.raises(TypeError, match=re.escape("no closed-form bound on")):
         kl.Posynomial([[1, 1]]).bound(Odd())
-
-
-@pytest.mark.parametrize(
-    "exponents, error, message",
-    [
-        ([1, 2], ValueError, "`exponents` must be 2-D, got ndim=1"),
-        ([[]], ValueError, "`exponents` must not be empty, got shape (1, 0)"),
-        ([[math.nan, 1]], ValueError, "`exponents` must be finite"),
-        ([[1, 2], [3]], TypeError, "`exponents` must be an array of numbers, got [[1, 2], [3]]"),
-        ([["a"]], TypeError, "`exponents` must be an array of numbers, got [['a']]"),
-        ([[1j]], TypeError, "`exponents` must hold real numbers, got dtype complex128"),
-    ],
-)
-def test_bad_exponents(exponents, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        kl.Posynomial(exponents)
 
 
 def test_exponents_of_any_kind_of_array(xp):

@@ -39,52 +39,14 @@ def test_options(construct, options, error, message):
 
 
 @pytest.mark.parametrize("construct", [*GENERAL.values(), kl.exact_features, kl.eigendecay])
-def test_actions_must_be_an_action_set(construct):
+def test_kernel_actions_and_spacing(construct):
+    with pytest.raises(TypeError, match=r"`kernel` must .*'rbf'"):
+        construct("rbf", kl.Ball(2))
     with pytest.raises(TypeError, match="`actions` must be Points, a Ball or a Box, got ndarray"):
         construct(kl.Linear(), np.zeros((3, 1)))
-
-
-@pytest.mark.parametrize("construct", [*GENERAL.values(), kl.exact_features, kl.eigendecay])
-@pytest.mark.parametrize("spacing", [0.0, -1.0])
-def test_spacing_must_be_positive(construct, spacing):
-    with pytest.raises(ValueError, match=f"`spacing` must be positive, got {spacing:.6g}"):
-        construct(kl.Gaussian(0.5), BOX, spacing=spacing)
-
-
-@pytest.mark.parametrize(
-    "measure, error, message",
-    [
-        (np.ones(12), ValueError, "`measure` must sum to 1, got a sum of 12"),
-        (np.r_[-0.5, 1.5, np.zeros(10)], ValueError, "`measure` must be non-negative, .* -0.5"),
-        (np.full(11, 1 / 11), ValueError, "`measure` must have length 12, got 11"),
-        (np.full((12, 1), 1 / 12), ValueError, "`measure` must be 1-D, got ndim=2"),
-        (np.full(12, np.nan), ValueError, "`measure` must be finite"),
-        ("uniform", TypeError, "`measure` must be an array of numbers, got"),
-    ],
-)
-def test_measure_must_be_a_distribution_on_the_points(measure, error, message):
-    with pytest.raises(error, match=message):
-        kl.kernel_pca(kl.Gaussian(0.5), POINTS, rank=2, measure=measure)
-
-
-def test_measure_on_a_compact_set():
-    with pytest.raises(
-        ValueError, match="`measure` must be left out for a compact set; lay the net"
-    ):
-        kl.kernel_pca(kl.Gaussian(0.5), BOX, rank=2, measure=np.ones(3) / 3)
-
-
-@pytest.mark.parametrize(
-    "samples, error, message",
-    [
-        (0, ValueError, "`samples` must be at least 1, got 0"),
-        (-5, ValueError, "`samples` must be at least 1, got -5"),
-        (3.0, TypeError, "`samples` must be an integer, got 3.0"),
-    ],
-)
-def test_samples(samples, error, message):
-    with pytest.raises(error, match=message):
-        kl.kernel_pca(kl.Gaussian(0.5), POINTS, rank=2, samples=samples)
+    for spacing in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"`spacing` must be positive, got {spacing:.6g}"):
+            construct(kl.Gaussian(0.5), BOX, spacing=spacing)
 
 
 @pytest.mark.parametrize("construct", [kl.kernel_pca, kl.pivoted_cholesky, kl.exact_features])
@@ -95,27 +57,12 @@ def test_kernel_that_vanishes_on_the_actions(construct, actions):
     assert info.value.rank == 0
 
 
-@pytest.mark.parametrize(
-    "kernel, options, error, message",
-    [
-        (
-            kl.Matern(0.5, 1.0),
-            {},
-            TypeError,
-            r"`kernel` must be Gaussian or Periodic .* got Matern",
-        ),
-        (kl.Periodic(1.0), {"scale": 1.0}, ValueError, "`center` and `scale` must be left out"),
-        (kl.Periodic(1.0), {"center": 0.0}, ValueError, "`center` and `scale` must be left out"),
-        (kl.Gaussian(1.0), {"scale": 0.0}, ValueError, "`scale` must be positive, got 0"),
-        (kl.Gaussian(1.0), {"scale": [-1.0]}, ValueError, "`scale` must be positive, got -1"),
-        (kl.Gaussian(1.0), {"scale": [1.0, 2.0]}, ValueError, "`scale` must have length 1, got 2"),
-        (kl.Gaussian(1.0), {"center": np.nan}, ValueError, "`center` must be finite"),
-        (kl.Gaussian(1.0), {"center": [0, 0]}, ValueError, "`center` must have length 1, got 2"),
-    ],
-)
-def test_mercer(kernel, options, error, message):
-    with pytest.raises(error, match=message):
-        kl.mercer_features(kernel, POINTS, rank=3, **options)
+def pca(actions=POINTS, **options):
+    return kl.kernel_pca(kl.Gaussian(0.5), actions, rank=2, **options)
+
+
+def mercer(kernel, **options):
+    return kl.mercer_features(kernel, POINTS, rank=3, **options)
 
 
 PROXY = kl.pivoted_cholesky(kl.Gaussian(0.5), POINTS, rank=4)
@@ -124,6 +71,24 @@ PROXY = kl.pivoted_cholesky(kl.Gaussian(0.5), POINTS, rank=4)
 @pytest.mark.parametrize(
     "call, error, message",
     [
+        (lambda: pca(measure=np.ones(12)), ValueError, "`measure` must sum to 1, got a sum of 12"),
+        (lambda: pca(measure=np.r_[-0.5, 1.5, np.zeros(10)]), ValueError, "`measure` must be non-negative, .* -0.5"),
+        (lambda: pca(measure=np.full(11, 1 / 11)), ValueError, "`measure` must have length 12, got 11"),
+        (lambda: pca(measure=np.full((12, 1), 1 / 12)), ValueError, "`measure` must be 1-D, got ndim=2"),
+        (lambda: pca(measure=np.full(12, np.nan)), ValueError, "`measure` must be finite"),
+        (lambda: pca(measure="uniform"), TypeError, "`measure` must be an array of numbers, got"),
+        (lambda: pca(BOX, measure=np.ones(3) / 3), ValueError, "`measure` must be left out for a compact set; lay the net"),
+        (lambda: pca(samples=0), ValueError, "`samples` must be at least 1, got 0"),
+        (lambda: pca(samples=-5), ValueError, "`samples` must be at least 1, got -5"),
+        (lambda: pca(samples=3.0), TypeError, "`samples` must be an integer, got 3.0"),
+        (lambda: mercer(kl.Matern(0.5, 1.0)), TypeError, "`kernel` must be Gaussian or Periodic .* got Matern"),
+        (lambda: mercer(kl.Periodic(1.0), scale=1.0), ValueError, "`center` and `scale` must be left out"),
+        (lambda: mercer(kl.Periodic(1.0), center=0.0), ValueError, "`center` and `scale` must be left out"),
+        (lambda: mercer(kl.Gaussian(1.0), scale=0.0), ValueError, "`scale` must be positive, got 0"),
+        (lambda: mercer(kl.Gaussian(1.0), scale=[-1.0]), ValueError, "`scale` must be positive, got -1"),
+        (lambda: mercer(kl.Gaussian(1.0), scale=[1.0, 2.0]), ValueError, "`scale` must have length 1, got 2"),
+        (lambda: mercer(kl.Gaussian(1.0), center=np.nan), ValueError, "`center` must be finite"),
+        (lambda: mercer(kl.Gaussian(1.0), center=[0, 0]), ValueError, "`center` must have length 1, got 2"),
         (lambda: PROXY([1.0, 2.0]), ValueError, "`X` must be 2-D, got ndim=1; .* pass a column"),
         (lambda: PROXY(np.zeros((2, 3))), ValueError, "`X` must have 1 columns, got 3"),
         (lambda: PROXY(np.zeros((0, 1))), ValueError, "`X` must not be empty"),
@@ -136,7 +101,7 @@ PROXY = kl.pivoted_cholesky(kl.Gaussian(0.5), POINTS, rank=4)
         (lambda: PROXY.truncate(5), RankUnreachable, "`rank` must be at most 4, got 5"),
         (lambda: PROXY.rank_for(0.0), ValueError, "`tolerance` must be positive, got 0"),
     ],
-)
-def test_methods(call, error, message):
+)  # fmt: skip
+def test_arguments(call, error, message):
     with pytest.raises(error, match=message):
         call()

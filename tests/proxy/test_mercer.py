@@ -35,12 +35,7 @@ EXPANSIONS = [
         normal_quadrature(centre, scale),
         id=f"Hermite, bandwidth {bandwidth}, scale {scale}",
     )
-    for bandwidth, centre, scale in [
-        (1.0, 0.0, 1.0),
-        (0.8, -2.0, 0.5),
-        (3.0, 5.0, 1.0),
-        (0.7, 0.3, 1.2),
-    ]
+    for bandwidth, centre, scale in [(1, 0, 1), (0.8, -2.0, 0.5), (3, 5, 1), (0.7, 0.3, 1.2)]
 ] + [
     pytest.param(
         FourierExpansion(lengthscale, period),
@@ -52,14 +47,17 @@ EXPANSIONS = [
 ]
 
 
-@pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
+every = pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
+
+
+@every
 def test_eigenfunctions_are_orthonormal(expansion, kernel, quadrature):
     x, weights = quadrature
     phi = np.stack(expansion.eigenfunctions(x, COUNT), axis=1)
     assert_allclose(phi.T @ (weights[:, None] * phi), np.eye(COUNT), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
+@every
 def test_eigenfunctions_solve_the_integral_equation(expansion, kernel, quadrature):
     # ∫ K(x, y) φ_k(y) dP(y) = μ_k φ_k(x)
     y, weights = quadrature
@@ -71,7 +69,7 @@ def test_eigenfunctions_solve_the_integral_equation(expansion, kernel, quadratur
     assert_allclose(integral, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
+@every
 def test_eigenvalues_sum_to_the_trace(expansion, kernel, quadrature):
     # Σ μ_k = E K(x, x) = 1
     mu = np.array([expansion.eigenvalue(k) for k in range(400)])
@@ -79,7 +77,7 @@ def test_eigenvalues_sum_to_the_trace(expansion, kernel, quadrature):
     assert np.all(np.diff(mu) <= 0)
 
 
-@pytest.mark.parametrize("expansion, kernel, quadrature", EXPANSIONS)
+@every
 def test_features_are_roots_of_eigenvalues_times_eigenfunctions(expansion, kernel, quadrature):
     x = quadrature[0][60:100]
     options = {}
@@ -115,17 +113,12 @@ def test_converges_to_the_kernel(rng):
 def test_products_in_two_dimensions_by_brute_force(rng, rank):
     X = rng.normal(size=(25, 2))
     center, scale = np.array([0.1, -0.3]), np.array([0.7, 1.3])
-    proxy = kl.mercer_features(
-        kl.Gaussian(0.9), kl.Points(X), rank=rank, center=center, scale=scale
-    )
+    measure = {"center": center, "scale": scale}
+    proxy = kl.mercer_features(kl.Gaussian(0.9), kl.Points(X), rank=rank, **measure)
     first, second = (HermiteExpansion(0.9, c, s) for c, s in zip(center, scale, strict=True))
-    products = sorted(
-        (
-            (first.eigenvalue(i) * second.eigenvalue(j), i, j)
-            for i, j in itertools.product(range(60), repeat=2)
-        ),
-        reverse=True,
-    )[:rank]
+    pairs = itertools.product(range(60), repeat=2)
+    products = ((first.eigenvalue(i) * second.eigenvalue(j), i, j) for i, j in pairs)
+    products = sorted(products, reverse=True)[:rank]
     assert_allclose(proxy.eigenvalues, [p[0] for p in products], rtol=1e-12)
     u, v = first.eigenfunctions(X[:, 0], 60), second.eigenfunctions(X[:, 1], 60)
     expected = np.stack([math.sqrt(mu) * u[i] * v[j] for mu, i, j in products], axis=1)
@@ -167,12 +160,11 @@ class TestLemma1:
 
 def test_normal_measure_is_by_default_that_of_the_points(rng):
     X = rng.normal([1.0, -4.0], [0.5, 2.0], size=(50, 2))
-    default = kl.mercer_features(kl.Gaussian(1.0), kl.Points(X), rank=10)
-    named = kl.mercer_features(
-        kl.Gaussian(1.0), kl.Points(X), rank=10, center=X.mean(axis=0), scale=X.std(axis=0)
+    measures = {}, {"center": X.mean(axis=0), "scale": X.std(axis=0)}, {"center": 0.0, "scale": 3.0}
+    default, named, other = (
+        kl.mercer_features(kl.Gaussian(1.0), kl.Points(X), rank=10, **m) for m in measures
     )
     assert_allclose(default.features, named.features, rtol=1e-12, atol=1e-15)
-    other = kl.mercer_features(kl.Gaussian(1.0), kl.Points(X), rank=10, center=0.0, scale=3.0)
     assert np.abs(other.features - default.features).max() > 1e-3
 
 

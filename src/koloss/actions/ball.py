@@ -55,7 +55,7 @@ class Ball(ActionSet):
     def volume(self) -> float:
         """Lebesgue measure of the ball."""
         d = self.dimension
-        return _exp(_log_volume(d) + d * math.log(self.radius))
+        return exp(_log_volume(d) + d * math.log(self.radius))
 
     def project(self, X: Array) -> NDArray[Any]:
         """Nearest point of the ball to each row of X."""
@@ -77,7 +77,7 @@ class Ball(ActionSet):
         d = self.dimension
         step, radius = steps(as_float("spacing", spacing, positive=True), d)
         # The cells of the grid points cover the ball, so there are at least volume / step^d of them.
-        least = _exp(_log_volume(d) + d * (math.log(self.radius) - math.log(step)))
+        least = exp(_log_volume(d) + d * (math.log(self.radius) - math.log(step)))
         if least * d * 8 > max_bytes:
             raise too_large(spacing, self, math.ceil(least) if least < 1e15 else least, max_bytes)
         reach = (self.radius + radius) / step
@@ -101,7 +101,8 @@ def _log_volume(dimension: int) -> float:
     return dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1)
 
 
-def _exp(x: float) -> float:
+def exp(x: float) -> float:
+    """e^x, infinite where there is no such number."""
     return math.exp(x) if x < 709 else math.inf
 
 

@@ -56,16 +56,8 @@ class ActionSet(Plain, abc.ABC):
         `spacing` of the net: in up to three dimensions within spacing·√d/2 (see the `covering_radius` of
         the result).
 
-        Parameters
-        ----------
-        spacing : float
-        max_bytes : int
-            A net that would take more memory is refused.
-
-        Raises
-        ------
-        NetTooLarge
-            With the number of points that the net would have, or a lower bound.
+        A net of more than `max_bytes` is refused by `NetTooLarge`, which has the number of points it would have, or a
+        lower bound.
         """
 
 

@@ -41,9 +41,8 @@ class Box(ActionSet):
             raise ValueError("`lower` must not be empty, got length 0")
         if np.any(lower > upper):
             i = int(np.argmax(lower > upper))
-            raise ValueError(
-                f"`lower` must not exceed `upper`, got {lower[i]:.6g} > {upper[i]:.6g} at {i}"
-            )
+            pair = f"{lower[i]:.6g} > {upper[i]:.6g}"
+            raise ValueError(f"`lower` must not exceed `upper`, got {pair} at {i}")
         object.__setattr__(self, "lower", tuple(lower.tolist()))
         object.__setattr__(self, "upper", tuple(upper.tolist()))
 
@@ -53,9 +52,8 @@ class Box(ActionSet):
         bounds = to_numpy(as_points("bounds", bounds, dimension=2))
         for i, (low, high) in enumerate(bounds.tolist()):
             if low > high:
-                raise ValueError(
-                    f"`bounds` must be pairs (low, high) with low <= high, got ({low:.6g}, {high:.6g}) at {i}"
-                )
+                rule, pair = "pairs (low, high) with low <= high", f"({low:.6g}, {high:.6g})"
+                raise ValueError(f"`bounds` must be {rule}, got {pair} at {i}")
         return cls(bounds[:, 0], bounds[:, 1])
 
     @property
@@ -105,10 +103,10 @@ class Box(ActionSet):
         total = math.prod(map(float, counts))  # infinite rather than an error in high dimension
         if total * self.dimension * 8 > max_bytes:
             raise too_large(spacing, self, total, max_bytes)
+        ends = zip(self.lower, self.upper, counts, strict=True)
         axes = [
-            np.unique(np.linspace(a, b, n))  # unique where the spacing is below rounding
-            for a, b, n in zip(self.lower, self.upper, counts, strict=True)
-        ]
+            np.unique(np.linspace(a, b, n)) for a, b, n in ends
+        ]  # the spacing may be below rounding
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
         widths = self._sides / np.maximum(np.asarray(counts) - 1, 1)
         return Points(grid, covering_radius=float(np.linalg.norm(widths)) / 2)

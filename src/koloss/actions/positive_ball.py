@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
 from koloss._random import as_generator
-from koloss.actions.ball import Ball
+from koloss.actions.ball import Ball, exp
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
 
@@ -34,9 +34,7 @@ class PositiveBall(ActionSet):
 
     dimension: int
     radius: float = 1.0
-    lower: Any = (
-        0.0  # one bound for all coordinates, or one for each; kept as a tuple; |lower| ≤ radius
-    )
+    lower: Any = 0.0  # one bound for all, or one per coordinate; kept as a tuple; |lower| ≤ radius
 
     def __post_init__(self) -> None:
         d = as_int("dimension", self.dimension, minimum=1)
@@ -50,9 +48,8 @@ class PositiveBall(ActionSet):
             raise ValueError(f"`lower` must be non-negative, got {lower[i]:.6g} at {i}")
         norm = math.hypot(*lower)
         if norm > radius * (1 + 1e-12):
-            raise ValueError(
-                f"`lower` must have a norm of at most the radius, {radius:.6g}, got {norm:.6g}: the set is empty"
-            )
+            rule = f"must have a norm of at most the radius, {radius:.6g}"
+            raise ValueError(f"`lower` {rule}, got {norm:.6g}: the set is empty")
         object.__setattr__(self, "dimension", d)
         object.__setattr__(self, "radius", radius)
         object.__setattr__(self, "lower", tuple(lower.tolist()))
@@ -95,8 +92,7 @@ class PositiveBall(ActionSet):
 
     def volume(self) -> float:
         """Lebesgue measure: a closed form where `lower` is zero, else a numerical contour integral (to 1e-9)."""
-        log_volume = self._log_volume()
-        return math.exp(log_volume) if log_volume < 709 else math.inf
+        return exp(self._log_volume())
 
     def _log_volume(self) -> float:
         d = self.dimension
@@ -145,9 +141,8 @@ class PositiveBall(ActionSet):
         last = np.maximum(inside.sum(axis=1, keepdims=True) - 1, 0)
         free, held = np.take_along_axis(free, last, axis=1), np.take_along_axis(held, last, axis=1)
         s = np.sqrt(np.maximum(1 - held, 0.0) / np.where(free > 0, free, 1.0))
-        projected: NDArray[np.float64] = np.maximum(
-            self.lower, np.minimum(s * (self.radius / size), 1.0) * X
-        )
+        s = np.minimum(s * (self.radius / size), 1.0)
+        projected: NDArray[np.float64] = np.maximum(self.lower, s * X)
         return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
@@ -211,9 +206,7 @@ class PositiveBall(ActionSet):
         return Points(X[_distinct(X, grid)], covering_radius=reach)
 
 
-def _half_normals(
-    a: NDArray[np.float64], size: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _half_normals(a: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:
     """Draws of v ≥ 0 with density ∝ exp(-v²/2 - a v), one column per entry of a (Robert 1995)."""
     alpha = np.tile((a + np.sqrt(a * a + 4)) / 2, size)
     v, pending = np.empty(len(alpha)), np.arange(len(alpha))

@@ -43,9 +43,7 @@ class Design:
     rank: int  # m, the dimension that the features span
     max_leverage: float  # max_a φ(a)'Σ⁻¹φ(a), at least `rank`
     method: str
-    approximation: float | None = (
-        None  # of a spanner: C, the largest coefficient that an action needs
-    )
+    approximation: float | None = None  # of a spanner: C, the largest coefficient needed
 
     @property
     def support(self) -> NDArray[np.intp]:
@@ -58,10 +56,9 @@ class Design:
         return self.max_leverage / self.rank - 1
 
     def __repr__(self) -> str:
-        return (
-            f"<Design by {self.method}: {len(self.support)} of {self.weights.shape[0]} actions, rank "
-            f"{self.rank}, max leverage {self.max_leverage:.6g}>"
-        )
+        support = f"{len(self.support)} of {self.weights.shape[0]} actions"
+        numbers = f"rank {self.rank}, max leverage {self.max_leverage:.6g}"
+        return f"<Design by {self.method}: {support}, {numbers}>"
 
     def _repr_html_(self) -> str:
         weights = to_numpy(self.weights)
@@ -84,20 +81,8 @@ class Whitened(NamedTuple):
 def whiten(features: Array, design: Design | Array) -> Whitened:
     """Change coordinates so that Σ(π) = I; leverages become squared norms.
 
-    Parameters
-    ----------
-    features : array of shape (N, m), or Proxy
-    design : Design, or weights of shape (N,)
-
-    Returns
-    -------
-    Whitened
-        Of fewer columns where the features do not have full rank.
-
-    Raises
-    ------
-    RankUnreachable
-        Where the actions with positive weight do not span the space that all do.
+    There are fewer columns where the features, an (N, m) array or a Proxy, do not have full rank.
+    `RankUnreachable` is raised where the actions with positive weight do not span the space that all do.
 
     Examples
     --------
@@ -120,15 +105,8 @@ def whiten(features: Array, design: Design | Array) -> Whitened:
     return Whitened(matching(white, features), matching(transform, features))
 
 
-class Basis(NamedTuple):
-    """Orthonormal columns that span the same space: features = original @ transform."""
-
-    features: Array
-    transform: Array
-
-
-def orthonormal(features: Array) -> Basis:
-    """Orthonormal coordinates of the space that the features span, in float64.
+def orthonormal(features: Array) -> tuple[Array, Array]:
+    """Orthonormal coordinates of the space that the features span, in float64, and the transform to them.
 
     Columns are scaled to unit length first, so small ones count as much as large ones (designs do not depend
     on the coordinates), and directions below rounding after that are left out.
@@ -144,11 +122,11 @@ def orthonormal(features: Array) -> Basis:
     scales = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, largest), lengths)
     quick = _cholesky_qr(features, scales)
     if quick is not None:
-        return Basis(features @ quick, quick)
+        return features @ quick, quick
     Q, R = xp.linalg.qr(features * scales)
     U, s, Vh = xp.linalg.svd(R, full_matrices=False)
     rank = int(xp.sum(xp.astype(s > max(features.shape) * 2 * roundoff(features) * s[0], xp.int64)))
-    return Basis(Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank])
+    return Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank]
 
 
 def _cholesky_qr(features: Array, scales: Array) -> Array | None:
@@ -162,10 +140,8 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
         return None
     transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
     for _ in range(2):  # the second removes the rounding of the first
-        total: Array = 0.0
-        for block in blocks(features.shape[0], ROWS):
-            rows = features[block, :] @ transform
-            total = total + rows.T @ rows
+        rows = (features[block, :] @ transform for block in blocks(features.shape[0], ROWS))
+        total: Array = sum((block.T @ block for block in rows), 0.0)
         try:
             lower = xp.linalg.cholesky(total)
         except (np.linalg.LinAlgError, RuntimeError):
@@ -180,10 +156,8 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
 
 def covariance(features: Array, weights: Array) -> Array:
     """Σ(π) = Σ_a π(a) φ(a)φ(a)', a block of rows at a time."""
-    total: Array = 0.0
-    for block in blocks(features.shape[0], ROWS):
-        rows = features[block, :]
-        total = total + (rows * weights[block, None]).T @ rows
+    rows = ((features[block, :], weights[block, None]) for block in blocks(features.shape[0], ROWS))
+    total: Array = sum(((phi * w).T @ phi for phi, w in rows), 0.0)
     return (total + total.T) / 2
 
 
@@ -205,22 +179,18 @@ def inverse_root(sigma: Array) -> Array:
 def leverages(features: Array, sigma: Array) -> Array:
     """φ(a)'Σ⁻¹φ(a) of every row, from a fresh factorisation of Σ."""
     xp, root = namespace(features), inverse_root(sigma)
-    norms = []
-    for block in blocks(features.shape[0], ROWS):
-        white = features[block, :] @ root
-        norms.append(xp.sum(white * white, axis=1))
-    return xp.concat(norms)
+    whites = (features[block, :] @ root for block in blocks(features.shape[0], ROWS))
+    return xp.concat([xp.sum(white * white, axis=1) for white in whites])
 
 
 def certify(
-    basis: Basis, weights: Array, method: str, like: Array, approximation: float | None = None
+    Z: Array, weights: Array, method: str, like: Array, approximation: float | None = None
 ) -> Design:
-    """The design of these weights, with its largest leverage computed afresh."""
-    xp = namespace(basis.features)
+    """The design of these weights, with its largest leverage computed afresh in orthonormal coordinates Z."""
+    xp = namespace(Z)
     weights = matching(weights, like)  # as they are handed out, in the type of the features
-    double = xp.astype(weights, xp.float64, copy=False)
-    g = leverages(basis.features, covariance(basis.features, double))
-    return Design(weights, int(basis.features.shape[1]), float(xp.max(g)), method, approximation)
+    g = leverages(Z, covariance(Z, xp.astype(weights, xp.float64, copy=False)))
+    return Design(weights, int(Z.shape[1]), float(xp.max(g)), method, approximation)
 
 
 def as_features(features: Any) -> Array:

@@ -16,14 +16,8 @@ def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:
     ----------
     gram : array of shape (r, r)
         K.
-    left : array of shape (p, r)
-        Rows A_x.
-    right : array of shape (q, r)
-        Rows A_y.
-
-    Returns
-    -------
-    array of shape (p, q)
+    left, right : arrays of shape (p, r) and (q, r)
+        Rows A_x and A_y.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from koloss._arrays import Array, as_float, as_int, matching, namespace, to_numpy
+from koloss._arrays import Array, as_float, as_int, matching, namespace, take, to_numpy
 from koloss.designs.base import Design, as_features, certify, leverages, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy
@@ -37,7 +37,7 @@ INNER_TOLERANCE = 1e-8
 
 
 def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 100) -> Design:
-    """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design.
+    """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design, on at most m(m+1)/2 + 1 actions.
 
     Parameters
     ----------
@@ -47,11 +47,6 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
         τ ≥ 10⁻⁶: the design has max leverage at most (1 + τ) times the rank.
     max_rounds : int
         Passes over the features before giving up.
-
-    Returns
-    -------
-    Design
-        With at most m(m+1)/2 + 1 actions in its support.
 
     Raises
     ------
@@ -70,12 +65,11 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     features = as_features(features)
     tolerance = as_float("tolerance", tolerance, minimum=SMALLEST_TOLERANCE)
     max_rounds = as_int("max_rounds", max_rounds, minimum=1)
-    basis = orthonormal(features)
-    Z, xp = basis.features, namespace(basis.features)
-    N, m = Z.shape
+    Z, _ = orthonormal(features)
+    xp, (N, m) = namespace(Z), Z.shape
     working, dropped = _first_actions(Z), math.inf
     for left in reversed(range(max_rounds)):
-        rows = _rows(Z, working)
+        rows = to_numpy(take(Z, working))
         w = _interior_point(rows)
         g = leverages(Z, matching(rows.T @ (w[:, None] * rows), Z))
         gap = float(xp.max(g)) / m - 1
@@ -94,7 +88,7 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
         kept, solved = _caratheodory(rows[keep], solved)
         weights = np.zeros(N)
         weights[working[keep][kept]] = solved
-        design = certify(basis, matching(weights, Z), "G-optimal design", features)
+        design = certify(Z, matching(weights, Z), "G-optimal design", features)
         if design.gap <= tolerance:
             return design
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
@@ -106,17 +100,16 @@ def _first_actions(Z: Array) -> NDArray[Any]:
     m = Z.shape[1]
     norms = to_numpy(namespace(Z).sum(Z * Z, axis=1))
     largest = np.argsort(-norms, kind="stable")
+
+    def spanning(rows: NDArray[Any]) -> list[int]:
+        # The longest first, and then what is longest at a right angle to them.
+        return greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=m).pivots
+
     for candidates in (largest[: 200 * m], largest):  # those of large norm span it nearly always
-        rows = _rows(Z, candidates)
-        spanning = _spanning(rows, m)
-        if len(spanning) == m:
+        chosen = spanning(to_numpy(take(Z, candidates)))
+        if len(chosen) == m:
             break
-    return np.union1d(candidates[spanning], largest[: 2 * m])
-
-
-def _spanning(rows: NDArray[Any], most: int) -> list[int]:
-    """Rows that span the space, the longest first and then what is longest at a right angle to them."""
-    return greedy(lambda i: rows @ rows[i], np.sum(rows**2, axis=1), most=most).pivots
+    return np.union1d(candidates[chosen], largest[: 2 * m])
 
 
 def _interior_point(rows: NDArray[Any]) -> NDArray[Any]:
@@ -161,12 +154,6 @@ def _room(x: NDArray[Any], dx: NDArray[Any]) -> float:
     return float(np.min(-x[falling] / dx[falling])) if falling.any() else math.inf
 
 
-def _rows(Z: Array, index: NDArray[Any]) -> NDArray[Any]:
-    """Some rows of the features, on the host."""
-    xp = namespace(Z)
-    return to_numpy(xp.take(Z, xp.asarray(index, device=Z.device), axis=0))
-
-
 def _offenders(Z: Array, g: NDArray[Any], limit: float) -> NDArray[Any]:
     """Up to 4m actions with leverage above the limit, the worst first, but not all from one place.
 
@@ -176,7 +163,7 @@ def _offenders(Z: Array, g: NDArray[Any], limit: float) -> NDArray[Any]:
     worst = worst[np.argsort(-g[worst], kind="stable")][:2000]
     if len(worst) <= 4 * Z.shape[1]:
         return worst
-    rows = _rows(Z, worst)
+    rows = to_numpy(take(Z, worst))
     rows = rows * np.sqrt(g[worst] / np.sum(rows**2, axis=1))[:, None]
     return worst[greedy(lambda i: (rows @ rows[i]) ** 2, g[worst] ** 2, most=4 * Z.shape[1]).pivots]
 

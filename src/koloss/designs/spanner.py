@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, matching, namespace, to_numpy
+from koloss._arrays import Array, as_float, matching, namespace, take, to_numpy
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy
@@ -23,12 +23,8 @@ def barycentric_spanner(features: Array, *, approximation: float = 2.0) -> Desig
     features : array of shape (N, m), or Proxy
         Features without full rank are reduced to the space they span.
     approximation : float
-        C ≥ 1; with 1 the determinant is a local maximum.
-
-    Returns
-    -------
-    Design
-        Its `approximation` is the largest coefficient in fact needed.
+        C ≥ 1; with 1 the determinant is a local maximum. That of the design is the largest coefficient in
+        fact needed.
 
     Examples
     --------
@@ -42,33 +38,27 @@ def barycentric_spanner(features: Array, *, approximation: float = 2.0) -> Desig
     """
     features = as_features(features)
     C = as_float("approximation", approximation, minimum=1.0)
-    basis = orthonormal(features)
-    Z, xp = basis.features, namespace(basis.features)
-    m = Z.shape[1]
+    Z, _ = orthonormal(features)
+    xp, m = namespace(Z), Z.shape[1]
     members = list(greedy(lambda i: Z @ Z[i, :], xp.sum(Z * Z, axis=1), most=m).pivots)
-    coefficients = Z @ xp.linalg.inv(xp.take(Z, xp.asarray(members, device=Z.device), axis=0))
+    coefficients = Z @ xp.linalg.inv(take(Z, members))
+    eye = xp.eye(m, dtype=Z.dtype, device=Z.device)
     for _ in range(1000 + 100 * m):
         size = xp.abs(coefficients)
-        position = int(xp.argmax(size))
-        new, old = divmod(position, m)
+        new, old = divmod(int(xp.argmax(size)), m)
         largest = float(size[new, old])
         if largest <= C * (1 + 1e-9):
             break
         # One exchange: all coefficients change by a rank-one matrix.
         members[old] = new
-        row = (
-            coefficients[new, :] - xp.eye(m, dtype=Z.dtype, device=Z.device)[old, :]
-        ) / coefficients[new, old]
+        row = (coefficients[new, :] - eye[old, :]) / coefficients[new, old]
         coefficients = coefficients - coefficients[:, old, None] * row[None, :]
     else:
-        message = (
-            f"`approximation` of {C:.6g} must be larger: coefficients up to {largest:.6g} remain"
-        )
+        rest = f"coefficients up to {largest:.6g} remain"
+        message = f"`approximation` of {C:.6g} must be larger: {rest}"
         raise DesignNotConverged(message, gap=largest / C - 1)
-    fresh = Z @ xp.linalg.inv(xp.take(Z, xp.asarray(members, device=Z.device), axis=0))
+    fresh = Z @ xp.linalg.inv(take(Z, members))
     weights = np.zeros(Z.shape[0])
     weights[members] = 1 / m
     needed = float(np.max(np.abs(to_numpy(fresh))))
-    return certify(
-        basis, matching(weights, Z), "barycentric spanner", features, approximation=needed
-    )
+    return certify(Z, matching(weights, Z), "barycentric spanner", features, needed)

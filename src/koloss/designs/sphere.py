@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 @lru_cache(maxsize=8)
-def sphere_design(
-    dimension: int, quadratic: bool, intercept: bool
-) -> tuple[NDArray[np.float64], float]:
+def sphere_design(dimension: int, quadratic: bool, intercept: bool) -> tuple[NDArray[Any], float]:
     """Σ(π) of the G-optimal design on the unit ball, and its mass at 0; the rest is uniform on the sphere (theory B5).
 
     Features are (uu', u) or u, and a constant where there is an intercept. The largest leverage is their number m, at every

@@ -7,11 +7,7 @@ from koloss.designs.base import Design, as_features, certify, orthonormal
 
 
 def uniform_design(features: Array) -> Design:
-    """Uniform distribution on all actions, with the leverage it has.
-
-    Parameters
-    ----------
-    features : array of shape (N, m), or Proxy
+    """Uniform distribution on all actions, with the leverage it has; features of shape (N, m), or a Proxy.
 
     Examples
     --------
@@ -21,7 +17,6 @@ def uniform_design(features: Array) -> Design:
     3.0
     """
     features = as_features(features)
-    basis = orthonormal(features)
-    Z, xp = basis.features, namespace(basis.features)
-    weights = xp.ones(Z.shape[0], dtype=Z.dtype, device=Z.device) / Z.shape[0]
-    return certify(basis, weights, "uniform", features)
+    Z, _ = orthonormal(features)
+    weights = namespace(Z).ones_like(Z[:, 0]) / Z.shape[0]
+    return certify(Z, weights, "uniform", features)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import math
+import operator
 from dataclasses import dataclass
+from typing import Any
 
 from koloss._arrays import Array, Namespace, as_float
 from koloss.actions import ActionSet
@@ -17,6 +20,11 @@ class _Pair(Kernel):
     left: Kernel
     right: Kernel
 
+    @staticmethod
+    @abc.abstractmethod
+    def _join(left: Any, right: Any, /) -> Any:
+        """Sum or product of two numbers or arrays."""
+
     def __post_init__(self) -> None:
         _check_part("left", self.left)
         _check_part("right", self.right)
@@ -24,6 +32,22 @@ class _Pair(Kernel):
     def _check_domain(self, name: str, X: Array) -> None:
         self.left._check_domain(name, X)
         self.right._check_domain(name, X)
+
+    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
+        return self._join(self.left._gram(X, Y, xp), self.right._gram(X, Y, xp))
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return self._join(self.left._diagonal(X, xp), self.right._diagonal(X, xp))
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        left, right = (
+            self.left.feature_dimension(dimension),
+            self.right.feature_dimension(dimension),
+        )
+        return None if left is None or right is None else self._join(left, right)
+
+    def _bound(self, actions: ActionSet) -> float:
+        return float(self._join(self.left.bound(actions), self.right.bound(actions)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,15 +63,11 @@ class Sum(_Pair):
     True
     """
 
+    _join = staticmethod(operator.add)
+
     def __repr__(self) -> str:
         right = f"({self.right!r})" if isinstance(self.right, Sum) else repr(self.right)
         return f"{self.left!r} + {right}"
-
-    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
-        return self.left._gram(X, Y, xp) + self.right._gram(X, Y, xp)
-
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return self.left._diagonal(X, xp) + self.right._diagonal(X, xp)
 
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         return self.left._gradient(X, Y, weights, xp) + self.right._gradient(X, Y, weights, xp)
@@ -55,20 +75,12 @@ class Sum(_Pair):
     def _features(self, X: Array, xp: Namespace) -> Array:
         return xp.concat([self.left._features(X, xp), self.right._features(X, xp)], axis=1)
 
-    def feature_dimension(self, dimension: int) -> int | None:
-        sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
-        return None if sizes[0] is None or sizes[1] is None else sizes[0] + sizes[1]
-
-    def _bound(self, actions: ActionSet) -> float:
-        return self.left.bound(actions) + self.right.bound(actions)
-
     def lipschitz(self, actions: ActionSet) -> float:
         return math.hypot(self.left.lipschitz(actions), self.right.lipschitz(actions))
 
     def modulus(self, distance: float, actions: ActionSet) -> float:
-        return math.hypot(
-            self.left.modulus(distance, actions), self.right.modulus(distance, actions)
-        )
+        left, right = self.left.modulus(distance, actions), self.right.modulus(distance, actions)
+        return math.hypot(left, right)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,16 +96,12 @@ class Product(_Pair):
     True
     """
 
+    _join = staticmethod(operator.mul)
+
     def __repr__(self) -> str:
         left = f"({self.left!r})" if isinstance(self.left, Sum) else repr(self.left)
         simple = not isinstance(self.right, (Sum, Product, Scaled))
         return f"{left} * {self.right!r}" if simple else f"{left} * ({self.right!r})"
-
-    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
-        return self.left._gram(X, Y, xp) * self.right._gram(X, Y, xp)
-
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return self.left._diagonal(X, xp) * self.right._diagonal(X, xp)
 
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         left = self.left._gradient(X, Y, weights * self.right._gram(X, Y, xp), xp)
@@ -102,13 +110,6 @@ class Product(_Pair):
     def _features(self, X: Array, xp: Namespace) -> Array:
         left, right = self.left._features(X, xp), self.right._features(X, xp)
         return xp.reshape(left[:, :, None] * right[:, None, :], (X.shape[0], -1))
-
-    def feature_dimension(self, dimension: int) -> int | None:
-        sizes = self.left.feature_dimension(dimension), self.right.feature_dimension(dimension)
-        return None if sizes[0] is None or sizes[1] is None else sizes[0] * sizes[1]
-
-    def _bound(self, actions: ActionSet) -> float:
-        return self.left.bound(actions) * self.right.bound(actions)
 
     def lipschitz(self, actions: ActionSet) -> float:
         return self._combine(actions, self.left.lipschitz(actions), self.right.lipschitz(actions))
@@ -145,9 +146,8 @@ class Scaled(Kernel):
         _check_part("kernel", self.kernel)
 
     def __repr__(self) -> str:
-        inner = repr(self.kernel)
         simple = not isinstance(self.kernel, (Sum, Product, Scaled))
-        return f"{self.scale!r} * {inner}" if simple else f"{self.scale!r} * ({inner})"
+        return f"{self.scale!r} * " + (repr(self.kernel) if simple else f"({self.kernel!r})")
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         return self.scale * self.kernel._gram(X, Y, xp)

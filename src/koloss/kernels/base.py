@@ -75,9 +75,8 @@ class Kernel(Plain, abc.ABC):
 
     def _features(self, X: Array, xp: Namespace) -> Array:
         """Finite feature map of a checked array."""
-        raise NoFiniteFeatures(
-            f"{self!r} has no finite feature map; build one with kernel_pca or pivoted_cholesky"
-        )
+        advice = "build one with kernel_pca or pivoted_cholesky"
+        raise NoFiniteFeatures(f"{self!r} has no finite feature map; {advice}")
 
     def feature_dimension(self, dimension: int) -> int | None:
         """Length of the feature vector of a point with `dimension` coordinates; None where it is infinite."""
@@ -88,9 +87,8 @@ class Kernel(Plain, abc.ABC):
 
     def _bound(self, actions: ActionSet) -> float:
         """Supremum of K(a, a) over a compact set."""
-        raise TypeError(
-            f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
-        )
+        where = f"{actions!r}; use actions.net(spacing)"
+        raise TypeError(f"{self!r} has no closed-form bound on {where}")
 
     def _feature_diameter(self, actions: ActionSet) -> float | None:
         """Largest ‖Φ(x) - Φ(y)‖ over the actions, where there is a closed form."""
@@ -103,18 +101,7 @@ class Kernel(Plain, abc.ABC):
     # What follows from it.
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
-        """Gram matrix K(x_i, y_j).
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        Y : array of shape (p, d), optional
-            X itself where it is missing.
-
-        Returns
-        -------
-        array of shape (n, p)
-        """
+        """Gram matrix K(x_i, y_j), of shape (len(X), len(Y)); Y = X where it is missing."""
         X, Y = self._pair(X, Y)
         return self._gram(X, Y, namespace(X))
 
@@ -126,42 +113,28 @@ class Kernel(Plain, abc.ABC):
     def features(self, X: Array) -> Array:
         """Exact feature map: `features(X) @ features(Y).T == K(X, Y)`.
 
-        Raises
-        ------
-        NoFiniteFeatures
-            Where the feature space is not of finite dimension.
+        `NoFiniteFeatures` is raised where the feature space is not of finite dimension.
         """
         X = self._points("X", X)
         return self._features(X, namespace(X))
 
     def gradient(self, X: Array, Y: Array | None = None, weights: Array | None = None) -> Array:
-        """Gradient of K in its first argument.
+        """Gradient of K in its first argument, of shape (n, p, d), or (n, d) with weights.
 
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        Y : array of shape (p, d), optional
-            X itself where it is missing.
-        weights : array of shape (p,) or (n, p), optional
-            Sum over the second argument with these weights, Σ_j w_j ∂K(x_i, y_j)/∂x_i: the gradient of a
-            kernel expansion, for the price of two matrix products.
-
-        Returns
-        -------
-        array of shape (n, d), or (n, p, d) without weights
+        Weights of shape (p,) or (n, p) sum over the second argument, Σ_j w_j ∂K(x_i, y_j)/∂x_i: the gradient of
+        a kernel expansion, for the price of two matrix products.
         """
         X, Y = self._pair(X, Y)
         xp = namespace(X)
         n, p = X.shape[0], Y.shape[0]
         if weights is None:
-            one = xp.ones((n, 1), dtype=X.dtype, device=X.device)
+            one = xp.ones_like(X[:, :1])
             columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
             return xp.stack(columns, axis=1)
         weights = as_array("weights", weights, ndim=_axes(weights), like=X)
         if tuple(weights.shape) not in ((p,), (n, p)):
-            raise ValueError(
-                f"`weights` must have shape ({p},) or ({n}, {p}), got {tuple(weights.shape)}"
-            )
+            shape = tuple(weights.shape)
+            raise ValueError(f"`weights` must have shape ({p},) or ({n}, {p}), got {shape}")
         return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
 
     def bound(self, actions: ActionSet) -> float:
@@ -190,14 +163,7 @@ class Kernel(Plain, abc.ABC):
     # Losses: elements of the RKHS, in the form of `loss_family`.
 
     def embed(self, points: Array, weights: Array | None = None) -> Loss:
-        """Element Σ_i w_i Φ(x_i).
-
-        Parameters
-        ----------
-        points : array of shape (n, d), or (d,) for a single point
-        weights : array of shape (n,), optional
-            Ones where it is missing.
-        """
+        """Element Σ_i w_i Φ(x_i) of points in rows, or of a single point; the weights are ones where they are missing."""
         if _axes(points) == 1:
             points = as_vector("points", points)[None, :]
         X = self._points("points", points)
@@ -207,9 +173,7 @@ class Kernel(Plain, abc.ABC):
         return self._embed(X, weights)
 
     def _embed(self, X: Array, weights: Array) -> Loss:
-        expansion: Any = self.loss_family
-        loss: Loss = expansion(self, X, weights)
-        return loss
+        return self.loss_family(self, X, weights)  # type: ignore[call-arg]
 
     def element(self, coordinates: Array) -> Loss:
         """Element with these coordinates in the features: its values are `features(X) @ coordinates`."""
@@ -218,10 +182,8 @@ class Kernel(Plain, abc.ABC):
     def bump(self, point: Array, norm: float = 1.0) -> Loss:
         """Φ(point), scaled to a norm; with a negative `norm` its negative."""
         loss = self.embed(point)
-        if loss.is_expansion:  # its norm is known, with less rounding
-            size = math.sqrt(float(self.diag(loss.landmarks())[0]))
-        else:
-            size = loss.norm()
+        known = loss.is_expansion  # its norm is, with less rounding
+        size = math.sqrt(float(self.diag(loss.landmarks())[0])) if known else loss.norm()
         return loss * (norm / size if size > 0 else math.copysign(1.0, norm))
 
     def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
@@ -235,9 +197,8 @@ class Kernel(Plain, abc.ABC):
             loss = loss.own_form()
         family = self.loss_family
         if not isinstance(loss, family):
-            raise TypeError(
-                f"`loss` must be a {family.__name__} for {self!r}, got {type(loss).__name__}"
-            )
+            kind = type(loss).__name__
+            raise TypeError(f"`loss` must be a {family.__name__} for {self!r}, got {kind}")
         if loss.kernel != self:
             raise ValueError(f"`loss` must be one of {self!r}, got one of {loss.kernel!r}")
         return loss

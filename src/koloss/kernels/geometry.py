@@ -50,17 +50,10 @@ def feature_diameter(kernel: KernelLike, actions: ActionSet) -> float:
     return min(angle * size, reach)
 
 
-def is_signed(actions: ActionSet) -> bool:
-    """Whether some action may have a negative coordinate."""
-    return bool(np.min(actions.bounds()[0]) < 0)
-
-
 def _largest_pair(kernel: KernelLike, X: NDArray[Any]) -> float:
     diagonal, best = to_numpy(kernel.diag(X)), 0.0
     for start in range(0, len(X), 512):
         rows = slice(start, start + 512)
-        squared = (
-            diagonal[rows, None] + diagonal[None, start:] - 2 * to_numpy(kernel(X[rows], X[start:]))
-        )
-        best = max(best, float(np.max(squared)))
+        gram = to_numpy(kernel(X[rows], X[start:]))
+        best = max(best, float(np.max(diagonal[rows, None] + diagonal[None, start:] - 2 * gram)))
     return math.sqrt(best)

@@ -8,28 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import (
-    Array,
-    Namespace,
-    as_points,
-    as_vector,
-    frozen,
-    matching,
-    namespace,
-    to_numpy,
-)
+from koloss._arrays import Array, Namespace, as_points, as_vector, frozen, matching, to_numpy
 from koloss.actions import ActionSet
 from koloss.kernels.base import DotProduct
 from koloss.kernels.loss import Loss
 
 
 class LinearLoss(Loss):
-    """Linear loss ℓ(a) = w'a, an element of the RKHS of `Linear`.
-
-    Parameters
-    ----------
-    vector : array of shape (d,)
-        w.
+    """Linear loss ℓ(a) = w'a with a vector w of shape (d,), an element of the RKHS of `Linear`.
 
     Examples
     --------
@@ -60,7 +46,7 @@ class LinearLoss(Loss):
 
     def gradient(self, X: Array) -> Array:
         X = as_points("X", X, dimension=self.dimension)
-        return namespace(X).zeros_like(X) + matching(self.vector, X)
+        return 0 * X + matching(self.vector, X)
 
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return np.zeros((self.dimension, self.dimension)), to_numpy(self.vector)

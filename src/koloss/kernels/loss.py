@@ -73,10 +73,9 @@ class Loss(Plain, abc.ABC):
 
     def _combine(self, own: float, other: Self, factor: float) -> Self:
         """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
-        mine = ((name, getattr(self, name)) for name in self._coordinates)
-        return self._with(
-            {name: own * a + factor * matching(getattr(other, name), a) for name, a in mine}
-        )
+        mine = {name: getattr(self, name) for name in self._coordinates}
+        theirs = {name: matching(getattr(other, name), a) for name, a in mine.items()}
+        return self._with({name: own * a + factor * theirs[name] for name, a in mine.items()})
 
     def _scale(self, factor: float) -> Self:
         """`factor` times this loss."""
@@ -126,16 +125,7 @@ class Loss(Plain, abc.ABC):
     # What follows from it.
 
     def __call__(self, X: Array) -> Array:
-        """Loss of every action: ⟨Φ(a), w⟩ for the rows a of X.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,)
-        """
+        """Loss of every action: ⟨Φ(a), w⟩ for the rows a of X."""
         return self._evaluate(as_points("X", X, dimension=self.dimension))
 
     def norm(self) -> float:
@@ -152,49 +142,35 @@ class Loss(Plain, abc.ABC):
         >>> kl.Loss.total([kl.LinearLoss([1.0, k]) for k in range(4)]).vector.tolist()
         [4.0, 6.0]
         """
-        for other in losses[1:]:
-            losses[0]._check_family(other)
+        losses[0]._check_family(*losses[1:])
         return losses[0]._total(losses)
 
     @staticmethod
     def combination(factors: Sequence[float], losses: Sequence[Loss]) -> Loss:
         """Σ_i factors[i] ℓ_i of losses of one family; an expansion keeps every centre of its parts."""
-        for other in losses[1:]:
-            losses[0]._check_family(other)
+        losses[0]._check_family(*losses[1:])
         return losses[0]._combination(factors, losses)
 
     @staticmethod
     def table(losses: Sequence[Loss], X: NDArray[Any]) -> NDArray[Any]:
-        """Values of several losses at several points; for losses of one space in one product.
-
-        Parameters
-        ----------
-        losses : sequence of Loss
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (len(losses), n)
-        """
+        """Values of several losses at the n rows of X, of shape (len(losses), n); for losses of one space in one product."""
         kind, kernel = type(losses[0]), losses[0].kernel
         if all(type(loss) is kind and loss.kernel == kernel for loss in losses[1:]):
             return kind._table(losses, X)
         return Loss._table(losses, X)
 
-    def _check_family(self, other: Loss) -> None:
-        """Refuse a loss that lives in another space."""
-        if type(other) is not type(self):
-            raise TypeError(
-                f"losses of two families do not mix: {type(self).__name__} and {type(other).__name__}"
-            )
-        if other.dimension != self.dimension:
-            raise ValueError(
-                f"losses must have one dimension, got {self.dimension} and {other.dimension}"
-            )
-        if other.kernel != self.kernel:
-            raise ValueError(
-                f"losses of two kernels do not mix: {self.kernel!r} and {other.kernel!r}"
-            )
+    def _check_family(self, *others: Loss) -> None:
+        """Refuse losses that live in another space."""
+        for other in others:
+            if type(other) is not type(self):
+                kinds = f"{type(self).__name__} and {type(other).__name__}"
+                raise TypeError(f"losses of two families do not mix: {kinds}")
+            if other.dimension != self.dimension:
+                sizes = f"{self.dimension} and {other.dimension}"
+                raise ValueError(f"losses must have one dimension, got {sizes}")
+            if other.kernel != self.kernel:
+                kernels = f"{self.kernel!r} and {other.kernel!r}"
+                raise ValueError(f"losses of two kernels do not mix: {kernels}")
 
     def __add__(self, other: Any) -> Self:
         if not isinstance(other, Loss):
@@ -239,13 +215,11 @@ class Loss(Plain, abc.ABC):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (
-            f"{name}=<{'x'.join(map(str, part.shape))}>"
-            if hasattr(part, "shape")
-            else f"{name}={part!r}"
-            for name, part in self.parts().items()
-        )
-        return f"{type(self).__name__}({', '.join(shown)})"
+        def text(part: Any) -> str:
+            return f"<{'x'.join(map(str, part.shape))}>" if hasattr(part, "shape") else repr(part)
+
+        shown = ", ".join(f"{name}={text(part)}" for name, part in self.parts().items())
+        return f"{type(self).__name__}({shown})"
 
 
 class KernelLoss(Loss):
@@ -255,7 +229,6 @@ class KernelLoss(Loss):
 
     Parameters
     ----------
-    kernel : Kernel
     centers : array of shape (p, d)
         z.
     coefficients : array of shape (p,)
@@ -278,10 +251,8 @@ class KernelLoss(Loss):
             raise TypeError(f"`kernel` must be a Kernel, got {type(kernel).__name__}")
         self.kernel = kernel
         self.centers = frozen(kernel._points("centers", centers))
-        size = self.centers.shape[0]
-        self.coefficients = frozen(
-            as_vector("coefficients", coefficients, length=size, like=self.centers)
-        )
+        size, like = self.centers.shape[0], self.centers
+        self.coefficients = frozen(as_vector("coefficients", coefficients, length=size, like=like))
 
     @property
     def dimension(self) -> int:
@@ -311,9 +282,8 @@ class KernelLoss(Loss):
             return super()._combine(own, other, factor)
         xp, theirs = namespace(self.centers), matching(other.coefficients, self.coefficients)
         centers = xp.concat([self.centers, matching(other.centers, self.centers)], axis=0)
-        return type(self)(
-            self.kernel, centers, xp.concat([own * self.coefficients, factor * theirs])
-        )
+        coefficients = xp.concat([own * self.coefficients, factor * theirs])
+        return type(self)(self.kernel, centers, coefficients)
 
     @classmethod
     def _combination(cls, factors: Sequence[float], losses: Sequence[KernelLoss]) -> KernelLoss:

@@ -36,12 +36,11 @@ class Matern(Stationary):
     lengthscale: float  # ℓ > 0, in the units of the actions; from 1e-150 to 1e150
 
     def __post_init__(self) -> None:
-        smoothness = as_float("smoothness", self.smoothness, positive=True)
-        if smoothness > 100:
-            raise ValueError(
-                f"`smoothness` must be at most 100 (Gaussian is the limit), got {smoothness:.6g}"
-            )
-        object.__setattr__(self, "smoothness", smoothness)
+        nu = as_float("smoothness", self.smoothness, positive=True)
+        if nu > 100:
+            limit = "100 (Gaussian is the limit)"
+            raise ValueError(f"`smoothness` must be at most {limit}, got {nu:.6g}")
+        object.__setattr__(self, "smoothness", nu)
         object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))
 
     def _profile(self, squared: Array, xp: Namespace) -> Array:
@@ -88,16 +87,12 @@ class Matern(Stationary):
 def _shape(nu: float, z: Array, xp: Namespace) -> Array:
     """2^(1-ν)/Γ(ν) z^ν K_ν(z), equal to 1 at z = 0."""
     if (nu - 0.5).is_integer() and nu < 20:  # closed form of half-integer order
-        p = round(nu - 0.5)
-        ratio = math.factorial(p) / math.factorial(2 * p)
-        powers = [
-            ratio * math.comb(p, k) * math.factorial(2 * p - k) / math.factorial(p)
-            for k in range(p + 1)
-        ]
+        p, fact = round(nu - 0.5), math.factorial
         z = xp.clip(z, None, 1e3)  # exp(-z) is zero beyond, and the polynomial must stay finite
         polynomial = xp.zeros_like(z)
         for k in reversed(range(p + 1)):  # Horner in 2z
-            polynomial = polynomial * (2 * z) + powers[k]
+            power = fact(p) / fact(2 * p) * math.comb(p, k) * fact(2 * p - k) / fact(p)
+            polynomial = polynomial * (2 * z) + power
         return xp.exp(-z) * polynomial
     return _bessel(nu, nu, z)
 

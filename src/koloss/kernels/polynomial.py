@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_float, as_int
+from koloss._arrays import Array, Namespace, as_float, as_int, matching, take
 from koloss.kernels.base import DotProduct
 
 
@@ -47,21 +47,18 @@ class Polynomial(DotProduct):
         return p * u ** (p - 1), second
 
     def _features(self, X: Array, xp: Namespace) -> Array:
-        n, d = X.shape
         p, c = self.degree, self.offset
-        terms = [((), xp.ones((n, 1), dtype=X.dtype, device=X.device))]
-        index: dict[tuple[int, ...], int] = {(): 0}
-        block, columns = terms[0][1], []
+        block, columns = xp.ones_like(X[:, :1]), []
+        index: dict[tuple[int, ...], int] = {}
         for total in range(p + 1):
-            names = list(combinations_with_replacement(range(d), total))
+            names = list(combinations_with_replacement(range(X.shape[1]), total))
             if total > 0:  # every monomial is one of degree one less, times one coordinate
-                parents = xp.asarray([index[name[:-1]] for name in names], device=X.device)
-                last = xp.asarray([name[-1] for name in names], device=X.device)
-                block = xp.take(block, parents, axis=1) * xp.take(X, last, axis=1)
-                index = {name: k for k, name in enumerate(names)}
+                parents, last = [index[name[:-1]] for name in names], [name[-1] for name in names]
+                block = take(block, parents, axis=1) * take(X, last, axis=1)
+            index = {name: k for k, name in enumerate(names)}
             if c > 0 or total == p:
                 scales = np.sqrt([_multinomial(p, name) * c ** (p - total) for name in names])
-                columns.append(block * xp.asarray(scales, dtype=X.dtype, device=X.device))
+                columns.append(block * matching(scales, X))
         return xp.concat(columns, axis=1)
 
     def feature_dimension(self, dimension: int) -> int:

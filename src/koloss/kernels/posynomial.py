@@ -55,9 +55,8 @@ class PosynomialLoss(Loss):
         if not isinstance(kernel, Posynomial):
             raise TypeError(f"`kernel` must be a Posynomial, got {type(kernel).__name__}")
         self.kernel = kernel
-        self.coefficients = frozen(
-            as_vector("coefficients", coefficients, length=len(kernel.exponents))
-        )
+        size = len(kernel.exponents)
+        self.coefficients = frozen(as_vector("coefficients", coefficients, length=size))
 
     @property
     def dimension(self) -> int:
@@ -79,8 +78,7 @@ class PosynomialLoss(Loss):
     @classmethod
     def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:
         coefficients = np.stack([to_numpy(loss.coefficients) for loss in losses])
-        table: NDArray[Any] = coefficients @ to_numpy(losses[0].kernel.features(X)).T
-        return table
+        return coefficients @ to_numpy(losses[0].kernel.features(X)).T  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ class Posynomial(Kernel):
             lowered = np.where(alpha[:, i, None] == 0, 0.0, alpha - np.eye(self.dimension)[i])
             if bool(xp.any(X[:, i] == 0)) and np.any(lowered[:, i] < 0):
                 raise ValueError(f"{self!r} has no gradient where coordinate {i} is zero")
-            powers = xp.asarray(alpha[:, i], dtype=X.dtype, device=X.device)
+            powers = matching(alpha[:, i], X)
             columns.append(xp.sum(coefficients * powers * _monomials(X, lowered, xp), axis=1))
         return xp.stack(columns, axis=1)
 
@@ -157,22 +155,16 @@ class Posynomial(Kernel):
     def lipschitz(self, actions: ActionSet) -> float:
         # ‖DΦ‖² ≤ ‖DΦ‖_F² = Σ_ki α_ki² (x^(α_k - e_i))², a posynomial again.
         alpha = np.asarray(self.exponents)
-        used = [
-            (k, i) for k in range(alpha.shape[0]) for i in range(self.dimension) if alpha[k, i] != 0
-        ]
-        if not used:
+        k, i = np.nonzero(alpha)
+        if len(k) == 0:
             return 0.0
-        powers = np.asarray([2 * (alpha[k] - np.eye(self.dimension)[i]) for k, i in used])
-        return math.sqrt(
-            self._supremum(actions, powers, np.asarray([alpha[k, i] ** 2 for k, i in used]))
-        )
+        powers = 2 * (alpha[k] - np.eye(self.dimension)[i])
+        return math.sqrt(self._supremum(actions, powers, alpha[k, i] ** 2))
 
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         return bool(np.min(actions.bounds()[0]) >= 0)
 
-    def _supremum(
-        self, actions: ActionSet, powers: NDArray[Any], coefficients: NDArray[Any]
-    ) -> float:
+    def _supremum(self, actions: ActionSet, powers: Any, coefficients: NDArray[Any]) -> float:
         """Largest value of a posynomial with even or otherwise admissible powers on an action set.
 
         On a box it is attained at a corner (it is convex in log x, and in |x| where powers are even); points are
@@ -181,13 +173,10 @@ class Posynomial(Kernel):
         part of a ball, unless the box around it gives the smaller bound.
         """
         if not isinstance(actions, (Ball, Box, Points, PositiveBall)):
-            raise TypeError(
-                f"{self!r} has no closed-form bound on {actions!r}; use actions.net(spacing)"
-            )
+            return super()._bound(actions)  # which refuses
         if actions.dimension != self.dimension:
-            raise ValueError(
-                f"`actions` must have {self.dimension} coordinates, got {actions.dimension}"
-            )
+            sizes = f"{self.dimension} coordinates, got {actions.dimension}"
+            raise ValueError(f"`actions` must have {sizes}")
         lower, upper = actions.bounds()
         for i, rule in _violations(np.asarray(self.exponents), lower.tolist()):
             place = repr(actions) if isinstance(actions, Ball) else f"{lower[i]:.6g}"
@@ -208,12 +197,10 @@ class Posynomial(Kernel):
             bounds.append(float(coefficients @ np.prod(peaks**powers, axis=1)))
         corners = _corners(lower, upper, powers, most=10 if bounds else 20)
         if corners is not None:
-            values = (float(coefficients @ np.prod(c**powers, axis=1)) for c in corners)
-            bounds.append(max(values))
+            bounds.append(max(float(coefficients @ np.prod(c**powers, axis=1)) for c in corners))
         if not bounds:
-            raise ValueError(
-                f"`actions` has too many corners to search for {self!r}; use actions.net(spacing)"
-            )
+            advice = f"to search for {self!r}; use actions.net(spacing)"
+            raise ValueError(f"`actions` has too many corners {advice}")
         return min(bounds)
 
     def _embed(self, X: Array, weights: Array) -> PosynomialLoss:
@@ -222,9 +209,7 @@ class Posynomial(Kernel):
     def element(self, coordinates: Array) -> PosynomialLoss:
         return PosynomialLoss(self, as_vector("coordinates", coordinates))
 
-    def random_loss(
-        self, actions: ActionSet, norm: float, rng: np.random.Generator
-    ) -> PosynomialLoss:
+    def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
         c = rng.random(len(self.exponents))
         return PosynomialLoss(self, c * (norm / np.linalg.norm(c)))
 
@@ -236,13 +221,11 @@ def _corners(
     small = np.where(lower * upper < 0, 0.0, np.minimum(abs(lower), abs(upper)))
     large = np.maximum(abs(lower), abs(upper))
     falls, rises = np.any(powers < 0, axis=0), np.any(powers > 0, axis=0)
-    choices = [
-        [s, g] if f and r else [s] if f else [g]
-        for s, g, f, r in zip(small, large, falls, rises, strict=True)
-    ]
-    if sum(len(c) > 1 for c in choices) > most:
+    if np.sum(falls & rises) > most:
         return None
-    return map(np.asarray, itertools.product(*choices))
+    sides = zip(small, large, falls, rises, strict=True)
+    ends = [[s, g] if f and r else [s] if f else [g] for s, g, f, r in sides]
+    return map(np.asarray, itertools.product(*ends))
 
 
 def _monomials(X: Array, exponents: NDArray[Any], xp: Namespace) -> Array:
@@ -250,8 +233,7 @@ def _monomials(X: Array, exponents: NDArray[Any], xp: Namespace) -> Array:
     product = xp.ones((X.shape[0], exponents.shape[0]), dtype=X.dtype, device=X.device)
     for i in range(X.shape[1]):
         if np.any(exponents[:, i] != 0):
-            powers = xp.asarray(exponents[:, i], dtype=X.dtype, device=X.device)
-            product = product * X[:, i, None] ** powers[None, :]
+            product = product * X[:, i, None] ** matching(exponents[:, i], X)[None, :]
     return product
 
 

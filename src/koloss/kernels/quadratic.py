@@ -18,6 +18,7 @@ from koloss._arrays import (
     matching,
     namespace,
     roundoff,
+    take,
     to_numpy,
 )
 from koloss.actions import ActionSet, Ball
@@ -121,8 +122,7 @@ class Quadratic(DotProduct):
 
     def _features(self, X: Array, xp: Namespace) -> Array:
         i, j = np.triu_indices(X.shape[1], k=1)
-        rows, columns = (xp.asarray(index, device=X.device) for index in (i, j))
-        cross = xp.take(X, rows, axis=1) * xp.take(X, columns, axis=1)
+        cross = take(X, i, axis=1) * take(X, j, axis=1)
         return xp.concat([X * X, math.sqrt(2) * cross, X], axis=1)
 
     def feature_dimension(self, dimension: int) -> int:
@@ -155,9 +155,7 @@ class Quadratic(DotProduct):
         matrix[i, j] = matrix[j, i] = w[d:-d] / math.sqrt(2)
         return QuadraticLoss(matching(matrix, coordinates), matching(w[-d:], coordinates))
 
-    def random_loss(
-        self, actions: ActionSet, norm: float, rng: np.random.Generator
-    ) -> QuadraticLoss:
+    def random_loss(self, actions: ActionSet, norm: float, rng: np.random.Generator) -> Loss:
         d = actions.dimension
         A = rng.standard_normal((d, d))
         x = np.append((A + A.T) / 2, rng.standard_normal(d))  # ‖w‖² = ‖A‖² + |b|²

@@ -43,26 +43,19 @@ class Proxy:
 
     kernel: KernelLike
     actions: ActionSet  # the set on which `epsilon` is certified
-    points: (
-        Points  # the actions themselves where they are finite, otherwise the net it was built on
-    )
+    points: Points  # the actions themselves where they are finite, otherwise the net
     _: KW_ONLY
     features: Array  # φ of the points, of shape (len(points), rank)
     feature_map: FeatureMap  # φ of a block of any points
     eigenvalues: Array  # Mercer eigenvalues that belong to the features, largest first
     method: str
-    pivots: NDArray[np.intp] | None = (
-        None  # the points that span the subspace, in order, if any were chosen
-    )
+    pivots: NDArray[np.intp] | None = None  # the points that span the subspace, in order, if any
     step: float = 0.0  # how far Φ can be from its value at the nearest point
     residual: Array = field(init=False)  # r(a) of the points, with an allowance for rounding
-    point_curve: NDArray[np.float64] = field(
-        init=False
-    )  # error of 0, 1, ..., rank features on the points
-    residual_curve: NDArray[np.float64] = field(init=False)  # the same, certified on all actions
-    epsilon: float = field(
-        init=False
-    )  # certified bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions
+    # Errors of 0, 1, ..., rank features on the points; and certified on all actions.
+    point_curve: NDArray[np.float64] = field(init=False)
+    residual_curve: NDArray[np.float64] = field(init=False)
+    epsilon: float = field(init=False)  # bound on |K(x, y) - φ(x)'φ(y)| over all pairs of actions
 
     def __post_init__(self) -> None:
         """Certify every leading part of the features."""
@@ -85,10 +78,8 @@ class Proxy:
         return int(self.features.shape[1])
 
     def __repr__(self) -> str:
-        return (
-            f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, rank {self.rank}, "
-            f"epsilon {self.epsilon:.3g}>"
-        )
+        numbers = f"rank {self.rank}, epsilon {self.epsilon:.3g}"
+        return f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, {numbers}>"
 
     def _repr_html_(self) -> str:
         facts = {
@@ -103,16 +94,7 @@ class Proxy:
         return _html.card(f"Proxy by {self.method}", _html.facts_table(facts), picture)
 
     def __call__(self, X: Array) -> Array:
-        """Features φ(x) of any points.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, rank)
-        """
+        """Features φ(x) of any points, in rows."""
         return in_blocks(self.feature_map, as_points("X", X, dimension=self.points.dimension))
 
     def residual_at(self, X: Array) -> Array:
@@ -136,18 +118,11 @@ class Proxy:
         rank = as_int("rank", rank, minimum=1)
         if rank > self.rank:
             raise RankUnreachable(f"`rank` must be at most {self.rank}, got {rank}", rank=self.rank)
-        features = self.features[:, :rank]
-        if self.pivots is None:
-            pivots, eigenvalues = None, self.eigenvalues[:rank]
-        else:  # pivots are in no eigenvector's order: their eigenvalues change with every one
-            pivots, eigenvalues = self.pivots[:rank], leading_eigenvalues(features)
-        return replace(
-            self,
-            features=features,
-            feature_map=lambda X: self.feature_map(X)[:, :rank],
-            eigenvalues=eigenvalues,
-            pivots=pivots,
-        )
+        features, pivots, mu = self.features[:, :rank], self.pivots, self.eigenvalues[:rank]
+        if pivots is not None:  # in no eigenvector's order: their eigenvalues change with every one
+            pivots, mu = pivots[:rank], leading_eigenvalues(features)
+        parts = {"features": features, "eigenvalues": mu, "pivots": pivots}
+        return replace(self, feature_map=lambda X: self.feature_map(X)[:, :rank], **parts)
 
     def rank_for(self, tolerance: float) -> int:
         """Smallest rank whose certified error is at most `tolerance`."""
@@ -212,14 +187,22 @@ def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, f
 def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str) -> Proxy:
     """Cut a proxy of the largest rank that can be had down to what was asked for."""
     if rank is not None:
-        if rank > proxy.rank:
-            message = (
-                f"`rank` must be at most {proxy.rank}, the numerical rank of {source}, got {rank}"
-            )
-            raise RankUnreachable(message, rank=proxy.rank)
-        return proxy if rank == proxy.rank else proxy.truncate(rank)
-    wanted = (default_rank(proxy) or proxy.rank) if tolerance is None else proxy.rank_for(tolerance)
-    return proxy if wanted == proxy.rank else proxy.truncate(wanted)
+        check_reached(rank, proxy.rank, source)
+    elif tolerance is not None:
+        rank = proxy.rank_for(tolerance)
+    else:
+        rank = default_rank(proxy) or proxy.rank
+    return proxy if rank == proxy.rank else proxy.truncate(rank)
+
+
+def check_reached(rank: int | None, most: int, source: str) -> None:
+    """Refuse a kernel that vanishes, and a rank above what there is."""
+    if most == 0:
+        message = "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere"
+        raise RankUnreachable(message, rank=0)
+    if rank is not None and rank > most:
+        message = f"`rank` must be at most {most}, the numerical rank of {source}, got {rank}"
+        raise RankUnreachable(message, rank=most)
 
 
 def first_below(curve: NDArray[np.float64], limit: float) -> int | None:
@@ -243,9 +226,8 @@ def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float
     if points is actions or points.covering_radius == 0:
         return 0.0
     if not hasattr(kernel, "modulus"):
-        raise TypeError(
-            f"`kernel` must have a method `modulus` for a compact set, got {kernel!r}; use Points"
-        )
+        rule = "must have a method `modulus` for a compact set"
+        raise TypeError(f"`kernel` {rule}, got {kernel!r}; use Points")
     return float(kernel.modulus(points.covering_radius, actions))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from koloss._arrays import namespace, roundoff
 from koloss.actions import ActionSet
-from koloss.errors import NetTooLarge, RankUnreachable
+from koloss.errors import NetTooLarge
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import Proxy, discretise
+from koloss.proxy.base import Proxy, check_reached, discretise
 
 MAX_BYTES = 2**32
 """Largest table of features that is formed: 4 GiB."""
@@ -23,15 +23,9 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     Parameters
     ----------
     kernel : Kernel
-        With a finite feature map.
-    actions : ActionSet
+        With a finite feature map; otherwise `NoFiniteFeatures` is raised.
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
-
-    Raises
-    ------
-    NoFiniteFeatures
-        Where the kernel has no finite feature map.
 
     Examples
     --------
@@ -47,18 +41,13 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
     size = kernel.feature_dimension(points.dimension)
     if size is not None and size * len(points) * 8 > MAX_BYTES:
-        raise NetTooLarge(
-            f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy",
-            points=len(points),
-        )
+        message = f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy"
+        raise NetTooLarge(message, points=len(points))
     Phi = kernel.features(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)
     _, s, Vh = xp.linalg.svd(R, full_matrices=True)
-    if float(s[0]) == 0:
-        raise RankUnreachable(
-            "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
-        )
+    check_reached(None, int(s[0] > 0), "the features")
     rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(Phi) * s[0], xp.int64)))
     eigenvalues = s[:rank] * s[:rank] / n
     if points is not actions and rank < D:

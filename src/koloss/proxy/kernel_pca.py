@@ -28,13 +28,14 @@ from koloss.proxy.base import (
     Proxy,
     allowance,
     check_rank,
+    check_reached,
     choose,
     columns_of,
     discretise,
     in_blocks,
     step_beyond,
 )
-from koloss.proxy.pivoted_cholesky import Projection, greedy, solve_lower
+from koloss.proxy.pivoted_cholesky import greedy, projection, solve_lower
 
 SMOOTH_RANK = 400
 """Numerical rank up to which the factored path is tried, or a quarter more than the rank asked for."""
@@ -60,7 +61,6 @@ def kernel_pca(
     ----------
     kernel : Kernel
         Or any object with `k(X, Y)` and `k.diag(X)`.
-    actions : ActionSet
     rank : int, optional
         Number m of features.
     tolerance : float, optional
@@ -75,10 +75,6 @@ def kernel_pca(
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
     rng : seed or Generator, optional
         For the draws.
-
-    Returns
-    -------
-    Proxy
 
     Raises
     ------
@@ -136,10 +132,7 @@ def eigenspace(
     roots = xp.sqrt(weights)[:, None]
     cap = min(len(sample), max(SMOOTH_RANK, 5 * (rank or 0) // 4))
     factor = greedy(columns_of(kernel, X), diagonal, most=cap)
-    if not factor.pivots:
-        raise RankUnreachable(
-            "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
-        )
+    check_reached(None, len(factor.pivots), "the Gram matrix")
     if not factor.exhausted and len(factor.pivots) < len(sample):
         return _dense(kernel, sample, roots, rank)
     F = factor.rows.T
@@ -148,19 +141,17 @@ def eigenspace(
     mu = s * s
     keep = int(xp.sum(xp.astype(mu > allowance(len(factor.pivots), X) * mu[0], xp.int64)))
     keep = keep if rank is None else min(keep, rank)
-    V, projection = Vh[:keep, :].T, Projection.of(kernel, sample, factor)
-    return Eigenspace(mu[:keep], F @ V, lambda Z: projection(Z) @ V)
+    V, phi = Vh[:keep, :].T, projection(kernel, sample, factor)
+    return Eigenspace(mu[:keep], F @ V, lambda Z: phi(Z) @ V)
 
 
 def _dense(kernel: KernelLike, sample: Points, roots: Array, rank: int | None) -> Eigenspace:
     """The Function box itself, for Gram matrices of large numerical rank."""
     X, xp, n = sample.X, namespace(sample.X), len(sample)
     if n > DENSE_LIMIT:
-        raise RankUnreachable(
-            f"`actions` must have at most {DENSE_LIMIT} points for kernel PCA with a kernel this rough, got "
-            f"{n}; pass `samples`, or use pivoted_cholesky",
-            rank=SMOOTH_RANK,
-        )
+        rule = f"must have at most {DENSE_LIMIT} points for kernel PCA with a kernel this rough"
+        message = f"`actions` {rule}, got {n}; pass `samples`, or use pivoted_cholesky"
+        raise RankUnreachable(message, rank=SMOOTH_RANK)
     gram = kernel(X)
     mu, omega = _top_eigenpairs(gram * roots * roots.T, rank, xp)
     floor = 10 * n * roundoff(X) * mu[0]

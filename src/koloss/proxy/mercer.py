@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, as_vector, matching, namespace, to_numpy
+from koloss._arrays import Array, as_float, as_vector, matching, namespace, take, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
 from koloss.proxy.base import (
@@ -85,10 +85,8 @@ class FourierExpansion:
     def eigenfunctions(self, x: Array, count: int) -> list[Array]:
         """φ_0(x), ..., φ_{count-1}(x)."""
         xp, theta, root = namespace(x), self.frequency * x, math.sqrt(2)
-        waves = [
-            root * (xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count)
-        ]
-        return [xp.ones_like(x), *waves]
+        waves = ((xp.cos if k % 2 else xp.sin)((k + 1) // 2 * theta) for k in range(1, count))
+        return [xp.ones_like(x), *(root * wave for wave in waves)]
 
 
 def mercer_features(
@@ -101,13 +99,12 @@ def mercer_features(
     scale: Array | float | None = None,
     spacing: float | None = None,
 ) -> Proxy:
-    """Proxy by truncating a Mercer expansion that is known in closed form.
+    """Proxy by truncating a Mercer expansion that is known in closed form; its `eigenvalues` are exact.
 
     Parameters
     ----------
     kernel : Gaussian or Periodic
         Gaussian under a normal measure, or periodic under the uniform measure on the circle.
-    actions : ActionSet
     rank : int, optional
         Number m of features.
     tolerance : float, optional
@@ -119,17 +116,11 @@ def mercer_features(
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
 
-    Returns
-    -------
-    Proxy
-        Its `eigenvalues` are exact.
-
     Raises
     ------
-    RankUnreachable
-        With the number of eigenvalues that are not too small for the floating type.
-    ToleranceUnreachable
-        With the smallest error reached by up to 4,096 features.
+    RankUnreachable, ToleranceUnreachable
+        With the number of eigenvalues that are not too small for the floating type, or with the smallest
+        error reached by up to 4,096 features.
 
     Examples
     --------
@@ -151,20 +142,15 @@ def mercer_features(
     size = 16
     while True:  # twice as many features until they suffice, or cannot
         proxy = _truncated(kernel, actions, points, expansions, size, step)
-        wanted = (
-            default_rank(proxy)
-            if tolerance is None
-            else first_below(proxy.residual_curve, tolerance)
-        )
+        curve = proxy.residual_curve
+        wanted = default_rank(proxy) if tolerance is None else first_below(curve, tolerance)
         if wanted is not None:
             return proxy.truncate(wanted)
         # What rounding and the step from the net to the whole set leave, K(a, a) being 1.
         floor = (math.sqrt(allowance(size, points.X)) + step) ** 2
         hopeless = tolerance is not None and floor > tolerance
         if hopeless or proxy.rank < size or size >= MAX_RANK:
-            raise unreachable(
-                tolerance or DEFAULT_TOLERANCE, float(proxy.residual_curve.min()), step
-            )
+            raise unreachable(tolerance or DEFAULT_TOLERANCE, float(curve.min()), step)
         size *= 2
 
 
@@ -175,18 +161,16 @@ def _expansions(kernel: Any, points: Points, center: Any, scale: Any) -> list[An
             raise ValueError("`center` and `scale` must be left out for a periodic kernel")
         return [FourierExpansion(kernel.lengthscale, kernel.period)] * d
     if not isinstance(kernel, Gaussian):
-        raise TypeError(
-            f"`kernel` must be Gaussian or Periodic to have a known expansion, got {kernel!r}"
-        )
+        rule = "must be Gaussian or Periodic to have a known expansion"
+        raise TypeError(f"`kernel` {rule}, got {kernel!r}")
     X = to_numpy(points.X)
     spread = X.std(axis=0)
     center = X.mean(axis=0) if center is None else center
     scale = np.where(spread > 0, spread, kernel.bandwidth) if scale is None else scale
+    centers, scales = _coordinates("center", center, d), _coordinates("scale", scale, d)
     return [
         HermiteExpansion(kernel.bandwidth, float(c), as_float("scale", s, positive=True))
-        for c, s in zip(
-            _coordinates("center", center, d), _coordinates("scale", scale, d), strict=True
-        )
+        for c, s in zip(centers, scales, strict=True)
     ]
 
 
@@ -208,9 +192,9 @@ def _truncated(
         xp, product = namespace(X), None
         for i, expansion in enumerate(expansions):
             table = xp.stack(expansion.eigenfunctions(X[:, i], int(counts[i])), axis=1)
-            factor = xp.take(table, xp.asarray(indices[:, i], device=X.device), axis=1)
+            factor = take(table, indices[:, i], axis=1)
             product = factor if product is None else product * factor
-        return product * xp.asarray(np.sqrt(mu), dtype=X.dtype, device=X.device)
+        return product * matching(np.sqrt(mu), X)
 
     return Proxy(
         kernel,
@@ -235,15 +219,14 @@ def _largest_products(expansions: list[Any], count: int, smallest: float) -> tup
 
     start = (0,) * len(expansions)
     heap, seen = [(-product(start), start)], {start}
-    indices: list[tuple[int, ...]] = []
-    values: list[float] = []
-    while len(indices) < count and (not indices or -heap[0][0] >= smallest):
+    largest: list[tuple[float, tuple[int, ...]]] = []
+    while len(largest) < count and (not largest or -heap[0][0] >= smallest):
         negative, index = heapq.heappop(heap)
-        indices.append(index)
-        values.append(-negative)
+        largest.append((-negative, index))
         for i in range(len(expansions)):
             following = (*index[:i], index[i] + 1, *index[i + 1 :])
             if following not in seen:
                 seen.add(following)
                 heapq.heappush(heap, (-product(following), following))
+    values, indices = zip(*largest, strict=True)
     return np.asarray(indices), np.asarray(values)

@@ -14,15 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, assign, namespace
+from koloss._arrays import Array, Namespace, assign, namespace, take
 from koloss.actions import ActionSet, Points
-from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
+    FeatureMap,
     Proxy,
     allowance,
     check_rank,
+    check_reached,
     columns_of,
     discretise,
     leading_eigenvalues,
@@ -39,13 +40,12 @@ def pivoted_cholesky(
     rank: int | None = None,
     spacing: float | None = None,
 ) -> Proxy:
-    """Greedy proxy in O(N m²) time and O(N m) memory.
+    """Greedy proxy in O(N m²) time and O(N m) memory; its `pivots` are the indices of the chosen points, in order.
 
     Parameters
     ----------
     kernel : Kernel
         Or any object with `k(X, Y)` and `k.diag(X)`.
-    actions : ActionSet
     tolerance : float, optional
         Stop at the smallest rank that certifies this error.
     rank : int, optional
@@ -53,11 +53,6 @@ def pivoted_cholesky(
         on the points, or the numerical rank.
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
-
-    Returns
-    -------
-    Proxy
-        Its `pivots` are the indices of the chosen points, in order.
 
     Raises
     ------
@@ -88,21 +83,13 @@ def pivoted_cholesky(
 
     factor = greedy(columns_of(kernel, X), diagonal, most=rank or len(points), enough=certified)
     size = len(factor.pivots)
-    if size == 0:
-        raise RankUnreachable(
-            "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere", rank=0
-        )
-    if rank is not None and size < rank:
-        message = (
-            f"`rank` must be at most {size}, the numerical rank of the Gram matrix, got {rank}"
-        )
-        raise RankUnreachable(message, rank=size)
+    check_reached(rank, size, "the Gram matrix")
     proxy = Proxy(
         kernel,
         actions,
         points,
         features=factor.rows.T,
-        feature_map=Projection.of(kernel, points, factor),
+        feature_map=projection(kernel, points, factor),
         eigenvalues=leading_eigenvalues(factor.rows.T),
         method="pivoted Cholesky",
         pivots=np.asarray(factor.pivots),
@@ -135,7 +122,8 @@ def greedy(
     xp, n = namespace(diagonal), diagonal.shape[0]
     most = min(most, n)
     top = float(xp.max(diagonal))
-    rows = xp.empty((min(most, 64), n), dtype=diagonal.dtype, device=diagonal.device)
+    kind = {"dtype": diagonal.dtype, "device": diagonal.device}
+    rows = xp.empty((min(most, 64), n), **kind)
     residual, exhausted = diagonal + 0.0, False
     pivots: list[int] = []
     while True:
@@ -146,10 +134,7 @@ def greedy(
         if exhausted or size == most or (enough and enough(max(largest, 0.0), size)):
             break
         if size == rows.shape[0]:  # more room, twice as much
-            room = min(most, 2 * size) - size
-            rows = xp.concat(
-                [rows, xp.empty((room, n), dtype=rows.dtype, device=rows.device)], axis=0
-            )
+            rows = xp.concat([rows, xp.empty((min(most, 2 * size) - size, n), **kind)], axis=0)
         row = column(pivot)
         if size > 0:
             row = row - rows[:size, pivot] @ rows[:size, :]
@@ -160,22 +145,11 @@ def greedy(
     return Factor(rows[: len(pivots), :], pivots, exhausted)
 
 
-class Projection:
-    """Coordinates of PΦ(x) in the Gram-Schmidt basis of the pivots: L⁻¹ K(pivots, x)."""
-
-    def __init__(self, kernel: KernelLike, anchors: Array, lower: Array) -> None:
-        self.kernel, self.anchors, self.lower = kernel, anchors, lower
-
-    @classmethod
-    def of(cls, kernel: KernelLike, points: Points, factor: Factor) -> Projection:
-        """The projection on the span of a factor's pivots."""
-        xp = namespace(points.X)
-        index = xp.asarray(factor.pivots, device=points.X.device)
-        lower = xp.tril(xp.take(factor.rows, index, axis=1).T)
-        return cls(kernel, xp.take(points.X, index, axis=0), lower)
-
-    def __call__(self, X: Array) -> Array:
-        return solve_lower(self.lower, self.kernel(self.anchors, X), namespace(X)).T
+def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap:
+    """Coordinates of PΦ(x) in the Gram-Schmidt basis of a factor's pivots: L⁻¹ K(pivots, x)."""
+    anchors = take(points.X, factor.pivots)
+    lower = namespace(points.X).tril(take(factor.rows, factor.pivots, axis=1).T)
+    return lambda X: solve_lower(lower, kernel(anchors, X), namespace(X)).T
 
 
 def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:

@@ -53,15 +53,13 @@ class Decay:
         B2 = as_float("eigenfunction_bound", eigenfunction_bound, positive=True) ** 2
         C, beta = self.constant, self.rate
         if not self.valid:
-            raise ValueError(
-                f"the {self.profile} rate must exceed its minimum for a dimension, got {beta:.6g}"
-            )
+            rule = "rate must exceed its minimum for a dimension"
+            raise ValueError(f"the {self.profile} {rule}, got {beta:.6g}")
         if self.profile == "polynomial":
             exponent = math.log(4 * C * B2 / ((beta - 1) * epsilon)) / (beta - 1)
             if exponent > 700:
-                raise ValueError(
-                    f"`epsilon` must be larger for a dimension below e^700 at rate {beta:.6g}, got {epsilon:.6g}"
-                )
+                rule = f"must be larger for a dimension below e^700 at rate {beta:.6g}"
+                raise ValueError(f"`epsilon` {rule}, got {epsilon:.6g}")
             return max(1, math.ceil(math.exp(exponent)))
         return max(1, math.ceil(math.log(4 * C * B2 / (beta * epsilon)) / beta))
 
@@ -77,9 +75,7 @@ class Eigendecay:
     polynomial: Decay
     exponential: Decay
     remainder: float  # Σ of the eigenvalues that are not listed, from E K(a, a); zero where that is rounding
-    eigenfunction_bound: (
-        float  # ℬ: largest |φ_j(a)| seen, over the eigenfunctions that are resolved well
-    )
+    eigenfunction_bound: float  # ℬ: largest |φ_j(a)| seen, of eigenfunctions resolved well
     bound: float  # 𝒢²: largest K(a, a)
     size: int  # points or samples that carry the measure
     sampled: bool  # whether the points are draws from the measure, not the measure itself
@@ -104,10 +100,7 @@ class Eigendecay:
     def measured_dimension(self, epsilon: float) -> int:
         """Smallest m with Σ_{j>m} μ_j ≤ ε/(4ℬ²), from the eigenvalues themselves (Lemma 1).
 
-        Raises
-        ------
-        ToleranceUnreachable
-            Where the eigenvalues not listed alone are too many; with the smallest ε that they allow.
+        `ToleranceUnreachable` is raised where those not listed alone are too many, with the smallest ε they allow.
         """
         epsilon = as_float("epsilon", epsilon, positive=True)
         tails = self.remainder + np.append(np.cumsum(self.eigenvalues[::-1])[::-1], 0.0)
@@ -134,9 +127,8 @@ class Eigendecay:
         gap = float(self.eigenvalues[rank - 1] - following) / 2
         if gap <= 0:
             return math.inf
-        return (
-            16 * self.bound**3 * (1 + math.sqrt(alpha / 2)) ** 2 / (gap**2 * min(epsilon, gap**2))
-        )
+        size = 16 * self.bound**3 * (1 + math.sqrt(alpha / 2)) ** 2
+        return size / (gap**2 * min(epsilon, gap**2))
 
     def describe(self, rank: int, epsilon: float) -> str:
         """A plain statement of the sample size, and of what to do instead."""
@@ -168,7 +160,6 @@ def eigendecay(
     ----------
     kernel : Kernel
         Or any object with `k(X, Y)` and `k.diag(X)`.
-    actions : ActionSet
     samples : int, optional
         Draw so many points from the measure; by default the whole set (or net) is used.
     measure : array of shape (len(actions),), optional
@@ -178,10 +169,6 @@ def eigendecay(
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
     rng : seed or Generator, optional
-
-    Returns
-    -------
-    Eigendecay
 
     Examples
     --------
