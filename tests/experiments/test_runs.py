@@ -94,11 +94,7 @@ def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     command = [sys.executable, "-c", code, "reproduce", *options, "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        command,
-        stderr=pipe,
-        stdout=pipe,
-        encoding="utf-8",
-        start_new_session=True,
+        command, stderr=pipe, stdout=pipe, encoding="utf-8", start_new_session=True
     ) as process:
         for _ in range(600):
             if list((tmp_path / "cut").glob("runs/**/*.npz")):

@@ -65,10 +65,7 @@ def summarise(
 
 
 def _curve(
-    experiment: Experiment,
-    learner: LearnerSpec,
-    traces: Sequence[Trace],
-    failures: dict[int, str],
+    experiment: Experiment, learner: LearnerSpec, traces: Sequence[Trace], failures: dict[int, str]
 ) -> Curve:
     at, regret = traces[0].checkpoints, np.stack([trace.running for trace in traces])
     mean, low, high = band(regret, LEVEL)

@@ -48,25 +48,15 @@ def _checked(weights: Any, count: int) -> Any:
 class Watching(InSpace):
     """What those share that look at the player.
 
-    Parameters
-    ----------
-    kernel, actions, norm, rng
-        As for `Random`.
-    heights : array of shape (N, N), optional
-        On points: their bumps, scaled to at most 1. Losses are arrays then, a row y of it, and 1 - it for a reward.
+    On points, `heights` may be their bumps, an array of shape (N, N) with entries of at most 1. Losses are arrays then: a
+    row of it, or 1 less it for a reward.
     """
 
     oblivious = False
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        norm: float = 1.0,
-        heights: Any = None,
-        rng: Any = None,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, norm: float = 1.0, heights: Any = None, rng: Any = None
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.heights = heights
 

@@ -205,13 +205,7 @@ def _placed(
 
 
 def _drawn(
-    terrain: Terrain,
-    seed: Any,
-    *,
-    weights: Any,
-    size: float = 0.5,
-    bumps: int = 6,
-    **noise: float,
+    terrain: Terrain, seed: Any, *, weights: Any, size: float = 0.5, bumps: int = 6, **noise: float
 ) -> Adversary:
     """Random landscapes: a dip with half of the size (all of it where it is alone), and bumps of either sign."""
     rng = np.random.default_rng(seed)
