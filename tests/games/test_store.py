@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -35,6 +34,7 @@ from koloss.games.store import (
 from koloss.games.trace import Trace
 from koloss.games.workers import WorkerDied, do_all
 from tests.games.players import job, square
+from tests.runs import wait_for
 
 HERE = str(Path(__file__).parents[2])
 
@@ -148,11 +148,10 @@ def test_seeds_depend_on_names_and_numbers_alone():
     numbers = job(3, seeds="numbers")
     mine, theirs = seeds_of(numbers)
     assert seeds_of(replace(numbers, rounds=9, limit=2.0)) == (mine, theirs)
-    assert (
-        seeds_of(replace(numbers, player="other"))[1] == theirs
-    )  # the same losses for all players
+    other, losses = seeds_of(replace(numbers, player="other"))
+    assert losses == theirs  # the same for all players
     others = [
-        seeds_of(replace(numbers, player="other"))[0],
+        other,
         *seeds_of(replace(numbers, number=2)),
         *seeds_of(replace(numbers, seed=1)),
         *seeds_of(replace(numbers, game="other")),
@@ -175,11 +174,8 @@ def test_the_two_derivations_have_not_changed():
 def test_a_run_is_kept_and_not_played_again(tmp_path):
     jobs, seen = [job(0), job(1)], []
     first = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
-    assert [(p.done, p.total, p.job) for p in seen] == [
-        (0, 2, None),
-        (1, 2, jobs[0]),
-        (2, 2, jobs[1]),
-    ]
+    told = [(0, 2, None), (1, 2, jobs[0]), (2, 2, jobs[1])]
+    assert [(p.done, p.total, p.job) for p in seen] == told
     stamp = path_of(jobs[0], tmp_path).stat().st_mtime_ns
     seen.clear()
     again = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
@@ -203,9 +199,8 @@ def test_damage_is_noticed(tmp_path):
     for place in rng.choice(size, 40, replace=False):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         kept = load(one, tmp_path)
-        assert kept is None or (
-            kept.plain == run.plain and same(kept, run)
-        )  # a bit that says nothing
+        # Unnoticed only where the bit says nothing.
+        assert kept is None or (kept.plain == run.plain and same(kept, run))
     for torn in (b"", whole[:100], b"PK\x03\x04 not a zip file"):
         path.write_bytes(torn)
         assert missing([one], tmp_path) == [one]
@@ -268,9 +263,8 @@ def test_an_executor_that_breaks(tmp_path):
             return future
 
     seen = []
-    runs = play_jobs(
-        [job(k) for k in range(3)], tmp_path, processes=1, executor=Broken(), progress=seen.append
-    )
+    jobs = [job(k) for k in range(3)]
+    runs = play_jobs(jobs, tmp_path, processes=1, executor=Broken(), progress=seen.append)
     assert [run.plain["ended"] for run in runs] == ["done"] * 3
     assert [p.done for p in seen] == [0, 1, 2, 3]
 
@@ -304,9 +298,8 @@ def test_processes_end_with_their_parent(tmp_path, number):
     script.write_text(CODE)
     parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)])
     try:
-        child = int(
-            wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-        )
+        pid = tmp_path / "pid"
+        child = int(wait_for(lambda: pid.exists() and pid.read_text()))
         if number == signal.SIGTERM:
             with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
                 play_jobs([job()], tmp_path, processes=1)
@@ -316,14 +309,6 @@ def test_processes_end_with_their_parent(tmp_path, number):
     assert wait_for(lambda: not alive(child))
     with locked(tmp_path):
         pass
-
-
-def wait_for(ready, seconds=60):
-    for _ in range(20 * seconds):
-        if value := ready():
-            return value
-        time.sleep(0.05)
-    raise AssertionError("waited in vain")
 
 
 def alive(pid):
@@ -386,9 +371,8 @@ def test_a_script_without_a_guard(tmp_path):
     script = tmp_path / "script.py"
     text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"
     script.write_text(text + "do_all(square, [2], print, jobs=1)\n")
-    ended = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert "must start them below `if __name__ == '__main__':`" in ended.stderr
 

@@ -118,12 +118,12 @@ class Curve:
 
     def entry(self) -> files.CurveEntry:
         """What results.json says of it."""
-        last = (float(line[-1]) for line in (self.mean, self.low, self.high))
+        mean, low, high = (float(line[-1]) for line in (self.mean, self.low, self.high))
         lines = ("mean", "low", "high", "hindsight", "uniform")
         return _entry(
             files.CurveEntry,
             self,
-            regret=files.Band(*last, LEVEL),
+            regret=files.Band(mean, low, high, LEVEL),
             guarantee=float(self.bound[-1]),
             guarantee_valid=self.valid,
             guarantee_details=self.promise,
