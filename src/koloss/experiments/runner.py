@@ -49,10 +49,6 @@ def run(
     progress : callable, optional
         Told of every run that has ended.
 
-    Returns
-    -------
-    Results
-
     Raises
     ------
     SpecError

@@ -37,9 +37,8 @@ class Adversary(abc.ABC):
         if self.norm is not None and isinstance(loss, Loss):
             size = loss.norm()
             if not size <= self.norm * (1 + 1e-9):
-                raise LossOutOfBounds(
-                    f"the loss of round {t} must have norm at most {self.norm:.6g}, got {size:.6g}"
-                )
+                rule = f"must have norm at most {self.norm:.6g}, got {size:.6g}"
+                raise LossOutOfBounds(f"the loss of round {t} {rule}")
         return loss
 
     def __repr__(self) -> str:

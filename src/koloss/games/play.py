@@ -68,10 +68,6 @@ def play(
     facts : dict, optional
         To be kept in the trace.
 
-    Returns
-    -------
-    Trace
-
     Examples
     --------
     >>> import koloss as kl

@@ -39,9 +39,8 @@ def _checked(weights: Any, count: int) -> Any:
     if p.shape != (count,):
         raise ValueError(f"`distribution` must have shape ({count},), got {p.shape}")
     if not (p.min() >= -1e-9 and abs(p.sum() - 1) <= 1e-6):  # NaN fails, too
-        raise ValueError(
-            f"`distribution` must be non-negative and sum to 1, got {p.min():.6g} and {p.sum():.6g}"
-        )
+        sizes = f"{p.min():.6g} and {p.sum():.6g}"
+        raise ValueError(f"`distribution` must be non-negative and sum to 1, got {sizes}")
     return p
 
 
@@ -66,9 +65,8 @@ class Watching(InSpace):
             raise ValueError("`player` must be a learner: this adversary looks at its distribution")
         X, p = player.peek(self.rng)
         if self.heights is not None and p.shape != self.heights.shape[:1]:
-            raise ValueError(
-                f"`player` must have a distribution over {len(self.heights)} points, got shape {p.shape}"
-            )
+            rule = f"must have a distribution over {len(self.heights)} points"
+            raise ValueError(f"`player` {rule}, got shape {p.shape}")
         return X, p
 
     def penalty(self, point: Any, i: int) -> Any:

@@ -306,19 +306,18 @@ def test_trouble_is_a_result(game, settings, message):
     assert run.guarantee is None
 
 
-def test_trouble_before_the_first_round():
-    run = play_run(VALLEY, PlayerSpec("nobody", "nobody", no_player))
-    assert (run.status, run.played) == ("failed", 0)
-    assert run.message == "failed before the first round: OSError: nobody there"
-
-
-def test_a_missing_package_is_told_from_a_broken_one():
-    spec = PlayerSpec("peer", "peer", no_package, package="nothing-like-it")
-    run = play_run(VALLEY, spec)
-    assert (run.status, run.message) == ("missing", "not installed: pip install 'koloss[arena]'")
-    run = play_run(VALLEY, replace(spec, package="numpy"))
-    assert run.status == "failed"
-    assert run.message.startswith("failed before the first round: ImportError: this player needs")
+@pytest.mark.parametrize(
+    "make, package, status, message",
+    [
+        (no_player, "", "failed", "failed before the first round: OSError: nobody there"),
+        (no_package, "nothing-like-it", "missing", "not installed: pip install 'koloss[arena]'"),
+        (no_package, "numpy", "failed", "failed before the first round: ImportError: this player needs nothing"),
+    ],
+)  # fmt: skip
+def test_trouble_before_the_first_round(make, package, status, message):
+    run = play_run(VALLEY, PlayerSpec("nobody", "nobody", make, package=package))
+    assert (run.status, run.played) == (status, 0)
+    assert run.message.startswith(message)
 
 
 def test_an_interrupt_is_not_the_players():

@@ -56,10 +56,6 @@ def run(
     seed, jobs, executor, progress
         As for `koloss.experiments.run`.
 
-    Returns
-    -------
-    ArenaResults
-
     Raises
     ------
     FolderInUse
