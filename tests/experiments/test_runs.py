@@ -22,22 +22,22 @@ SIZE = {"rounds": 40, "runs": 3}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def complete(tmp_path_factory):
     """An uninterrupted run with one process."""
-    out = tmp_path_factory.mktemp("whole")
+    out = tmp_path_factory.mktemp("complete")
     run(SMALL, out=out, jobs=1, **SIZE)
     return out
 
 
-def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
+def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
     run(SMALL, out=tmp_path, jobs=2, **SIZE)
-    assert contents(tmp_path) == contents(whole)
-    assert numbers(tmp_path / "results.json") == numbers(whole / "results.json")
+    assert contents(tmp_path) == contents(complete)
+    assert numbers(tmp_path / "results.json") == numbers(complete / "results.json")
     run(SMALL, out=tmp_path, jobs=2, seed=1, **SIZE)
-    assert contents(tmp_path) != contents(whole)
+    assert contents(tmp_path) != contents(complete)
 
 
-def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
+def test_going_on_gives_what_an_uninterrupted_run_gives(complete, tmp_path):
     """One experiment first, fewer runs, a torn file: the rest is computed, what is there is not."""
     run(SMALL[:1], out=tmp_path, jobs=1, rounds=40, runs=2)
     first = tmp_path / "runs" / "posynomial" / "conditional-gradient"
@@ -50,8 +50,8 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(whole, tmp_path):
     assert {(p.job.game, p.job.number) for p in seen[1:]} == new
     assert (first / "0.npz").stat().st_mtime_ns == stamps[0]
     assert (first / "1.npz").stat().st_mtime_ns != stamps[1]
-    assert contents(tmp_path) == contents(whole)
-    assert numbers(tmp_path / "results.json") == numbers(whole / "results.json")
+    assert contents(tmp_path) == contents(complete)
+    assert numbers(tmp_path / "results.json") == numbers(complete / "results.json")
     seen.clear()
     run(SMALL, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert [p.done for p in seen] == [6]  # nothing was computed

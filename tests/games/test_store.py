@@ -175,19 +175,19 @@ def test_damage_is_noticed(tmp_path):
     path = path_of(one, tmp_path)
     assert load(one, tmp_path) is None
     save(one, run, tmp_path)
-    whole = path.read_bytes()
-    rng, size = np.random.default_rng(0), len(whole)
+    intact = path.read_bytes()
+    rng, size = np.random.default_rng(0), len(intact)
     for place in rng.choice(size, 40, replace=False):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        path.write_bytes(intact[:place] + bytes([intact[place] ^ 4]) + intact[place + 1 :])
         kept = load(one, tmp_path)
         # Unnoticed only where the bit says nothing.
         assert kept is None or (kept.plain == run.plain and same(kept, run))
-    for torn in (b"", whole[:100], b"PK\x03\x04 not a zip file"):
+    for torn in (b"", intact[:100], b"PK\x03\x04 not a zip file"):
         path.write_bytes(torn)
         assert missing([one], tmp_path) == [one]
     np.savez(path, other=np.zeros(3))
     assert missing([one], tmp_path) == [one]
-    path.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    path.write_bytes(intact[:200] + bytes([intact[200] ^ 1]) + intact[201:])
     (path.parent / "9.npz.part").write_bytes(b"half")
     (again,) = play_jobs([one], tmp_path, processes=1)
     assert same(again, run)

@@ -347,21 +347,21 @@ SIZE = {"runs": 2, "rounds": 50}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def complete(tmp_path_factory):
     """An uninterrupted arena with one process."""
-    out = tmp_path_factory.mktemp("whole")
+    out = tmp_path_factory.mktemp("complete")
     return out, arena.run(OWN, SQUAD, out=out, jobs=1, **SIZE)
 
 
-def test_same_bytes_for_any_number_of_processes(whole, tmp_path):
-    out, _ = whole
+def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
+    out, _ = complete
     arena.run(OWN, SQUAD, out=tmp_path, jobs=2, **SIZE)
     assert contents(tmp_path) == contents(out)
     assert len(contents(out)) == 12
     assert numbers(tmp_path / "arena.json") == numbers(out / "arena.json")
 
 
-def test_going_on_after_an_interruption(whole, tmp_path):
+def test_going_on_after_an_interruption(complete, tmp_path):
     """An interrupt, a torn file, other players before: the rest is played, what is there is not."""
 
     def interrupt(progress):
@@ -382,8 +382,8 @@ def test_going_on_after_an_interruption(whole, tmp_path):
     assert [p.done for p in seen] == list(range(len(kept) - 1, 13))
     changed = [path for path in kept if path.stat().st_mtime_ns != stamps[path]]
     assert changed == [torn]
-    assert contents(tmp_path) == contents(whole[0])
-    assert numbers(tmp_path / "arena.json") == numbers(whole[0] / "arena.json")
+    assert contents(tmp_path) == contents(complete[0])
+    assert numbers(tmp_path / "arena.json") == numbers(complete[0] / "arena.json")
     seen.clear()
     arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
     assert [p.done for p in seen] == [12]  # nothing was played
@@ -467,8 +467,8 @@ def test_a_player_that_hears_what_its_spec_does_not_say():
 # Results.
 
 
-def test_means_errors_and_worst_runs(whole):
-    results = whole[1]
+def test_means_errors_and_worst_runs(complete):
+    results = complete[1]
     entry = results.entry("valley", "uniform")
     regrets = [play_run(VALLEY, UNIFORM, k, rounds=50).regret for k in range(2)]
     assert [run.regret for run in entry.runs] == regrets
