@@ -15,7 +15,7 @@ from koloss.experiments.arena.base import Game
 from koloss.experiments.arena.baselines import GPUCB
 from koloss.guarantees import insured
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.insured_bandit import FORECASTS
+from koloss.learners.insured.forecast import FORECASTS
 
 KERNEL = kl.Gaussian(0.5)
 ROUNDS, RANK = 2000, 29

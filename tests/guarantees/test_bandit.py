@@ -40,29 +40,20 @@ def test_psi_bounds_the_exponential(M):
 def test_sharp_constants_of_theorem_a3():
     rates = tune(GAME)
     assert rates.kappa == pytest.approx(2.0, abs=1e-3)
-    c = (math.e**2 + 1) / 4
-    assert rates.learning_rate == pytest.approx(
-        math.sqrt(GAME.log_prior / (c * 20 * 1e5)), rel=1e-4
-    )
-    assert bound(GAME, rates.learning_rate, rates.kappa) == pytest.approx(
-        2 * math.sqrt(c * 20 * 1e5 * GAME.log_prior), rel=1e-6
-    )
+    eta, c = rates.learning_rate, (math.e**2 + 1) / 4
+    assert eta == pytest.approx(math.sqrt(GAME.log_prior / (c * 20 * 1e5)), rel=1e-4)
+    best = 2 * math.sqrt(c * 20 * 1e5 * GAME.log_prior)
+    assert bound(GAME, eta, rates.kappa) == pytest.approx(best, rel=1e-6)
     assert rates.exploration == pytest.approx(rates.learning_rate * 20 / rates.kappa)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {},
-        {"epsilon": 1e-3},
-        {"epsilon": 0.05},
-        {"epsilon": 0.05, "bonus": True},
-        {"leverage": 60.0},
-        {"shrink": 0.2},
-        {"delay": 3},
-        {"rounds": 50},
-    ],
+CHANGES = (
+    *({}, {"epsilon": 1e-3}, {"epsilon": 0.05}, {"epsilon": 0.05, "bonus": True}),
+    *({"leverage": 60.0}, {"shrink": 0.2}, {"delay": 3}, {"rounds": 50}),
 )
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_tuning_is_not_beaten_by_a_grid(change):
     problem = replace(GAME, **change)
     rates = tune(problem)
@@ -79,11 +70,8 @@ def test_tuning_is_not_beaten_by_a_grid(change):
 def test_closed_form_of_theory_b2_is_not_better():
     problem = replace(GAME, epsilon=2e-3)
     c, kappa, m, n, eps = (math.e**2 + 1) / 4, 2.0, 20, 100_000, 2e-3
-    closed = (
-        2 * math.sqrt(c * m * n * problem.log_prior)
-        + 3 * eps * n
-        + 1.89 * n * (c * kappa * m * eps**2) ** (1 / 3)
-    )
+    closed = 2 * math.sqrt(c * m * n * problem.log_prior) + 3 * eps * n
+    closed += 1.89 * n * (c * kappa * m * eps**2) ** (1 / 3)
     rates = tune(problem)
     assert bound(problem, rates.learning_rate, rates.kappa) <= closed * (1 + 1e-3)
 
@@ -93,10 +81,8 @@ def test_bonus_helps_where_the_error_is_large():
     plain, bonus = tune(problem), tune(replace(problem, bonus=True))
     with_bonus = bound(replace(problem, bonus=True), bonus.learning_rate, bonus.kappa)
     assert with_bonus < 0.8 * bound(problem, plain.learning_rate, plain.kappa)
-    expected = (
-        2 * 1.05 * math.sqrt((math.e**2 + 1) / 4 * 20 * 1e5 * GAME.log_prior)
-        + (3 + math.sqrt(20)) * 5000
-    )
+    expected = 2 * 1.05 * math.sqrt((math.e**2 + 1) / 4 * 20 * 1e5 * GAME.log_prior)
+    expected += (3 + math.sqrt(20)) * 5000
     # theory B2 charges L + ε for exploration too, where L is enough
     assert 0.99 * expected <= with_bonus <= expected
 
@@ -111,9 +97,7 @@ def test_variance_of_epochs():
     side = 1 + psi(1.5) * math.sqrt(eta * 1.5 * 20)
     assert whole == pytest.approx(psi(1.5) * 20 + psi(M) * 5 * side**2)
     assert whole < drift
-
-
-def test_whole_epochs_of_one_round_cost_no_more_than_theorem_a3():
+    # Whole epochs of one round cost no more than Theorem A3.
     assert GAME.variance(0.01, 2.0, 1, whole=True) == GAME.variance(0.01, 2.0, 1, whole=False)
 
 
@@ -138,28 +122,21 @@ def test_lemma_of_whole_epochs_by_enumeration(rng):
     Y = -eta * means.sum(axis=0) + psi(kappa) * eta**2 * v.sum(axis=0)
     right = q @ Y + psi(float(Y.max())) * (q @ Y**2)
     assert left <= right
-    R = float(np.max(np.diag(k)))
     # and the closed form of the last term
-    bound_on_last = (
-        eta**2 * b**2 * L**2 * (1 + psi(kappa) * eta * L * math.sqrt(R * m)) ** 2 / (1 - gamma)
-    )
-    assert q @ Y**2 <= bound_on_last
+    root = 1 + psi(kappa) * eta * L * math.sqrt(float(np.max(np.diag(k))) * m)
+    assert q @ Y**2 <= eta**2 * b**2 * L**2 * root**2 / (1 - gamma)
 
 
 def test_anytime_constants():
     kappa = anytime_kappa(GAME)
     assert kappa == pytest.approx(2.0, abs=1e-3)
     total = sum(anytime_terms(GAME, kappa, 10_000).values())
-    assert total == pytest.approx(
-        2 * math.sqrt(2 * (math.e**2 + 1) / 4 * 20 * 10_000 * GAME.log_prior), rel=1e-6
-    )
+    closed = 2 * math.sqrt(2 * (math.e**2 + 1) / 4 * 20 * 10_000 * GAME.log_prior)
+    assert total == pytest.approx(closed, rel=1e-6)
     # its terms are what the rates give when summed
     rates = [anytime_rate(GAME, kappa, t) for t in range(1, 10_001)]
-    summed = (
-        sum((2 * 20 / kappa + psi(kappa) * 20) * eta for eta in rates) + GAME.log_prior / rates[-1]
-    )
-    assert summed <= total * (1 + 1e-9)
-    assert summed >= 0.98 * total
+    summed = (2 * 20 / kappa + psi(kappa) * 20) * sum(rates) + GAME.log_prior / rates[-1]
+    assert 0.98 * total <= summed <= total * (1 + 1e-9)
 
 
 def test_sample_count_is_theory_a4():
@@ -174,11 +151,11 @@ def test_late_cost():
 
 
 def test_guarantee_reads_like_a_line():
-    found = Guarantee("Theorem", 10, {"a": 1.0, "b": 2.0}, 5.0, (Assumption("it rains", True),))
-    assert (found.total, found.valid, found.informative) == (3.0, True, True)
-    assert str(found) == "Theorem: R_10 ≤ 1 (a) + 2 (b) = 3\n  assumes: it rains [holds]"
-    assert not replace(found, assumptions=(Assumption("it rains", False),)).valid
-    assert replace(found, assumptions=(Assumption("it rains"),)).valid
-    assert replace(found, trivial=2.0).total == 2.0
-    assert "trivial" in str(replace(found, trivial=2.0))
-    assert not replace(found, proved=False).valid
+    promise = Guarantee("Theorem", 10, {"a": 1.0, "b": 2.0}, 5.0, (Assumption("it rains", True),))
+    assert (promise.total, promise.valid, promise.informative) == (3.0, True, True)
+    assert str(promise) == "Theorem: R_10 ≤ 1 (a) + 2 (b) = 3\n  assumes: it rains [holds]"
+    assert not replace(promise, assumptions=(Assumption("it rains", False),)).valid
+    assert replace(promise, assumptions=(Assumption("it rains"),)).valid
+    assert replace(promise, trivial=2.0).total == 2.0
+    assert "trivial" in str(replace(promise, trivial=2.0))
+    assert not replace(promise, proved=False).valid

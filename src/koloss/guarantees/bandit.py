@@ -25,6 +25,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
+from typing import Any
 
 from koloss.guarantees.base import Assumption, Guarantee
 
@@ -75,22 +77,19 @@ class BanditProblem:
     def mean_bound(self, eta: float, kappa: float) -> float:
         """L̃ = L + ε + ε√R ≥ |E x_t(a)|, with the bonus where there is one."""
         root = math.sqrt(self.largest_leverage(eta, kappa))
-        return (self.loss_bound + self.epsilon * (1 + (2 if self.bonus else 1) * root)) / (
-            1 - self.shrink
-        )
+        error = self.epsilon * (1 + (2 if self.bonus else 1) * root)
+        return (self.loss_bound + error) / (1 - self.shrink)
 
     def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
         """V: what one round adds to the bound, over η."""
-        L, m = self.loss_bound, self.rank
-        own = psi(kappa) * self.estimate_bound**2 * m
+        L, m, bound = self.loss_bound, self.rank, self.estimate_bound
+        own = psi(kappa) * bound**2 * m
         if b == 1:
             value = own
         elif whole:
-            M = b * (
-                eta * self.mean_bound(eta, kappa) + psi(kappa) * kappa * eta * self.estimate_bound
-            )
+            M = b * (eta * self.mean_bound(eta, kappa) + psi(kappa) * kappa * eta * bound)
             root = math.sqrt(self.largest_leverage(eta, kappa) * m)
-            side = L + psi(kappa) * eta * self.estimate_bound**2 * root
+            side = L + psi(kappa) * eta * bound**2 * root
             if self.bonus:
                 side += self.epsilon * math.sqrt(m)
             value = own + psi(M) * b * side**2
@@ -150,46 +149,33 @@ def tune(problem: BanditProblem) -> Rates:
 
     Examples
     --------
-    >>> game = BanditProblem(
-    ...     10_000, rank=10, leverage=10.0, loss_bound=1.0, epsilon=0.0, log_prior=5.0
-    ... )
+    >>> game = BanditProblem(10_000, 10, 10.0, loss_bound=1.0, epsilon=0.0, log_prior=5.0)
     >>> rates = tune(game)
-    >>> (
-    ...     round(rates.kappa, 3),
-    ...     round(
-    ...         sum(game.terms(rates.learning_rate, rates.kappa).values()) / (10 * 1e4 * 5) ** 0.5,
-    ...         3,
-    ...     ),
-    ... )
+    >>> bound = sum(game.terms(rates.learning_rate, rates.kappa).values())
+    >>> round(rates.kappa, 3), round(bound / (10 * 1e4 * 5) ** 0.5, 3)
     (2.0, 2.896)
     """
     from scipy.optimize import minimize_scalar
 
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
-    scale = 0.5 * math.log(problem.log_prior / (problem.rank * problem.rounds)) - math.log(
-        problem.estimate_bound
-    )
+    scale = 0.5 * math.log(problem.log_prior / (problem.rank * problem.rounds))
+    scale -= math.log(problem.estimate_bound)
+
+    def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
+        options = {"xatol": tolerance}
+        best = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
+        return float(best.fun), float(best.x)
 
     def best_rate(log_kappa: float) -> tuple[float, float]:
-        kappa = math.exp(log_kappa)
-        least = minimize_scalar(
-            lambda x: math.log(sum(problem.terms(math.exp(x), kappa).values())),
-            bounds=(scale - 12, scale + 6),
-            method="bounded",
-            options={"xatol": 1e-9},
-        )
-        return float(least.fun), math.exp(float(least.x))
+        def log_bound(x: float) -> float:
+            return math.log(sum(problem.terms(math.exp(x), math.exp(log_kappa)).values()))
+
+        return least(log_bound, scale - 12, scale + 6, 1e-9)
 
     smallest = math.log(0.01 / (1 + problem.delay))
-    least = minimize_scalar(
-        lambda x: best_rate(x)[0],
-        bounds=(smallest, math.log(4.0)),
-        method="bounded",
-        options={"xatol": 1e-7},
-    )
-    kappa = math.exp(float(least.x))
-    eta = best_rate(float(least.x))[1]
+    _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
+    kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
     return Rates(eta, min(1.0, problem.exploration(eta, kappa)), kappa)
 
 
@@ -207,18 +193,16 @@ def anytime_kappa(problem: BanditProblem) -> float:
     """The κ that minimises c."""
     from scipy.optimize import minimize_scalar
 
-    least = minimize_scalar(
-        lambda k: anytime_constant(problem, k), bounds=(0.05, 10.0), method="bounded"
-    )
-    return float(least.x)
+    def constant(kappa: float) -> float:
+        return anytime_constant(problem, kappa)
+
+    return float(minimize_scalar(constant, bounds=(0.05, 10.0), method="bounded").x)
 
 
 def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     """η_t = √(log(1/prior) / (2 c m t)) / L."""
-    return (
-        math.sqrt(problem.log_prior / (2 * anytime_constant(problem, kappa) * t))
-        / problem.estimate_bound
-    )
+    cm = anytime_constant(problem, kappa)
+    return math.sqrt(problem.log_prior / (2 * cm * t)) / problem.estimate_bound
 
 
 def anytime_terms(problem: BanditProblem, kappa: float, n: int) -> dict[str, float]:
@@ -231,12 +215,8 @@ def anytime_terms(problem: BanditProblem, kappa: float, n: int) -> dict[str, flo
     else:
         growth = (2 * cm / problem.log_prior) ** 0.25 * (0.8 * n**1.25 + n**0.25)
         bias = 3 * eps * n + eps * math.sqrt(kappa) * growth
-    return {
-        "exploration": share * main,
-        "variance": (1 - share) * main,
-        "prior": main,
-        "bias": bias,
-    }
+    variance = (1 - share) * main
+    return {"exploration": share * main, "variance": variance, "prior": main, "bias": bias}
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
@@ -323,28 +303,24 @@ def fixed(
     if game.sampled:
         statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
-    assumptions = [
-        *_common(game, played),
-        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
-        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
-    ]
+    needed: dict[str, bool | None] = {
+        f"at most {horizon} rounds": max(played.made, n) <= horizon,
+        f"exploration {exploration:.3g} is at most 1": exploration <= 1 + 1e-12,
+    }
     if played.at_once:
-        assumptions.append(
-            Assumption("the losses of a whole epoch do not depend on the actions drawn in it")
-        )
+        needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
     if late:
-        assumptions.append(
-            Assumption("neither losses nor when they are heard depend on actions not yet heard of")
-        )
+        needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
-        assumptions.append(Assumption(text, played.longest_delay <= problem.delay))
-        assumptions.append(Assumption("losses do not depend on the player's actions"))
+        needed[text] = played.longest_delay <= problem.delay
+        needed["losses do not depend on the player's actions"] = None
     if played.unheard:
-        assumptions.append(Assumption("whether a loss is heard does not depend on the loss"))
+        needed["whether a loss is heard does not depend on the loss"] = None
+    assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
     notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
     trivial = (game.high - game.low) * n
-    return Guarantee(statement, n, terms, trivial, tuple(assumptions), notes=notes)
+    return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
 
 
 def anytime(
@@ -366,27 +342,18 @@ def anytime(
     if batch > 1 or played.at_once:
         notes.append("Theorem B4 is proved for epochs of one round (batch=1); here they are longer")
     if played.late:
-        notes.append(
-            f"{played.late} losses came after their epoch, which Theorem B4 does not cover"
-        )
+        late = f"{played.late} losses came after their epoch"
+        notes.append(f"{late}, which Theorem B4 does not cover")
     if game.sampled:
         notes.append("Theorem B4 is proved for the exact covariance")
-    return Guarantee(
-        f"Theorem B4 (anytime){game.place}",
-        n,
-        terms,
-        (game.high - game.low) * n,
-        tuple(_common(game, played)),
-        proved=not notes,
-        notes=tuple(notes),
-    )
+    statement, trivial = f"Theorem B4 (anytime){game.place}", (game.high - game.low) * n
+    assumptions = _common(game, played)
+    return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
 
 
-def _common(game: Game, played: Played) -> list[Assumption]:
+def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
     in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
-    return [
-        Assumption(in_range, True if played.made else None),
-        Assumption(game.losses),
-        Assumption("a round's loss does not depend on the coin that draws its action"),
-    ]
+    coin = "a round's loss does not depend on the coin that draws its action"
+    heard = True if played.made else None
+    return Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)

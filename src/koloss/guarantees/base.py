@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from koloss import _html
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """One assumption of a bound.
-
-    Attributes
-    ----------
-    text : str
-        What is assumed.
-    holds : bool or None
-        True where the learner has checked or arranged it, False where it is known to fail, None where it is
-        for the user to know.
-    """
+    """One assumption of a bound."""
 
     text: str
-    holds: bool | None = None
+    holds: bool | None = None  # checked or arranged; known to fail; None: for the user to know
 
     def __str__(self) -> str:
         mark = {True: "holds", False: "FAILS", None: "yours to know"}[self.holds]
@@ -35,31 +26,15 @@ class Guarantee:
 
     The regret is the pseudo-regret max_a E Σ_t (ℓ_t(a_t) - ℓ_t(a)); it is the expected regret where the
     losses do not depend on the player's coins. As text it reads like a line in a paper.
-
-    Attributes
-    ----------
-    statement : str
-        Which theorem this is.
-    rounds : int
-        Number n of rounds it is about.
-    terms : mapping of str to float
-        The parts of the bound, by name.
-    trivial : float
-        What no player can exceed: the width of the losses' range times n.
-    assumptions : tuple of Assumption
-    proved : bool
-        Whether the statement is proved for the settings in use.
-    notes : tuple of str
-        What else a reader should know.
     """
 
-    statement: str
-    rounds: int
-    terms: Mapping[str, float]
-    trivial: float
+    statement: str  # which theorem this is
+    rounds: int  # n
+    terms: Mapping[str, float]  # the parts of the bound, by name
+    trivial: float  # what no player can exceed: the width of the losses' range times n
     assumptions: tuple[Assumption, ...] = ()
-    proved: bool = True
-    notes: tuple[str, ...] = field(default=())
+    proved: bool = True  # for the settings in use
+    notes: tuple[str, ...] = ()  # what else a reader should know
 
     @property
     def total(self) -> float:
@@ -77,13 +52,10 @@ class Guarantee:
         return self.proved and all(a.holds is not False for a in self.assumptions)
 
     def __str__(self) -> str:
-        parts = " + ".join(
-            f"{value:.4g} ({name})" for name, value in self.terms.items() if value > 0
-        )
+        parts = " + ".join(f"{value:.4g} ({key})" for key, value in self.terms.items() if value > 0)
         verdict = "" if self.informative else f"; trivial: at most {self.trivial:.4g}"
-        lines = [
-            f"{self.statement}: R_{self.rounds} ≤ {parts or '0'} = {sum(self.terms.values()):.4g}{verdict}"
-        ]
+        bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{verdict}"
+        lines = [f"{self.statement}: R_{self.rounds} ≤ {bound}"]
         if not self.proved:
             lines.append("  not proved for these settings")
         lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
@@ -95,10 +67,10 @@ class Guarantee:
         rows.append(("sum", _html.short_number(sum(self.terms.values()))))
         if not self.informative:
             rows.append(("trivial: no player exceeds", _html.short_number(self.trivial)))
-        marks = {True: "holds", False: "fails", None: "yours to know"}
-        assumed = [(a.text, marks[a.holds]) for a in self.assumptions]
         parts: list[object] = [_html.Table(("term", "bound"), rows)]
-        if assumed:
+        if self.assumptions:
+            marks = {True: "holds", False: "fails", None: "yours to know"}
+            assumed = [(a.text, marks[a.holds]) for a in self.assumptions]
             parts.append(_html.Table(("it assumes", ""), assumed, left=(0, 1)))
         verdict = "valid" if self.valid else "not valid" if self.proved else "not proved here"
         title = f"{self.statement}: regret of {self.rounds:,} rounds, {verdict}"

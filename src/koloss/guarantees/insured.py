@@ -86,44 +86,21 @@ def is_pointless(problem: BanditProblem, horizon: int | None, share: float) -> b
 
 def guarantee(
     problem: BanditProblem,
-    last: Guarantee,
+    last: Guarantee,  # of the robust learner
     *,
     horizon: int | None,
-    width: float,
-    shares: Sequence[float],
-    crowd: int,
-    warm_up: int,
-    made: int,
-    heard: int,
-    late: int,
-    own: bool,
-    early: bool,
+    width: float,  # ρ
+    shares: Sequence[float],  # budgets of the policies, in units of B(n)
+    crowd: int,  # most decisions that are outstanding when a policy is stopped
+    warm_up: int,  # rounds played on trust
+    made: int,  # decisions
+    heard: int,  # losses
+    late: int,  # losses that came after others
+    own: bool,  # whether a policy is the user's
+    early: bool,  # whether policies are stopped on evidence
     alarms: Sequence[str],
 ) -> Guarantee:
-    """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound.
-
-    Parameters
-    ----------
-    problem : BanditProblem
-    last : Guarantee
-        That of the robust learner.
-    horizon : int or None
-    width : float
-        ρ.
-    shares : sequence of float
-        Budgets in units of B(n), one for each policy.
-    crowd : int
-        Most decisions that are outstanding when a policy is stopped.
-    warm_up : int
-        Rounds played on trust.
-    made, heard, late : int
-        Decisions made, losses heard, and how many of these came after others.
-    own : bool
-        Whether a policy is the user's.
-    early : bool
-        Whether policies are stopped on evidence.
-    alarms : sequence of str
-    """
+    """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound."""
     n = last.rounds
     budgets = [share * scale(problem, horizon or n) for share in shares]
     terms = {
@@ -154,12 +131,10 @@ def guarantee(
         notes.append(
             "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
         )
-    return Guarantee(
-        f"Theorem I1, then {last.statement}",
-        n,
-        terms,
-        last.trivial,
-        tuple(assumptions),
-        proved=last.proved,
+    return replace(
+        last,
+        statement=f"Theorem I1, then {last.statement}",
+        terms=terms,
+        assumptions=tuple(assumptions),
         notes=(*notes, *last.notes),
     )

@@ -6,7 +6,7 @@ Most are not proved as written (see the theory pages); they are here so that the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,16 +25,8 @@ def theorem(n: int, m: int, log_n: float, G2: float) -> dict[str, Any]:
     log_n = max(log_n, 1e-300)
     slope = (16 * G2**3 + (math.e - 2) * G2**2) * m * n
     eta = math.sqrt(log_n / slope)
-    return {
-        "profile": "exact",
-        "bound": 2 * math.sqrt(slope * log_n),
-        "rank": m,
-        "learning_rate": eta,
-        "exploration": min(1.0, 4 * eta * G2**2 * m),
-        "epsilon": 0.0,
-        "size": G2,
-        "rate": None,
-    }
+    said = {"profile": "exact", "bound": 2 * math.sqrt(slope * log_n), "epsilon": 0.0, "rate": None}
+    return said | _play(eta, m, G2)
 
 
 def corollary(n: int, decay: Any, log_n: float, G2: float) -> dict[str, Any]:
@@ -56,17 +48,13 @@ def corollary(n: int, decay: Any, log_n: float, G2: float) -> dict[str, Any]:
     else:
         inside = max(math.log(40 * C * B2 * n / (beta * log_n)), 0.0)
         bound = math.sqrt(320 * log_n / beta * inside * n)
-    eta = math.sqrt(epsilon / (10 * m))
-    return {
-        "profile": best.profile,
-        "bound": bound,
-        "rank": m,
-        "learning_rate": eta,
-        "exploration": min(1.0, 4 * eta * G2**2 * m),
-        "epsilon": epsilon,
-        "size": G2,
-        "rate": beta,
-    }
+    said = {"profile": best.profile, "bound": bound, "epsilon": epsilon, "rate": beta}
+    return said | _play(math.sqrt(epsilon / (10 * m)), m, G2)
+
+
+def _play(eta: float, m: int, G2: float) -> dict[str, Any]:
+    exploration = min(1.0, 4 * eta * G2**2 * m)
+    return {"learning_rate": eta, "exploration": exploration, "rank": m, "size": G2}
 
 
 def bandit_guarantee(
@@ -76,10 +64,9 @@ def bandit_guarantee(
 
     `said` is what `theorem` or `corollary` gave; `as_assumed` whether epochs had one round, and losses came at once.
     """
-    if said["profile"] == "exact":
-        statement, needs = "The paper's Theorem 10, as printed", []
-    else:
-        statement = f"The paper's Corollary ({said['profile']} eigendecay), as printed"
+    statement, needs = "Theorem 10", []
+    if said["profile"] != "exact":
+        statement = f"Corollary ({said['profile']} eigendecay)"
         needs = [
             Assumption("sup K(a, a) = 1", abs(said["size"] - 1) < 1e-9),
             Assumption(f"ε = log N / (2n) = {said['epsilon']:.3g} is below 1", said["epsilon"] < 1),
@@ -91,18 +78,24 @@ def bandit_guarantee(
     if not as_assumed:
         needs.append(Assumption("epochs of one round, losses heard at once", False))
     false = "the smallest eigenvalue of John's covariance is 1/m (false in general)"
-    return Guarantee(
-        statement,
-        n,
-        {"regret": said["bound"]},
-        trivial,
-        (*needs, Assumption(false, False)),
-        proved=False,
-        notes=(
-            "departures: q₁ is the prior, features are not centred, the design is G-optimal",
-            "guarantee(printed=False) gives what is proved for the same parameters",
-        ),
-    )
+    needs.append(Assumption(false, False))
+    departures = "departures: q₁ is the prior, features are not centred, the design is G-optimal"
+    return _printed(statement, n, said["bound"], trivial, needs, (departures,))
+
+
+def _printed(
+    statement: str,
+    n: int,
+    bound: float,
+    trivial: float,
+    assumptions: Sequence[Assumption],
+    notes: tuple[str, ...] = (),
+    same: str = "parameters",
+) -> Guarantee:
+    """A bound of the paper's that is not proved as it is printed."""
+    statement = f"The paper's {statement}, as printed"
+    notes = (*notes, f"guarantee(printed=False) gives what is proved for the same {same}")
+    return Guarantee(statement, n, {"regret": bound}, trivial, tuple(assumptions), False, notes)
 
 
 # Algorithm 2.
@@ -131,19 +124,12 @@ def exp_weights_theorem(rounds: int, log_volume: float, size: float) -> dict[str
 
 def exp_weights(said: dict[str, float], n: int, width: float) -> Guarantee:
     """Theorem 14 in words; `said` is what `exp_weights_theorem` says, `width` the largest range of a loss."""
-    return Guarantee(
-        "The paper's Theorem 14, as printed",
-        n,
-        {"regret": said["bound"]},
-        width * n,
-        (
-            Assumption("the volume of the actions is above 1", said["log_volume"] > 0),
-            Assumption("n is so large that η𝒢² is at most 1", said["small"] <= 1),
-            Assumption("two terms of equal size add up to one of them (false)", False),
-        ),
-        proved=False,
-        notes=("guarantee(printed=False) gives what is proved for the same learning rate",),
-    )
+    needs = [
+        Assumption("the volume of the actions is above 1", said["log_volume"] > 0),
+        Assumption("n is so large that η𝒢² is at most 1", said["small"] <= 1),
+        Assumption("two terms of equal size add up to one of them (false)", False),
+    ]
+    return _printed("Theorem 14", n, said["bound"], width * n, needs, same="learning rate")
 
 
 # Algorithm 3.
@@ -161,18 +147,9 @@ def gradient_steps(first: int, count: int) -> Any:
 
 def conditional_gradient(n: int, *, norm: float, radius: float, width: float) -> Guarantee:
     """Theorem 15, for losses of this norm and range, and features of norm at most `radius`."""
-    return Guarantee(
-        "The paper's Theorem 15, as printed",
-        n,
-        {"regret": 8 * radius**2 * n**0.75},
-        width * n,
-        (
-            _small_losses(norm, radius),
-            Assumption("F is 1-smooth and the features have diameter 𝒢 (false)", False),
-        ),
-        proved=False,
-        notes=("guarantee(printed=False) gives what is proved for the same parameters",),
-    )
+    false = Assumption("F is 1-smooth and the features have diameter 𝒢 (false)", False)
+    needs = (_small_losses(norm, radius), false)
+    return _printed("Theorem 15", n, 8 * radius**2 * n**0.75, width * n, needs)
 
 
 # Algorithm 4.

@@ -13,23 +13,11 @@ Losses, never rewards: smaller is better.
 from __future__ import annotations
 
 import abc
-import dataclasses
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import (
-    Any,
-    ClassVar,
-    Generic,
-    Literal,
-    NamedTuple,
-    Protocol,
-    Self,
-    TypeAlias,
-    TypeVar,
-    overload,
-)
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,24 +69,18 @@ class Decisions:
     def __getitem__(self, k: int | slice) -> Decision | Decisions:
         index = None if self.index is None else self.index[k]
         probability = None if self.probability is None else self.probability[k]
+        ids, action, epoch, mark = self.id[k], self.action[k], self.epoch[k], self.learner
         if isinstance(k, slice):
-            return Decisions(
-                self.id[k], self.action[k], index, probability, self.epoch[k], self.learner
-            )
-        return Decision(
-            int(self.id[k]),
-            self.action[k],
-            None if index is None else int(index),
-            None if probability is None else float(probability),
-            int(self.epoch[k]),
-            self.learner,
-        )
+            return Decisions(ids, action, index, probability, epoch, mark)
+        row = None if index is None else int(index)
+        p = None if probability is None else float(probability)
+        return Decision(int(ids), action, row, p, int(epoch), mark)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[k] for k in range(len(self)))
 
 
-Told: TypeAlias = Decision | Decisions | int | Sequence[Any]
+Told = Decision | Decisions | int | Sequence[Any]
 """Whatever names decisions: one, a batch, an id, or a sequence of these."""
 
 
@@ -108,12 +90,8 @@ class Recommendation:
 
     index: int | None  # its row in a finite set
     action: NDArray[np.float64]
-    loss: (
-        float  # its mean loss so far: estimated under bandit feedback, exact with full information
-    )
-    certificate: (
-        str  # why nothing should be better: "estimated", "exhaustive", "dual" or "local only"
-    )
+    loss: float  # its mean so far: estimated under bandit feedback, exact with full information
+    certificate: str  # of its being the best: "estimated", "exhaustive", "dual" or "local only"
 
 
 # Decisions that wait for their losses.
@@ -208,17 +186,15 @@ class Ledger(Generic[L]):
             i = error.args[0]
             fate = "told already or forgotten" if self.forgotten else "told already"
             what = fate if 0 <= i < self.made else "never made"
-            raise UnknownDecision(
-                f"`decision` must be outstanding, got {i}, which was {what}"
-            ) from None
+            message = f"`decision` must be outstanding, got {i}, which was {what}"
+            raise UnknownDecision(message) from None
 
     def ids(self, decision: Told) -> list[int]:
         """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
         if isinstance(decision, (Decision, Decisions)):
             if decision.learner != self.mark:
-                raise UnknownDecision(
-                    "`decision` must be one of this learner's, got one of another learner"
-                )
+                got = "got one of another learner"
+                raise UnknownDecision(f"`decision` must be one of this learner's, {got}")
             return [decision.id] if isinstance(decision, Decision) else decision.id.tolist()
         if isinstance(decision, (bool, np.bool_, float, str, bytes)):
             raise TypeError(f"`decision` must be a Decision or its id, got {decision!r}")
@@ -227,9 +203,8 @@ class Ledger(Generic[L]):
         try:
             items = list(decision)
         except TypeError as error:
-            raise TypeError(
-                f"`decision` must be a Decision or its id, got {type(decision).__name__}"
-            ) from error
+            name = type(decision).__name__
+            raise TypeError(f"`decision` must be a Decision or its id, got {name}") from error
         return [i for item in items for i in self.ids(item)]
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
@@ -268,15 +243,13 @@ class Ledger(Generic[L]):
         if self.current is not None:
             laws[id(self.current)] = self.current
         place = {key: k for k, key in enumerate(laws)} | {id(None): -1}
-        keys = [e.key for e in entries]
+        rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
         return {
             "mark": self.mark,
             **{name: getattr(self, name) for name in self._COUNTS},
             "laws": [law.to_dict() for law in laws.values()],
             "current": place[id(self.current)],
-            "entries": np.array(
-                [(e.id, place[id(e.law)], e.heard) for e in entries], dtype=np.int64
-            ).reshape(-1, 3),
+            "entries": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "keys": None if not keys or keys[0] is None else np.array(keys),
         }
 
@@ -287,8 +260,7 @@ class Ledger(Generic[L]):
         for name in cls._COUNTS:
             setattr(ledger, name, int(data[name]))
         keys = data["keys"]
-        rows = np.asarray(data["entries"]).tolist()
-        for k, (i, place, heard) in enumerate(rows):
+        for k, (i, place, heard) in enumerate(np.asarray(data["entries"]).tolist()):
             law = None if place < 0 else laws[place]
             ledger._entries[i] = Entry(i, law, None if keys is None else key(keys[k]), heard)
         ledger.current = None if data["current"] < 0 else laws[data["current"]]
@@ -324,69 +296,61 @@ class Settings:
         if not isinstance(self.actions, ActionSet):
             raise TypeError(f"`actions` must be an ActionSet, got {type(self.actions).__name__}")
         if not (callable(kernel) and hasattr(kernel, "diag")):
-            raise TypeError(
-                f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {type(kernel).__name__}"
-            )
+            got = type(kernel).__name__
+            raise TypeError(f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {got}")
         if self.horizon is not None:
             self._set("horizon", as_int("horizon", self.horizon, minimum=1))
-        for field in dataclasses.fields(self):
-            if isinstance(getattr(self, field.name), list):  # which could be changed later
-                self._set(field.name, tuple(getattr(self, field.name)))
+        for name, value in self._items():
+            if isinstance(value, list):  # which could be changed later
+                self._set(name, tuple(value))
 
     def _set(self, name: str, value: Any) -> None:
         """Replace what was given by what it means, while the settings are checked."""
         object.__setattr__(self, name, value)
 
+    def _items(self) -> list[tuple[str, Any]]:
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]
+
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """The settings among a constructor's arguments, `locals()` at its beginning; former names are understood."""
-        names = [field.name for field in dataclasses.fields(cls)]
-        values = {name: arguments[name] for name in names}
+        values = {field.name: arguments[field.name] for field in fields(cls)}
         for old, value in arguments.get("former", {}).items():
             if old not in cls.former:
-                learner = type(arguments["self"]).__name__
-                raise TypeError(
-                    f"{learner} has no argument `{old}`; there are {', '.join(names)}, rng"
-                )
+                learner, there = type(arguments["self"]).__name__, ", ".join(values)
+                raise TypeError(f"{learner} has no argument `{old}`; there are {there}, rng")
             name = cls.former[old]
-            if not _same(values[name], cls._default(name)):
+            if not cls._is_default(name, values[name]):
                 raise TypeError(f"give `{name}` or `{old}`, its former name, not both")
             values[name] = value
         return cls(**values)
 
     @classmethod
-    def _default(cls, name: str) -> Any:
-        return next(f.default for f in dataclasses.fields(cls) if f.name == name)
+    def _is_default(cls, name: str, value: Any) -> bool:
+        default = getattr(cls, name, MISSING)  # a dataclass keeps defaults as attributes
+        return value is default or (type(value) is type(default) and bool(np.all(value == default)))
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default value."""
-        return _same(getattr(self, name), self._default(name))
+        return self._is_default(name, getattr(self, name))
 
     def describe(self, name: str) -> str:
         """Arguments as they would be written, those with defaults left out."""
-        positional = [repr(self.actions), repr(self.kernel)]
-        rest = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in dataclasses.fields(self)
-            if field.name not in ("actions", "kernel") and not self.is_default(field.name)
-        ]
-        return f"{name}({', '.join(positional + rest)})"
+        (_, actions), (_, kernel), *rest = self._items()
+        named = [f"{key}={value!r}" for key, value in rest if not self.is_default(key)]
+        return f"{name}({', '.join([repr(actions), repr(kernel), *named])})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; what has none is described."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {name: _plain(value) for name, value in self._items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The settings in a snapshot, which were checked when they were made."""
         settings = object.__new__(cls)
-        for field in dataclasses.fields(cls):
+        for field in fields(cls):
             settings._set(field.name, _from_plain(data[field.name]))
         return settings
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and bool(np.all(value == default)))
 
 
 def _plain(value: Any) -> Any:
@@ -450,7 +414,7 @@ class Learner(abc.ABC, Generic[S, L]):
         """Losses in the form that is learned from, one per entry, or an error; changes nothing."""
 
     def _admit(self, entry: Entry[L], loss: Any) -> None:
-        """A last chance to refuse a loss before it is used: where others are told of it, who may fail."""
+        """A last chance to refuse a loss that is learned from alone: where others are told of it, who may fail."""
 
     @abc.abstractmethod
     def _learn(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
@@ -500,14 +464,6 @@ class Learner(abc.ABC, Generic[S, L]):
     def ask(self, count: int | None = None) -> Decision | Decisions:
         """Draw an action, or `count` of them from one law.
 
-        Parameters
-        ----------
-        count : int, optional
-
-        Returns
-        -------
-        Decision, or Decisions where there is a count
-
         Raises
         ------
         PolicyError
@@ -520,18 +476,11 @@ class Learner(abc.ABC, Generic[S, L]):
             ledger = self.ledger
             number = ledger.heard if law is None else law.number
             first = ledger.enter(law, drawn.keys)
+        _, action, index, p = drawn
         if count is None:
-            return Decision(
-                first, drawn.action, drawn.index, drawn.probability, number, ledger.mark
-            )
-        return Decisions(
-            np.arange(first, first + count),
-            drawn.action,
-            drawn.index,
-            drawn.probability,
-            np.full(count, number),
-            ledger.mark,
-        )
+            return Decision(first, action, index, p, number, ledger.mark)
+        ids, numbers = np.arange(first, first + count), np.full(count, number)
+        return Decisions(ids, action, index, p, numbers, ledger.mark)
 
     def tell(self, decision: Told, loss: Any) -> None:
         """Learn from the loss of a decision, or the losses of several, in any order and at any time.
@@ -555,31 +504,21 @@ class Learner(abc.ABC, Generic[S, L]):
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
+            law = entries[0].law if entries else None
             # Nothing can fail from here on, but for what `_admit` is for.
-            if len(entries) > 1:
-                law = entries[0].law
-                if law is None or not law.together or any(e.law is not law for e in entries):
-                    for entry, one in zip(entries, losses, strict=True):
-                        self._use(entry.law, (entry,), (one,))
-                    return
-            if entries:
-                self._use(entries[0].law, entries, losses)
-
-    def _use(self, law: L | None, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
-        for entry, one in zip(entries, losses, strict=True):
-            self._admit(entry, one)
-        self.ledger.settle(entries)
-        self._learn(law, entries, losses)
+            if law is not None and law.together and all(entry.law is law for entry in entries):
+                self.ledger.settle(entries)
+                self._learn(law, entries, losses)
+                return
+            for entry, one in zip(entries, losses, strict=True):
+                self._admit(entry, one)
+                self.ledger.settle((entry,))
+                self._learn(entry.law, (entry,), (one,))
 
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
-        """Wait no more for the losses of some decisions, or of all with an id below `before`.
+        """Wait no more for the losses of some decisions, or of all with an id below `before`; how many were outstanding.
 
         A guarantee counts them as losses that were never heard.
-
-        Returns
-        -------
-        int
-            How many decisions were outstanding and are forgotten now.
         """
         with self._lock:
             return self.ledger.forget(ids, before=before)
@@ -605,9 +544,8 @@ class Learner(abc.ABC, Generic[S, L]):
         X = to_numpy(as_points("actions", actions, dimension=points.shape[1]))
         same = np.all(np.isclose(X[:, None, :], points[None], rtol=1e-12, atol=1e-12), axis=2)
         if not same.any(axis=1).all():
-            raise ValueError(
-                f"`actions` must be actions in play, got {X[np.argmin(same.any(axis=1))]}"
-            )
+            first = X[np.argmin(same.any(axis=1))]
+            raise ValueError(f"`actions` must be actions in play, got {first}")
         together: NDArray[np.float64] = same @ p
         return together
 
@@ -660,15 +598,13 @@ class Learner(abc.ABC, Generic[S, L]):
     def state(self) -> dict[str, Any]:
         """A snapshot: arrays, numbers and strings, with the generator's state."""
         with self._lock:
-            return seal(
-                type(self).__name__,
-                {
-                    "settings": self.settings.to_dict(),
-                    "ledger": self.ledger.to_dict(),
-                    "rng": generator_to_dict(self._rng),
-                    "learner": self._save(),
-                },
-            )
+            data = {
+                "settings": self.settings.to_dict(),
+                "ledger": self.ledger.to_dict(),
+                "rng": generator_to_dict(self._rng),
+                "learner": self._save(),
+            }
+            return seal(type(self).__name__, data)
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -713,9 +649,8 @@ def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[floa
         return (loss,)  # the lane for single calls
     losses = _as_numbers(loss)
     if losses.size != count or losses.ndim > 1:
-        raise ValueError(
-            f"`loss` must have {count} entries, one per decision, got shape {losses.shape}"
-        )
+        got = f"shape {losses.shape}"
+        raise ValueError(f"`loss` must have {count} entries, one per decision, got {got}")
     losses = losses.reshape(-1)
     if not np.all(np.isfinite(losses)):
         raise ValueError(f"`loss` must be finite, got {loss!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import koloss as kl
-from koloss.learners.insured.watched import Watched
+from tests.learners.insured.inside import digest, resumed
 
 LEVEL = 1e-6
 """False-alarm level of every statistical test here; seeds are fixed."""
@@ -80,43 +80,9 @@ def play(learner, losses, rounds, start=0):
     return played
 
 
-def worst_loss(learner, decision):
-    """The loss, at an end of the range, that raises the estimated regret most."""
-    low, high = learner.engine.low, learner.engine.high
-    (entry,) = learner.ledger.find(decision)
-    stage, law = stage_of(learner), entry.law
-    if not isinstance(stage, Watched) or law.number != stage.number or not law.counted:
-        return high
-    index, M = decision.index, law.prediction
-    k = law.estimates(index)
-    after = [stage.paid + y - np.min(stage.total + M + k * (y - M[index])) for y in (-0.5, 0.5)]
-    return low if after[0] > after[1] else high
-
-
 def hold(promise):
     """Which assumptions of a guarantee hold, by their text."""
     return {assumption.text: assumption.holds for assumption in promise.assumptions}
-
-
-# What a learner does not show.
-
-
-def stage_of(learner):
-    """The stage in play: a policy under watch, or exponential weights."""
-    return learner._stage
-
-
-def is_robust(learner):
-    return not isinstance(stage_of(learner), Watched)
-
-
-def law_of(learner, decision):
-    """What a decision that is outstanding was drawn from."""
-    return learner.ledger.find(decision)[0].law
-
-
-def digest(learner):
-    return learner.state()["digest"]
 
 
 def goes_on(learner, losses=kind, rounds=30):
@@ -124,11 +90,3 @@ def goes_on(learner, losses=kind, rounds=30):
     again = resumed(learner.state())
     same = play(again, losses, rounds) == play(learner, losses, rounds)
     return same and digest(again) == digest(learner)
-
-
-def resumed(state, seed=None, policy=None):
-    """The learner of a snapshot, with random numbers of its own where there is a seed."""
-    learner = kl.InsuredBandit.from_state(state, policy=policy)
-    if seed is not None:
-        learner._rng = np.random.default_rng(seed)
-    return learner

@@ -8,10 +8,11 @@ import numpy as np
 
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
+from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import Ucb
-from koloss.learners.insured.watched import Allowance, Bets, Watched
+from koloss.learners.insured.watched import Allowance, Watched
 
 N, M = 14, 4
 DESIGNS = {"john": john_design, "spanner": barycentric_spanner, "uniform": uniform_design}

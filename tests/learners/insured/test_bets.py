@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from koloss.learners.insured.watched import Bets
+from koloss.learners.insured.bets import Bets
 from tests.learners.insured.games import LEVEL
 
 

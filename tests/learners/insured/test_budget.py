@@ -12,17 +12,10 @@ import pytest
 import koloss as kl
 from koloss.experiments.arena.games import games
 from koloss.guarantees import insured
-from koloss.learners.insured.watched import Exploration, Watched
-from tests.learners.insured.games import (
-    POLICIES,
-    Always,
-    Calls,
-    is_robust,
-    make,
-    play,
-    resumed,
-    worst_loss,
-)
+from koloss.learners.insured.exploration import Exploration
+from koloss.learners.insured.watched import Watched
+from tests.learners.insured.games import POLICIES, Always, Calls, make, play
+from tests.learners.insured.inside import is_robust, resumed, worst_loss
 
 # The budget on every path.
 
@@ -175,9 +168,8 @@ def test_batches_and_late_losses_do_not_stop_a_good_policy():
 def test_stages_follow_each_other():
     bad, worse = Always(3), Always(2)
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.2, 0.9, 1.0])
-    learner = make(
-        arms, kl.Linear(), horizon=4000, policy=[bad, "optimistic", worse], trigger=[0.2, 0.2, 0.3]
-    )
+    settings = {"policy": [bad, "optimistic", worse], "trigger": [0.2, 0.2, 0.3]}
+    learner = make(arms, kl.Linear(), horizon=4000, **settings)
     play(learner, lambda t: losses, 300)
     assert learner.diagnostics.playing == learner.alarms[0].successor == "optimistic"
     learner.hand_over()
@@ -186,9 +178,8 @@ def test_stages_follow_each_other():
     assert learner.alarms[1].reason == "operator"
     assert learner.alarms[-1].successor == "robust"
     assert len(worse.heard) > 0
-    assert learner.guarantee().terms["budget"] == pytest.approx(
-        (0.95 + 0.95 + 1.05) * insured.scale(learner.engine.problem, 4000)
-    )
+    budget = (0.95 + 0.95 + 1.05) * insured.scale(learner.engine.problem, 4000)
+    assert learner.guarantee().terms["budget"] == pytest.approx(budget)
 
 
 # The worst case.
@@ -240,10 +231,8 @@ def regrets_of_game(learner, place, rounds=ROUNDS):
 
 def mean_regret(player, terms, game, arms):
     """Of a few games, against the best fixed action, its standard error, and the bound."""
-    settings = {"horizon": ROUNDS, "batch": 1} | TERMS[terms]
-    state = make(
-        kl.Points(np.eye(arms)), kl.Linear(), policy=PLAYERS[player](arms), **settings
-    ).state()
+    settings = {"horizon": ROUNDS, "batch": 1, "policy": PLAYERS[player](arms)} | TERMS[terms]
+    state = make(kl.Points(np.eye(arms)), kl.Linear(), **settings).state()
     regrets = []
     for seed in range(SEEDS):
         learner = resumed(state, seed, PLAYERS[player](arms))

@@ -10,21 +10,8 @@ from scipy import stats
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import (
-    LEVEL,
-    POINTS,
-    POLICIES,
-    Always,
-    digest,
-    is_robust,
-    kind,
-    law_of,
-    make,
-    play,
-    resumed,
-    stage_of,
-    worst_loss,
-)
+from tests.learners.insured.games import LEVEL, POLICIES, Always, kind, make, play
+from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
 
 # Estimates through the learner.
 
@@ -244,16 +231,6 @@ def test_the_law_is_that_of_the_first_successor_that_can_play(outstanding):
     decision = learner.ask()
     assert [alarm.successor for alarm in learner.alarms] == ["ucb", "optimistic"][: outstanding + 1]
     np.testing.assert_array_equal(p, law_of(learner, decision).distribution())
-
-
-def test_probability_of_actions():
-    learner = make()
-    play(learner, kind, 20)
-    p = learner.distribution
-    np.testing.assert_array_equal(learner.probability([3, 5]), p[[3, 5]])
-    np.testing.assert_allclose(learner.probability(POINTS.X[[3]]), p[3])
-    with pytest.raises(ValueError, match="`actions` must be actions in play"):
-        learner.probability([[7.0, 7.0]])
 
 
 def test_actions_cannot_be_changed_through_a_decision():

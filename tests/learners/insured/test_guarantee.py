@@ -9,18 +9,8 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import (
-    POINTS,
-    Always,
-    hold,
-    is_robust,
-    kind,
-    law_of,
-    make,
-    play,
-    stage_of,
-    worst_loss,
-)
+from tests.learners.insured.games import POINTS, Always, hold, kind, make, play
+from tests.learners.insured.inside import is_robust, law_of, stage_of, worst_loss
 
 
 def test_terms_add_up_and_read_well():
@@ -40,8 +30,7 @@ def test_terms_add_up_and_read_well():
 
 
 @pytest.mark.parametrize(
-    "terms",
-    [{}, {"trigger": 1.0, "premium": 1.0}, {"trigger": 0.25, "premium": 0.5}],
+    "terms", [{}, {"trigger": 1.0, "premium": 1.0}, {"trigger": 0.25, "premium": 0.5}]
 )
 def test_bound_in_the_exact_case(terms):
     # ε = 0, τ ≈ 0, epochs of one round: (1 + trigger + premium) B, the robust learner's being B with κ = 2.

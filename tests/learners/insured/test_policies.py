@@ -7,18 +7,8 @@ import pytest
 
 import koloss as kl
 from koloss.errors import PolicyError, UnknownDecision
-from tests.learners.insured.games import (
-    Always,
-    Calls,
-    Remembers,
-    digest,
-    goes_on,
-    kind,
-    law_of,
-    make,
-    play,
-    resumed,
-)
+from tests.learners.insured.games import Always, Calls, Remembers, goes_on, kind, make, play
+from tests.learners.insured.inside import digest, law_of, resumed
 
 # What they do.
 

@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.guarantees import insured
-from tests.learners.insured.games import (
-    POINTS,
-    POLICIES,
-    goes_on,
-    kind,
-    make,
-    play,
-    resumed,
-    stage_of,
-)
+from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
+from tests.learners.insured.inside import resumed, stage_of
 
 # Extremes.
 
@@ -160,14 +151,8 @@ BAD = {
     "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
     "policies": ({"policy": []}, "`policy` must have at least one policy"),
     "policy in a list": ({"policy": ["ucb", "greedy"]}, "got 'greedy'"),
-    "shield": (
-        {"shield": False},
-        "no argument `shield` any more: the shielded learner is the only",
-    ),
-    "unknown": (
-        {"temper": 1},
-        "InsuredBandit has no argument `temper`; there are actions, kernel,",
-    ),
+    "shield": ({"shield": False}, "no argument `shield` any more: the shielded learner is the"),
+    "unknown": ({"temper": 1}, "InsuredBandit has no argument `temper`; there are actions, kernel"),
     "early": ({"early": "yes"}, "`early` must be True or False, got 'yes'"),
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
     "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),
@@ -198,14 +183,6 @@ def test_bad_settings(name):
 def test_the_range_of_losses_must_be_given():
     with pytest.raises(TypeError, match="loss_range"):
         kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=100)
-
-
-def test_snapshots_of_other_learners_are_refused():
-    other = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=100, rng=0)
-    with pytest.raises(SnapshotError, match="must be a snapshot of InsuredBandit"):
-        kl.InsuredBandit.from_state(other.state())
-    with pytest.raises(SnapshotError, match="must be a snapshot of"):
-        kl.BanditExpWeights.from_state(make().state())
 
 
 def test_the_forecast_has_the_prior_of_the_kernel():

@@ -12,22 +12,8 @@ from koloss.errors import LossOutOfBounds, PolicyError, UnknownDecision
 from koloss.guarantees import bandit
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.insured.watched import Watched
-from tests.learners.insured.games import (
-    POINTS,
-    POLICIES,
-    Always,
-    digest,
-    goes_on,
-    hold,
-    is_robust,
-    kind,
-    law_of,
-    make,
-    play,
-    resumed,
-    stage_of,
-    worst_loss,
-)
+from tests.learners.insured.games import POINTS, POLICIES, Always, goes_on, hold, kind, make, play
+from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
 
 # Late losses and batches.
 
@@ -297,12 +283,7 @@ def game(learner, rounds, waiting=()):
     return played, waiting
 
 
-MOMENTS = {
-    "before": (12, 0, 0),
-    "between": (25, 1, 5),
-    "after": (50, 2, 10),
-    "alarm": (50, 2, 0),
-}
+MOMENTS = {"before": (12, 0, 0), "between": (25, 1, 5), "after": (50, 2, 10), "alarm": (50, 2, 0)}
 """Rounds, how often the policy in play is told to hand over, and rounds after that."""
 
 

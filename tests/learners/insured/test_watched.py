@@ -11,8 +11,10 @@ import pytest
 from scipy import stats
 
 from koloss.guarantees.insured import CEILING
+from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.watched import SUSPICION, Bets, Round
+from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.watched import SUSPICION
 from tests.learners.insured.games import LEVEL
 from tests.learners.insured.rounds import (
     DESIGNS,
@@ -95,9 +97,8 @@ def test_estimates_of_the_wrong_design_are_biased(rng):
     losses = raw_features() @ rng.normal(size=M) / 10
     played = round_of(place, 5, 0.1)
     wrong = Round(0, 5, 0.1, other, np.zeros(N), 0)
-    mean = sum(
-        q * wrong.estimates(b) * losses[b] for b, q in enumerate(played.distribution()) if q > 0
-    )
+    p = played.distribution()
+    mean = sum(p[b] * wrong.estimates(b) * losses[b] for b in np.flatnonzero(p))
     assert np.abs(mean - losses).max() > 0.1 * np.abs(losses).max()
 
 
@@ -144,13 +145,11 @@ def test_a_smaller_reach_would_not_do(place):
 
 
 def test_far_reach_bounds_all_pairs_of_any_law(place, rng):
-    some = [*laws(), *np.eye(N), *rng.dirichlet(np.full(N, 0.1), size=5)]
+    some, far = [*laws(), *np.eye(N), *rng.dirichlet(np.full(N, 0.1), size=5)], place.far_reach()
     for law, rate in itertools.product(some, (1e-3, 0.05, 0.5)):
-        assert np.all(brute_reach(place, law, rate) <= place.far_reach() * (1 + 1e-9))
+        assert np.all(brute_reach(place, law, rate) <= far * (1 + 1e-9))
     # Negative control: the policy may play next to nothing of what is explored.
-    assert any(
-        np.any(brute_reach(place, law, 0.001) > place.far_reach() / 1.3 + 1e-9) for law in some
-    )
+    assert any(np.any(brute_reach(place, law, 0.001) > far / 1.3 + 1e-9) for law in some)
 
 
 def test_reach_is_the_same_when_it_is_asked_for_again(place, monkeypatch):
@@ -234,9 +233,7 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) is None
     # Where losses are outstanding, the round may add less.
-    wide, narrow = (
-        stage.next_round(0, zero, 2.2 * enough, crowded) for crowded in (None, enough * 1.5)
-    )
+    wide, narrow = (stage.next_round(0, zero, 2.2 * enough, c) for c in (None, enough * 1.5))
     assert narrow.rate > wide.rate
     assert stage.next_round(0, zero, 1.2 * enough, crowded=enough * 0.9) is None
 
@@ -337,9 +334,8 @@ def test_sums_by_hand(rng):
         prediction = rng.uniform(-0.5, 0.5, N)
         played = round_of(stage.exploration, int(rng.integers(N)), 0.2, prediction)
         index, y, explored = int(rng.integers(N)), float(rng.uniform(-0.5, 0.5)), t % 3 == 0
-        step = by_inversion(played.exploration, played.distribution())[:, index] * (
-            y - prediction[index]
-        )
+        k = by_inversion(played.exploration, played.distribution())
+        step = k[:, index] * (y - prediction[index])
         stage.add(played, index, y, explored)
         total, variance = total + prediction + step, variance + step**2
         paid, noise = paid + y, noise + (y - prediction[index]) ** 2
@@ -387,9 +383,8 @@ def test_what_was_kept_comes_back(rng):
     other.load(data, again)
     np.testing.assert_array_equal(other.total, stage.total)
     assert other.bets == stage.bets
-    assert json.dumps(other.to_dict(), default=np.ndarray.tolist) == json.dumps(
-        stage.to_dict(), default=np.ndarray.tolist
-    )
+    first, second = (json.dumps(s.to_dict(), default=np.ndarray.tolist) for s in (stage, other))
+    assert first == second
     other.total += 1
     other.bets.add(0.5, explored=False)
     assert stage.bets.policy_rounds == 0

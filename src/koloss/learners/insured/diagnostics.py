@@ -56,9 +56,8 @@ class InsuredDiagnostics:
     robust: BanditDiagnostics | None = None  # of the robust learner once it plays
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.playing} plays, {self.rounds} rounds, {self.outstanding} losses outstanding"
-        ]
+        waiting = f"{self.outstanding} losses outstanding"
+        lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         if self.estimated_regret is not None and self.band is not None:
             lines.append(
                 f"  estimated regret {self.estimated_regret:.4g} (band {self.band[0]:.4g} to {self.band[1]:.4g}), "

@@ -34,16 +34,7 @@ def largest(values: Floats) -> float:
 
 
 class Exploration:
-    """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
-
-    Parameters
-    ----------
-    number : int
-    features : array of shape (N, m)
-        Whitened by the design.
-    weights : array of shape (N,)
-        π.
-    """
+    """A design π, features in which Σ(π) = I, and what one round can do to the estimates."""
 
     def __init__(self, number: int, features: Floats, weights: Floats) -> None:
         self.number, self.features, self.weights = number, features, weights

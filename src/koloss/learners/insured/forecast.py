@@ -6,6 +6,7 @@ The one that has predicted best of late is trusted.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -13,6 +14,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from koloss._arrays import to_numpy
+from koloss.learners.bandit.points import PointsEngine
 
 FADED = 2.0
 """A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
@@ -24,17 +28,12 @@ HANDICAP = 1.05
 """A regression is trusted only if its errors are smaller by this factor than those of the one before it in the list."""
 
 
+FORECASTS = ((1.0, 0.05), (1.0, 0.5), (0.98, 0.05), (0.9, 0.05))
+"""Discount and ridge of the regressions that the insured learner compares."""
+
+
 class Forecaster:
     """Discounted ridge regressions on features, each loss a rank-one step: O(m²) for each, O(Nm) for the actions.
-
-    Parameters
-    ----------
-    features : array of shape (N, m)
-        Of prior covariance I: features @ features.T is the kernel.
-    discounts : sequence of float
-        Weight that a loss keeps from one round to the next, one for each regression; 1 never forgets.
-    ridge : float, or one for each regression
-        Variance of the noise.
 
     Examples
     --------
@@ -47,10 +46,10 @@ class Forecaster:
 
     def __init__(
         self,
-        features: Any,
+        features: Any,  # (N, m), of prior covariance I: features @ features.T is the kernel
         *,
-        discounts: Sequence[float] = (1.0, 0.99, 0.97, 0.9),
-        ridge: float | Sequence[float] = 0.05,
+        discounts: Sequence[float] = (1.0, 0.99, 0.97, 0.9),  # one per regression; 1 never forgets
+        ridge: float | Sequence[float] = 0.05,  # variance of the noise
     ) -> None:
         self.features = np.asfortranarray(features)
         self.discounts = np.asarray(discounts, dtype=float)
@@ -62,7 +61,7 @@ class Forecaster:
         self.scale = [1.0] * K
         self.errors = [0.0] * K  # recent squared errors
         self.trusted = 0
-        self._terms = [
+        self.terms = [
             (float(d), float(r), HANDICAP**k)
             for k, (d, r) in enumerate(zip(self.discounts, self.ridge, strict=True))
         ]
@@ -73,7 +72,7 @@ class Forecaster:
         """Learn from the loss of an action."""
         phi, trusted = self.features[index].copy(), self.trusted
         scales, errors, best, least = self.scale, self.errors, 0, math.inf
-        for k, (discount, ridge, handicap) in enumerate(self._terms):
+        for k, (discount, ridge, handicap) in enumerate(self.terms):
             C, theta, scale = self.covariances[k], self.means[k], scales[k]
             u = dsymv(1.0, C, phi, lower=1)
             error = value - ddot(theta, phi)
@@ -137,12 +136,11 @@ class Forecaster:
     @property
     def deviation(self) -> Any:
         """Its standard deviation under the posterior."""
-        scale = self.scale[self.trusted]
         if self._variance is None:
             half = dsymm(1.0, self.covariances[self.trusted], self.features, side=1, lower=1)
             self._variance = np.einsum("ij,ij->i", half, self.features)
         deviation = np.maximum(self._variance, 0.0)
-        deviation *= scale
+        deviation *= self.scale[self.trusted]
         return np.sqrt(deviation, out=deviation)
 
     def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
@@ -155,25 +153,32 @@ class Forecaster:
 
     def state(self) -> dict[str, Any]:
         """Plain data for a snapshot, without the features."""
-        return {
-            "discounts": self.discounts.copy(),
-            "ridge": self.ridge.copy(),
-            "covariances": [C.copy() for C in self.covariances],
-            "means": [mean.copy() for mean in self.means],
-            "scale": list(self.scale),
-            "errors": list(self.errors),
-            "trusted": self.trusted,
-            "mean": self._mean.copy(),
-            "variance": None if self._variance is None else self._variance.copy(),
-        }
+        names = ("discounts", "ridge", "covariances", "means", "scale", "errors", "trusted")
+        kept = {name: getattr(self, name) for name in names}
+        return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
 
     @classmethod
     def from_state(cls, features: Any, state: Mapping[str, Any]) -> Self:
         """The forecaster of a snapshot."""
+        state = copy.deepcopy(dict(state))
         forecaster = cls(features, discounts=state["discounts"], ridge=state["ridge"])
-        forecaster.covariances = [np.array(C, order="F") for C in state["covariances"]]
-        forecaster.means = [np.array(mean) for mean in state["means"]]
-        forecaster.scale, forecaster.errors = list(state["scale"]), list(state["errors"])
-        forecaster.trusted, forecaster._mean = int(state["trusted"]), np.array(state["mean"])
-        forecaster._variance = None if state["variance"] is None else np.array(state["variance"])
+        forecaster.covariances = [np.asfortranarray(C) for C in state["covariances"]]
+        forecaster._mean, forecaster._variance = state["mean"], state["variance"]
+        for name in ("means", "scale", "errors", "trusted"):
+            setattr(forecaster, name, state[name])
         return forecaster
+
+
+def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
+    """With the prior of the kernel, scaled to 1, and a constant.
+
+    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ; a root of P takes Φ to features of prior covariance I.
+    """
+    weights, support = engine.weights, np.flatnonzero(engine.weights)
+    X, W = engine.points[support], engine.features[support] * weights[support, None]
+    K = to_numpy(kernel(X, X))
+    P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
+    eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
+    discounts, ridges = zip(*FORECASTS, strict=True)
+    return Forecaster(engine.features @ root, discounts=discounts, ridge=ridges)

@@ -29,14 +29,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
-from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
@@ -44,18 +39,14 @@ from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
-from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.policies import BUILT_IN, BuiltIn, UserPolicy
-from koloss.learners.insured.settings import InsuredSettings, check_policy
-from koloss.learners.insured.watched import Allowance, Round, Watched
+from koloss.learners.insured.exploration import Exploration, Floats
+from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.policies import UserPolicy, make_policies, restore_policies
+from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.watched import Allowance, Watched
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
-
-Floats = NDArray[np.float64]
-
-FORECASTS = ((1.0, 0.05), (1.0, 0.5), (0.98, 0.05), (0.9, 0.05))
-"""Discount and ridge of the regressions that predict losses."""
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -81,12 +72,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    loss_norm, proxy, rank, design, loss_class, spacing
+    loss_norm, proxy, rank, design, loss_class, delay, spacing
         As for `BanditExpWeights`.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
-    delay : int
-        Losses that may be outstanding; see `BanditExpWeights`.
     rng : seed or Generator, optional
 
     Examples
@@ -138,31 +127,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = InsuredSettings.of(locals())
         engine, robust = points_engine(settings.robust), settings.robust
         rates, batch = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
-        discounts, ridges = zip(*FORECASTS, strict=True)
-        features = np.asfortranarray(engine.features @ prior_root(settings.kernel, engine))
-        forecaster = Forecaster(features, discounts=discounts, ridge=ridges)
-        N = len(engine.points)
-        policies: list[BuiltIn | UserPolicy] = [
-            BUILT_IN[p](settings.width) if isinstance(p, str) else UserPolicy(p, N)
-            for p in settings.policies
-        ]
         self._begin(settings, rng)
-        self._prepare(engine, rates, batch, forecaster, policies)
+        self._forecaster = forecaster_for(settings.kernel, engine)
+        self._policies = make_policies(settings.policies, settings.width, len(engine.points))
+        self._prepare(engine, rates, batch)
         if self._is_short:
-            self._end_stage("short", last=True)
+            self._end_stage("short")
 
-    def _prepare(
-        self,
-        engine: PointsEngine,
-        rates: Rates,
-        batch: int,
-        forecaster: Forecaster,
-        policies: list[BuiltIn | UserPolicy],
-    ) -> None:
+    def _prepare(self, engine: PointsEngine, rates: bandit.Rates, batch: int) -> None:
         """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
         self.engine, self.rates, self.batch = engine, rates, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        self._forecaster, self._policies = forecaster, policies
         problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
         self._width = engine.high - engine.low
         self._is_short = insured.is_pointless(problem, horizon, least)
@@ -186,53 +161,35 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        allowance = Allowance(
-            share=settings.shares[number],
-            premium=settings.premiums[number],
-            unit=insured.scale(problem, 1),
-            horizon=horizon,
-            warm_up=self._warm_up,
-            cap=None,
-            early=settings.early,
-        )
+        share, premium, early = settings.shares[number], settings.premiums[number], settings.early
+        unit = insured.scale(problem, 1)
+        allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
-        return Watched(
-            number,
-            self.engine.points,
-            self._policies[number],
-            self._forecaster,
-            self._first,
-            replace(allowance, cap=cap),
-            designs,
-        )
+        allowance, policy = replace(allowance, cap=cap), self._policies[number]
+        points, forecaster = self.engine.points, self._forecaster
+        return Watched(number, points, policy, forecaster, self._first, allowance, designs)
 
-    def _robust(self) -> Exp2:
-        """Exponential weights from scratch, tuned to the rounds that remain."""
+    def _after(self, stage: Watched) -> Watched | Exp2:
+        """Who plays next: another policy, or exponential weights from scratch, tuned to the rounds that remain."""
+        if stage.number + 1 < len(self._policies) and not self._is_short:
+            return self._watched(stage.number + 1, stage.designs)
         rates, horizon = self.rates, self.settings.horizon
         if horizon is not None:
             horizon = max(horizon - self.ledger.made, 1)
             rates = bandit.tune(replace(self.engine.problem, rounds=horizon))
         return Exp2(self.engine, rates, horizon=horizon, batch=self.batch)
 
-    def _after(self, stage: Watched) -> Watched | Exp2:
-        """Who plays after a stage."""
-        if stage.number + 1 == len(self._policies):
-            return self._robust()
-        return self._watched(stage.number + 1, stage.designs)
-
-    def _end_stage(self, reason: str, *, last: bool = False) -> None:
+    def _end_stage(self, reason: str) -> None:
         """Stop the policy in play; losses of its decisions that are outstanding will not count."""
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
         if reason != "short":
             self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
-        self._stage = successor = self._robust() if last else self._after(stage)
-        regret = stage.estimated_regret * self._width
-        name = "robust" if isinstance(successor, Exp2) else names[successor.number]
-        alarm = Alarm(self.ledger.made, names[stage.number], reason, regret, name)
-        self.alarms.append(alarm)
+        self._stage = successor = self._after(stage)
+        regret, name = stage.estimated_regret * self._width, "robust"
         if isinstance(successor, Watched):
-            self._last = successor
+            self._last, name = successor, names[successor.number]
+        self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
 
     def hand_over(self) -> None:
         """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
@@ -304,30 +261,24 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
-        mean = self._forecaster.mean
-        index = int(mean.argmin())
-        loss = self._in_units(float(mean[index]))
+        index = int(self._forecaster.mean.argmin())
+        loss = float(self._forecaster.mean[index]) * self._width + self.engine.center
         return Recommendation(index, self.engine.points[index], loss, "estimated")
-
-    def _in_units(self, y: Any) -> Any:
-        return y * self._width + self.engine.center
 
     @property
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
-        stage, ledger, rho = self._last, self.ledger, self._width
-        robust = None
+        stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
+        robust = estimate = band = budget = distance = None
         if isinstance(self._stage, Exp2):
             robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        estimate = band = budget = distance = None
-        if robust is None:
+        else:
             estimate = stage.estimated_regret * rho
             budget = stage.allowance.budget(ledger.made + 1) * rho
             distance = budget - estimate
             spread = 2 * rho * math.sqrt(float(stage.variance[int(stage.total.argmin())]))
             band = (estimate - spread, estimate + spread)
-        forecaster = self._forecaster
-        trusted = forecaster.trusted
+        discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
@@ -343,9 +294,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             dropped=self._dropped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
-            trusted=(float(forecaster.discounts[trusted]), float(forecaster.ridge[trusted])),
+            trusted=(discount, ridge),
             alarms=tuple(self.alarms),
-            estimated_losses=self._in_units(forecaster.mean),
+            estimated_losses=forecaster.mean * rho + self.engine.center,
             robust=robust,
         )
 
@@ -401,20 +352,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
-        """The learner of a snapshot, which goes on exactly where it was taken.
+        """The learner of a snapshot, which goes on exactly where it was taken, or a `SnapshotError` where it is damaged.
 
-        Parameters
-        ----------
-        state : mapping
-            Of a policy of your own it has what the policy's `state()` gave, where it has one.
-        policy : object, or a sequence of policies
-            Where a policy is your own: the object that takes its place. If it has `restore(state)`, that is called with
-            what its `state()` gave.
-
-        Raises
-        ------
-        SnapshotError
-            Where the snapshot is damaged, of another kind, or of another format.
+        Where a policy is your own, `policy` is the object that takes its place, or a sequence with one for each policy. If it
+        has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
@@ -423,12 +364,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _load(self, data: Mapping[str, Any]) -> None:
         engine = PointsEngine.from_dict(data["engine"])
-        features = np.array(data["root_features"], order="F")
-        forecaster = Forecaster.from_state(features, data["forecaster"])
-        policies = _restored_policies(
-            self.settings, self._replacements, data["policies"], len(engine.points)
-        )
-        self._prepare(engine, Rates(**data["rates"]), data["batch"], forecaster, policies)
+        self._forecaster = Forecaster.from_state(data["root_features"], data["forecaster"])
+        names, width, count = self.settings.names, self.settings.width, len(engine.points)
+        given, saved = self._replacements, data["policies"]
+        self._policies = restore_policies(names, width, count, given, saved)
+        self._prepare(engine, bandit.Rates(**data["rates"]), data["batch"])
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)
@@ -454,39 +394,3 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _key(self, row: Any) -> int:
         return int(row)
-
-
-def prior_root(kernel: Any, engine: PointsEngine) -> Floats:
-    """A matrix that takes whitened features to those of prior covariance I: of the kernel, scaled to 1, and a constant.
-
-    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ.
-    """
-    weights = engine.weights
-    support = np.flatnonzero(weights)
-    X, W = engine.points[support], engine.features[support] * weights[support, None]
-    K = to_numpy(kernel(X, X))
-    P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
-    eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
-    root: Floats = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
-    return root
-
-
-def _restored_policies(
-    settings: InsuredSettings, policy: Any, saved: Sequence[Any], count: int
-) -> list[BuiltIn | UserPolicy]:
-    """The policies of a snapshot: the library's by name, the user's from what was given."""
-    names = settings.names
-    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-    if len(given) != len(names):
-        given = [policy if name == "own" else None for name in names]
-    policies: list[BuiltIn | UserPolicy] = []
-    for name, one, kept in zip(names, given, saved, strict=True):
-        if name == "own":
-            if one is not None:
-                check_policy(one)
-            policies.append(UserPolicy.restored(one, count, kept))
-            continue
-        if one is not None and one != name:
-            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
-        policies.append(BUILT_IN[name](settings.width))
-    return policies

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,14 +33,11 @@ class Policy(Protocol):
     ...     def hear(self, index, loss):
     ...         pass
     >>> import koloss as kl
-    >>> kl.InsuredBandit(
+    >>> points, settings = (
     ...     kl.Points([[0.0], [1.0]]),
-    ...     kl.Gaussian(0.5),
-    ...     horizon=900,
-    ...     loss_range=(0, 1),
-    ...     policy=Stubborn(),
-    ...     rng=0,
-    ... ).ask().index
+    ...     {"horizon": 900, "loss_range": (0, 1), "rng": 0},
+    ... )
+    >>> kl.InsuredBandit(points, kl.Gaussian(0.5), policy=Stubborn(), **settings).ask().index
     0
     """
 
@@ -58,32 +56,35 @@ class Watching(Protocol):
     first: Any  # the first exploration, with the features
 
 
-class Ucb:
-    """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
+class BuiltIn(abc.ABC):
+    """A policy of the library's, with a width that it may use."""
 
     def __init__(self, width: float) -> None:
         self.width = width
 
+    @abc.abstractmethod
     def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        """The row of the action."""
+        """The row of an action, or a law from which the learner draws one."""
+
+    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+        """What it will propose; a policy with a coin has a law of its own."""
+        return self.propose(forecaster, stage, None)
+
+
+class Ucb(BuiltIn):
+    """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
+
+    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
         score = forecaster.deviation
         score *= -self.width
         score += forecaster.mean
         return int(score.argmin())
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
-        """What it will propose: it has no coin."""
-        return self.propose(forecaster, stage, None)
 
-
-class Thompson:
-    """The best action of a draw from the posterior, its deviation times `width`."""
-
-    def __init__(self, width: float) -> None:
-        self.width = width
+class Thompson(BuiltIn):
+    """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
     def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        """The row of the action; the round is then conditional on the draw."""
         return int(forecaster.sample(rng, self.width).argmin())
 
     def law(self, forecaster: Forecaster, stage: Watching) -> Any:
@@ -92,23 +93,26 @@ class Thompson:
         return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
 
 
-class Optimistic:
+class Optimistic(BuiltIn):
     """Exponential weights on the stage's own estimates and the prediction of the round to come (optimistic EXP2).
 
     Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
     """
 
     def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        """The law itself: its actions are drawn by the learner."""
         N, m = stage.first.features.shape
         eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
         score = -eta * (stage.total + forecaster.mean)
         q = np.exp(score - score.max())
         return q / q.sum()
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
-        """What it will propose."""
-        return self.propose(forecaster, stage, None)
+
+BUILT_IN: dict[str, Callable[[float], BuiltIn]] = {
+    "ucb": Ucb,
+    "thompson": Thompson,
+    "optimistic": Optimistic,
+}
+"""The library's policies, by name; each is made from the width."""
 
 
 class Missing:
@@ -121,13 +125,11 @@ class Missing:
         """What the policy's state was."""
         return self.kept
 
-    def propose(self) -> Any:
-        """Fails: there is nobody to ask."""
+    def propose(self, *heard: Any) -> Any:
+        """Fails: there is nobody to ask or to tell."""
         raise LookupError("from_state(state, policy=...) was not given the policy")
 
-    def hear(self, index: int, loss: float) -> Any:
-        """Fails likewise."""
-        self.propose()
+    hear = propose
 
 
 class UserPolicy:
@@ -182,26 +184,24 @@ class UserPolicy:
             ) from error
 
     def _checked(self, proposal: Any) -> Any:
-        rule = f"must be a row from 0 to {self.count - 1} or {self.count} probabilities"
-        if isinstance(proposal, (bool, np.bool_, str, bytes)) or proposal is None:
-            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
+        got, law = None, None
         try:
+            if isinstance(proposal, (bool, np.bool_, str, bytes)) or proposal is None:
+                raise TypeError
             array = np.asarray(proposal)
             if array.dtype.kind not in "iufO":
-                raise TypeError(array.dtype)
-            is_row = array.ndim == 0 and float(array) == int(array)
+                raise TypeError
+            if array.ndim == 0 and array == int(array) and 0 <= int(array) < self.count:
+                return int(array)
+            if array.ndim and array.shape != (self.count,):
+                got = f"shape {array.shape}"
+            elif array.ndim:
+                law = array.astype(float)
         except (TypeError, ValueError, OverflowError):
-            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None
-        if array.ndim == 0:
-            if not is_row or not 0 <= int(array) < self.count:
-                raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}")
-            return int(array)
-        if array.shape != (self.count,):
-            raise PolicyError(f"what the policy proposes {rule}, got shape {array.shape}")
-        try:
-            law = array.astype(float)
-        except (TypeError, ValueError, OverflowError):
-            raise PolicyError(f"what the policy proposes {rule}, got {proposal!r}") from None
+            pass
+        if law is None:
+            rule = f"must be a row from 0 to {self.count - 1} or {self.count} probabilities"
+            raise PolicyError(f"what the policy proposes {rule}, got {got or repr(proposal)}")
         total = float(law.sum())
         if not (np.all(law >= 0) and abs(total - 1) <= 1e-6):  # NaN fails, too
             raise PolicyError(
@@ -211,11 +211,36 @@ class UserPolicy:
         return law / total
 
 
-BuiltIn = Ucb | Thompson | Optimistic
+def check_policy(policy: Any) -> None:
+    """A policy of the user's has two methods."""
+    for method in ("propose", "hear"):
+        if not callable(getattr(policy, method, None)):
+            raise TypeError(
+                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
+                f"hear(index, loss), got {type(policy).__name__} without {method}"
+            )
 
-BUILT_IN: dict[str, Callable[[float], BuiltIn]] = {
-    "ucb": Ucb,
-    "thompson": Thompson,
-    "optimistic": lambda _: Optimistic(),
-}
-"""The library's policies, by name; each is made from the width."""
+
+def make_policies(policies: Sequence[Any], width: float, count: int) -> list[BuiltIn | UserPolicy]:
+    """Policies for so many actions: the library's by name, the user's as they are."""
+    return [BUILT_IN[p](width) if isinstance(p, str) else UserPolicy(p, count) for p in policies]
+
+
+def restore_policies(
+    names: Sequence[str], width: float, count: int, policy: Any, saved: Sequence[Any]
+) -> list[BuiltIn | UserPolicy]:
+    """The policies of a snapshot: the library's by name, the user's from what was given."""
+    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
+    if len(given) != len(names):
+        given = [policy if name == "own" else None for name in names]
+    policies: list[BuiltIn | UserPolicy] = []
+    for name, one, kept in zip(names, given, saved, strict=True):
+        if name == "own":
+            if one is not None:
+                check_policy(one)
+            policies.append(UserPolicy.restored(one, count, kept))
+            continue
+        if one is not None and one != name:
+            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
+        policies.append(BUILT_IN[name](width))
+    return policies

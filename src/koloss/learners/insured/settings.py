@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from koloss._arrays import as_flag, as_float
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Settings
-from koloss.learners.insured.policies import BUILT_IN
+from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.proxy import Proxy
 
 
@@ -68,20 +68,12 @@ class InsuredSettings(Settings):
     @property
     def robust(self) -> BanditSettings:
         """Settings of the robust learner behind the policies."""
-        return BanditSettings(
-            actions=self.actions,
-            kernel=self.kernel,
-            horizon=self.horizon,
-            loss_range=self.loss_range,
-            loss_norm=self.loss_norm,
-            proxy=self.proxy,
-            rank=self.rank,
-            design=self.design,
-            batch=1 if self.horizon is None and self.batch == "auto" else self.batch,
-            loss_class=self.loss_class,
-            delay=self.delay,
-            spacing=self.spacing,
-        )
+        shared = {
+            f.name: getattr(self, f.name) for f in fields(BanditSettings) if hasattr(self, f.name)
+        }
+        if self.horizon is None and self.batch == "auto":
+            shared["batch"] = 1
+        return BanditSettings(**shared)
 
     @property
     def policies(self) -> tuple[Any, ...]:
@@ -112,13 +104,3 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     if len(values) != count:
         raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
     return tuple(as_float(name, v, positive=True) for v in values)
-
-
-def check_policy(policy: Any) -> None:
-    """A policy of the user's has two methods."""
-    for method in ("propose", "hear"):
-        if not callable(getattr(policy, method, None)):
-            raise TypeError(
-                f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
-                f"hear(index, loss), got {type(policy).__name__} without {method}"
-            )

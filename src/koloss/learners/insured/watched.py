@@ -18,156 +18,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.base import Drawn, Ledger
-from koloss.learners.insured.exploration import Exploration, largest, smallest
+from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
-
-Floats = NDArray[np.float64]
+from koloss.learners.insured.rounds import Round
 
 SUSPICION = 0.25
 """Share of exploration while the policy does no better than exploration itself."""
-
-ODDS = 100.0
-"""Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
-
-ODDS_EACH = 20.0
-"""... and for every bet that has been made."""
-
-STAKE = 0.9
-"""Share of that wealth at stake whenever an action is explored."""
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
 
 DEAREST = 100.0
 """Largest ratio of prices."""
-
-
-@dataclass(slots=True, eq=False)
-class Round:
-    """How the actions of a round were drawn, and what had been predicted."""
-
-    number: int  # of the stage
-    choice: int | None  # the policy's action, or None where it gave a law
-    rate: float  # γ
-    exploration: Exploration
-    prediction: Any  # M, within [-1/2, 1/2]
-    heard: int  # losses heard by the stage before
-    counted: bool = True  # whether it is within the budget, or played on trust
-    law: Any = None  # q
-    factor: Any = None  # Cholesky factor of Σ where the policy gave a law
-
-    together: ClassVar[bool] = False
-
-    def shrink(self) -> None:
-        """A late loss needs all of it."""
-
-    def draw(self, coin: float) -> int:
-        """The row of an action, or its complement ~row where it is explored: one coin decides both."""
-        g = self.rate
-        if coin < g:
-            return ~self.exploration.draw(coin / g)
-        if self.choice is not None:
-            return self.choice
-        cdf = np.cumsum(self.law)
-        return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right"))
-
-    def probability(self, index: int) -> float:
-        """p of one action."""
-        p: float = self.rate * self.exploration.weights.item(index)
-        if self.choice is None:
-            return p + (1 - self.rate) * float(self.law[index])
-        return p + (1 - self.rate) * (index == self.choice)
-
-    def distribution(self) -> Any:
-        """p of every action."""
-        p = self.rate * self.exploration.weights
-        if self.choice is None:
-            return p + (1 - self.rate) * self.law
-        p[self.choice] += 1 - self.rate
-        return p
-
-    def estimates(self, index: int) -> Any:
-        """k(a, index) for every action a."""
-        W, g = self.exploration.features, self.rate
-        if self.choice is None:
-            return W @ _linalg.solve(self.factor, W[index])
-        # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
-        beside = self.exploration.beside(self.choice)
-        weight = 1 / (g + (1 - g) * beside.item(self.choice))
-        if index == self.choice:
-            return weight * beside
-        return (W @ W[index] - (1 - g) * weight * float(beside[index]) * beside) / g
-
-    def reach(self) -> Any:
-        """max_b |k(a, b)| at most, for every action a."""
-        if self.choice is None:
-            return self.exploration.far_reach() / self.rate
-        return self.exploration.reach(self.choice) / self.rate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "exploration": self.exploration.number}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> Round:
-        """The round in a snapshot."""
-        arrays = {k: np.array(v, order="F") for k, v in data.items() if isinstance(v, np.ndarray)}
-        return cls(**{**data, **arrays, "exploration": explorations[data["exploration"]]})
-
-
-@dataclass(slots=True)
-class Bets:
-    """A bet that exploration does better than the policy, and how both have done of late.
-
-    Whenever an action is explored, `STAKE` of the wealth is bet on its loss being below the mean of the policy's losses since
-    the last bet; a new bet of 1 is added each time, so that a change late in the game is noticed, too (an e-detector). No loss
-    is used twice: if exploration is no better than the policy, each bet is a fair one or worse.
-    """
-
-    wealth: float = 0.0
-    policy_mean: float = 0.0
-    explored_mean: float = 0.0
-    policy_rounds: int = 0
-    explored_rounds: int = 0
-    bets: int = 0
-    fresh_mean: float = 0.0  # of the policy's losses since the last bet
-    fresh_rounds: int = 0
-
-    @property
-    def evidence(self) -> float:
-        """Wealth over what ends the stage: more with every bet, lest one of many succeed by chance."""
-        return self.wealth / max(ODDS, ODDS_EACH * self.bets)
-
-    @property
-    def suspicious(self) -> bool:
-        """Whether the policy has done no better than exploration of late."""
-        return self.explored_rounds == 0 or self.policy_mean >= self.explored_mean
-
-    def add(self, y: float, explored: bool) -> None:
-        """Take note of a loss."""
-        if not explored:
-            self.policy_rounds += 1
-            self.policy_mean += (y - self.policy_mean) * max(1 / self.policy_rounds, 0.1)
-            self.fresh_rounds += 1
-            self.fresh_mean += (y - self.fresh_mean) * max(1 / self.fresh_rounds, 0.1)
-            return
-        if self.fresh_rounds:
-            self.wealth = (self.wealth + 1) * (1 + STAKE * (self.fresh_mean - y))
-            self.bets += 1
-            self.fresh_rounds, self.fresh_mean = 0, 0.0
-        self.explored_rounds += 1
-        self.explored_mean += (y - self.explored_mean) / min(self.explored_rounds, 20)
 
 
 @dataclass(frozen=True)
@@ -192,38 +64,21 @@ class Allowance:
 
 
 class Watched:
-    """A stage: one policy, its estimated regret and budget, and the bets against it.
-
-    Parameters
-    ----------
-    number : int
-        Which stage it is, from 0.
-    points : array of shape (N, d)
-        The actions.
-    policy : a policy
-    forecaster : Forecaster
-        Of all losses, shared by all stages.
-    first : Exploration
-        By the robust learner's design.
-    allowance : Allowance
-    designs : int
-        Explorations designed so far, by earlier stages too.
-    """
+    """A stage: one policy, its estimated regret and budget, and the bets against it."""
 
     def __init__(
         self,
-        number: int,
-        points: Floats,
+        number: int,  # of the stage, from 0
+        points: Floats,  # the actions, of shape (N, d)
         policy: BuiltIn | UserPolicy,
-        forecaster: Forecaster,
-        first: Exploration,
+        forecaster: Forecaster,  # of all losses, shared by all stages
+        first: Exploration,  # by the robust learner's design
         allowance: Allowance,
-        designs: int = 1,
+        designs: int = 1,  # explorations designed so far, by earlier stages too
     ) -> None:
         self.number, self.points, self.policy = number, points, policy
-        self.forecaster = forecaster
+        self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
-        self.allowance, self.designs = allowance, designs
         N = len(first.features)
         self.total: Floats = np.zeros(N)  # S
         self.variance: Floats = np.zeros(N)  # Σ of squared steps of S beside the predictions
@@ -255,10 +110,7 @@ class Watched:
     def prepare(
         self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
     ) -> Round | None:
-        """The round of a proposal, for so many actions: how much is explored, what is predicted; None where no round fits.
-
-        With `look` nothing of the stage changes.
-        """
+        """The round of a proposal, for so many actions: how much is explored, what is predicted; None where no round fits."""
         prediction = self.forecaster.mean
         size = max(largest(prediction), -smallest(prediction))
         if size > 0.5:
@@ -288,16 +140,8 @@ class Watched:
     ) -> Round | None:
         """Prepare a round for a policy's action or law; None where it would need too much exploration.
 
-        Parameters
-        ----------
-        proposal : int or array of shape (N,)
-        prediction : array of shape (N,)
-        budget : float
-        crowded : float, optional
-            Where other losses are or will be outstanding: the most that this round may add, or half of what is left, so that
-            theirs will fit, too.
-        look : bool
-            Leave the stage as it is.
+        Where other losses are or will be outstanding, it may add `crowded` or half of what is left, so that theirs fit, too.
+        With `look` nothing of the stage changes.
         """
         choice = proposal if isinstance(proposal, int) else None
         if crowded is not None:
@@ -374,18 +218,9 @@ class Watched:
         self.bets.add(y, explored)
 
     def redesign(self, budget: float, *, now: bool = False) -> bool:
-        """Make a new design once gaps have changed: the estimate of an action may be off by the room left and its gap.
+        """Make a new design once gaps have changed, or `now`; whether there is a new one.
 
-        Parameters
-        ----------
-        budget : float
-        now : bool
-            Even if gaps have not changed.
-
-        Returns
-        -------
-        bool
-            Whether the design has changed.
+        The estimate of an action may be off by the room left and its gap.
         """
         best = smallest(self.total)
         room = budget - 1 - (self.paid - best)

@@ -1,0 +1,58 @@
+"""Bets against a policy under watch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ODDS = 100.0
+"""Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
+
+ODDS_EACH = 20.0
+"""... and for every bet that has been made."""
+
+STAKE = 0.9
+"""Share of that wealth at stake whenever an action is explored."""
+
+
+@dataclass(slots=True)
+class Bets:
+    """A bet that exploration does better than the policy, and how both have done of late.
+
+    Whenever an action is explored, `STAKE` of the wealth is bet on its loss being below the mean of the policy's losses since
+    the last bet; a new bet of 1 is added each time, so that a change late in the game is noticed, too (an e-detector). No loss
+    is used twice: if exploration is no better than the policy, each bet is a fair one or worse.
+    """
+
+    wealth: float = 0.0
+    policy_mean: float = 0.0
+    explored_mean: float = 0.0
+    policy_rounds: int = 0
+    explored_rounds: int = 0
+    bets: int = 0
+    fresh_mean: float = 0.0  # of the policy's losses since the last bet
+    fresh_rounds: int = 0
+
+    @property
+    def evidence(self) -> float:
+        """Wealth over what ends the stage: more with every bet, lest one of many succeed by chance."""
+        return self.wealth / max(ODDS, ODDS_EACH * self.bets)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the policy has done no better than exploration of late."""
+        return self.explored_rounds == 0 or self.policy_mean >= self.explored_mean
+
+    def add(self, y: float, explored: bool) -> None:
+        """Take note of a loss."""
+        if not explored:
+            self.policy_rounds += 1
+            self.policy_mean += (y - self.policy_mean) * max(1 / self.policy_rounds, 0.1)
+            self.fresh_rounds += 1
+            self.fresh_mean += (y - self.fresh_mean) * max(1 / self.fresh_rounds, 0.1)
+            return
+        if self.fresh_rounds:
+            self.wealth = (self.wealth + 1) * (1 + STAKE * (self.fresh_mean - y))
+            self.bets += 1
+            self.fresh_rounds, self.fresh_mean = 0, 0.0
+        self.explored_rounds += 1
+        self.explored_mean += (y - self.explored_mean) / min(self.explored_rounds, 20)

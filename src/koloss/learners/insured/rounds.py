@@ -1,0 +1,86 @@
+"""A round of a stage: how its actions are drawn, and what the loss of one says of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from koloss import _linalg
+from koloss.learners.insured.exploration import Exploration
+
+
+@dataclass(slots=True, eq=False)
+class Round:
+    """How the actions of a round were drawn, and what had been predicted."""
+
+    number: int  # of the stage
+    choice: int | None  # the policy's action, or None where it gave a law
+    rate: float  # γ
+    exploration: Exploration
+    prediction: Any  # M, within [-1/2, 1/2]
+    heard: int  # losses heard by the stage before
+    counted: bool = True  # whether it is within the budget, or played on trust
+    law: Any = None  # q
+    factor: Any = None  # Cholesky factor of Σ where the policy gave a law
+
+    together: ClassVar[bool] = False
+
+    def shrink(self) -> None:
+        """A late loss needs all of it."""
+
+    def draw(self, coin: float) -> int:
+        """The row of an action, or its complement ~row where it is explored: one coin decides both."""
+        g = self.rate
+        if coin < g:
+            return ~self.exploration.draw(coin / g)
+        if self.choice is not None:
+            return self.choice
+        cdf = np.cumsum(self.law)
+        return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right"))
+
+    def probability(self, index: int) -> float:
+        """p of one action."""
+        p: float = self.rate * self.exploration.weights.item(index)
+        if self.choice is None:
+            return p + (1 - self.rate) * float(self.law[index])
+        return p + (1 - self.rate) * (index == self.choice)
+
+    def distribution(self) -> Any:
+        """p of every action."""
+        p = self.rate * self.exploration.weights
+        if self.choice is None:
+            return p + (1 - self.rate) * self.law
+        p[self.choice] += 1 - self.rate
+        return p
+
+    def estimates(self, index: int) -> Any:
+        """k(a, index) for every action a."""
+        W, g = self.exploration.features, self.rate
+        if self.choice is None:
+            return W @ _linalg.solve(self.factor, W[index])
+        # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
+        beside = self.exploration.beside(self.choice)
+        weight = 1 / (g + (1 - g) * beside.item(self.choice))
+        if index == self.choice:
+            return weight * beside
+        return (W @ W[index] - (1 - g) * weight * float(beside[index]) * beside) / g
+
+    def reach(self) -> Any:
+        """max_b |k(a, b)| at most, for every action a."""
+        if self.choice is None:
+            return self.exploration.far_reach() / self.rate
+        return self.exploration.reach(self.choice) / self.rate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "exploration": self.exploration.number}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> Round:
+        """The round in a snapshot."""
+        arrays = {k: np.array(v, order="F") for k, v in data.items() if isinstance(v, np.ndarray)}
+        return cls(**{**data, **arrays, "exploration": explorations[data["exploration"]]})
