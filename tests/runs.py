@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 from koloss.games.trace import read_npz
+
+TIMES = (
+    "seconds",
+    "learner_seconds",
+    "round_seconds",
+    "run_seconds",
+    "making",
+    "digest",
+    "machine",
+)
+
+
+def numbers(path):
+    """What is in results.json or arena.json, without times and the machine."""
+    return json.loads(path.read_text("utf-8"), object_hook=without_times)
+
+
+def without_times(plain):
+    return {name: value for name, value in plain.items() if name not in TIMES}
+
+
+def wait_for(ready, seconds=60):
+    """What a function gives, once that is true."""
+    for _ in range(20 * seconds):
+        if value := ready():
+            return value
+        time.sleep(0.05)
+    raise AssertionError("waited in vain")
 
 
 def contents(folder):
@@ -10,8 +41,6 @@ def contents(folder):
     runs = {}
     for path in sorted(folder.glob("runs/**/*.npz")):
         plain, arrays = read_npz(path)
-        for times in (plain, plain["facts"]):
-            for name in ("seconds", "run_seconds", "making", "digest"):
-                times.pop(name, None)
+        plain = without_times(plain) | {"facts": without_times(plain["facts"])}
         runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in arrays.items()}
     return runs

@@ -65,16 +65,9 @@ def shell():
     """Run a command line in a process of its own, with its output in a pipe."""
 
     def call(*arguments, code="from koloss.cli import main; main()", encoding="utf-8", **variables):
+        settings = {"env": os.environ | variables, "encoding": encoding, "timeout": 120}
         command = [sys.executable, "-c", code, *arguments]
-        environment = os.environ | variables
-        process = subprocess.run(
-            command,
-            capture_output=True,
-            check=False,
-            encoding=encoding,
-            env=environment,
-            timeout=120,
-        )
+        process = subprocess.run(command, capture_output=True, check=False, **settings)
         return Answer(process.returncode, process.stdout, process.stderr)
 
     return call

@@ -72,10 +72,8 @@ def test_bad_option_in_a_process(shell):
 @pytest.mark.parametrize("library", ["typer", "rich", "matplotlib", "msgspec", "jinja2"])
 def test_missing_library_names_the_extra(cli, monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
-    message = (
-        f"the command line needs {library}; install it with: pip install 'koloss[experiments]'"
-    )
-    assert cli("--version") == (1, "", f"error: {message}\n")
+    message = f"the command line needs {library}; install it with: pip install"
+    assert cli("--version") == (1, "", f"error: {message} 'koloss[experiments]'\n")
 
 
 def test_help_loads_nothing_that_it_does_not_need(shell):

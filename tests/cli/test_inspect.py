@@ -150,19 +150,11 @@ def test_bad_options_of_bound(refused, options, message):
     assert message in refused("bound", *options)
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        "bandit",
-        "insured",
-        "exp-weights",
-        "conditional-gradient",
-        "leader",
-        "bandit-exp-weights",
-        "insured-bandit",
-        "follow-the-regularized-leader",
-    ],
-)
+PARTS = ["bandit", "insured", "exp-weights", "conditional-gradient", "leader"]
+NAMES = ["bandit-exp-weights", "insured-bandit", "follow-the-regularized-leader"]
+
+
+@pytest.mark.parametrize("learner", PARTS + NAMES)
 def test_bound_of_every_learner(good, learner):
     game = ["bound", "--learner", learner, "--kernel", "quadratic", "--horizon", "400"]
     if "insured" in learner:
@@ -176,9 +168,7 @@ def test_bound_of_every_learner(good, learner):
     assert "assumes: " in table
 
 
-@pytest.mark.parametrize(
-    "name, kind", [("bandit", kl.BanditExpWeights), ("insured", kl.InsuredBandit)]
-)
+@pytest.mark.parametrize("name, kind", [("bandit", kl.BanditExpWeights), ("insured", kl.InsuredBandit)])  # fmt: skip
 def test_bound_is_that_of_the_learner(good, name, kind):
     game = ["bound", "--learner", name, "--actions", "grid", "--spacing", "0.2"]
     (entry,) = json.loads(good(*game, "--loss-range", "0", "1", "--json"))

@@ -69,16 +69,18 @@ def test_sizes_reach_the_games(spec, good):
     text = good("reproduce", "--only", "posynomial", "quadratic-bandit", "--jobs", "1", *options)
     results = json.loads(text)
     assert results["seed"] == 3
-    assert [(e["name"], e["rounds"], e["runs"]) for e in results["experiments"]] == [
-        ("posynomial", 7, 1),
-        ("quadratic-bandit", 7, 1),
-    ]
+    sizes = [("posynomial", 7, 1), ("quadratic-bandit", 7, 1)]
+    assert [(e["name"], e["rounds"], e["runs"]) for e in results["experiments"]] == sizes
     assert results == json.loads((spec.parent / "here" / "results.json").read_text("utf-8"))
 
 
-def test_a_failed_run_gives_exit_code_1(spec, cli):
-    (spec.parent / "own.py").write_text(ADVERSARY + "    return kl.LinearLoss([9.0, 0.0])\n")
+def own_adversary(spec, code):
+    (spec.parent / "own.py").write_text(ADVERSARY + code)
     spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
+
+
+def test_a_failed_run_gives_exit_code_1(spec, cli):
+    own_adversary(spec, "    return kl.LinearLoss([9.0, 0.0])\n")
     answer = cli("run", "own.toml", "--jobs", "1")
     assert answer.code == 1
     assert "own, run 0 failed: " in answer.err
@@ -91,8 +93,7 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes are POSIX")
 def test_ctrl_c_says_that_nothing_is_lost(spec):
     waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
-    (spec.parent / "own.py").write_text(ADVERSARY + waiting)
-    spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
+    own_adversary(spec, waiting)
     command = [sys.executable, "-m", "koloss", "run", "own.toml", "--jobs", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         while not (spec.parent / "playing").exists():
@@ -196,12 +197,8 @@ def test_arena(cli, good, shell, tmp_path):
     assert "</svg>" in (tmp_path / "arena-summary.svg").read_text(encoding="utf-8")
     assert (tmp_path / "figures" / "compressor.svg").is_file()
     written = json.loads((tmp_path / "arena.json").read_text(encoding="utf-8"))
-    assert [(e["game"], e["player"], e["rounds"], len(e["runs"])) for e in written["results"]] == [
-        ("stationary", "exp3", 40, 2),
-        ("stationary", "uniform", 40, 2),
-        ("compressor", "exp3", 40, 2),
-        ("compressor", "uniform", 40, 2),
-    ]
+    pairs = [(game, player, 40, 2) for game in ("stationary", "compressor") for player in ("exp3", "uniform")]  # fmt: skip
+    assert [(e["game"], e["player"], e["rounds"], len(e["runs"])) for e in written["results"]] == pairs  # fmt: skip
     assert json.loads(good(*BOUT, *size, "--json"))["results"] == written["results"]
     assert "8 of 8 runs are there already" in cli(*BOUT, *size).err
 

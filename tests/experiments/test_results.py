@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -18,31 +19,19 @@ from koloss.experiments.summary import printed_bound, summarise
 from koloss.games.trace import Trace
 
 CURVES = [
-    "quadratic-full-information",
-    "gaussian-full-information",
-    "quadratic-bandit",
-    "gaussian-bandit",
-    "quadratic-oracles/conditional-gradient",
-    "quadratic-oracles/conditional-gradient-the-papers-steps",
-    "quadratic-oracles/regularised-leader",
-    "quadratic-oracles/regularised-leader-the-papers-rate",
-    "posynomial",
-    "polynomial-bandit",
-    "eigendecay/matern-1-2",
-    "eigendecay/matern-3-2",
-    "eigendecay/matern-5-2",
-    "eigendecay/gaussian",
-]
+    "quadratic-full-information", "gaussian-full-information", "quadratic-bandit", "gaussian-bandit",
+    "quadratic-oracles/conditional-gradient", "quadratic-oracles/conditional-gradient-the-papers-steps",
+    "quadratic-oracles/regularised-leader", "quadratic-oracles/regularised-leader-the-papers-rate",
+    "posynomial", "polynomial-bandit", "eigendecay/matern-1-2", "eigendecay/matern-3-2",
+    "eigendecay/matern-5-2", "eigendecay/gaussian",
+]  # fmt: skip
 
 
 def test_every_experiment_runs(toy):
     assert [curve.name for curve in toy.curves] == CURVES
     assert [result.experiment.name for result in toy.results] == shipped()
-    for result in toy.results:
-        assert not result.failures
-        for curve in result.curves:
-            assert not curve.failures
-            assert (curve.rounds, curve.runs) == (30, 2)
+    assert not any(one.failures for one in (*toy.results, *toy.curves))
+    assert {(curve.rounds, curve.runs) for curve in toy.curves} == {(30, 2)}
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -63,17 +52,17 @@ def test_results_are_plain_and_documented(toy, tmp_path):
     path = toy.write(tmp_path)
     text = path.read_text(encoding="utf-8")
     assert "NaN" not in text
-    found = json.loads(text)
+    plain = json.loads(text)
     assert read(path).experiments[0].name == CURVES[0]  # and it has the types that it should
-    assert [entry["name"] for entry in found["experiments"]] == CURVES
-    for entry in found["experiments"]:
+    assert [entry["name"] for entry in plain["experiments"]] == CURVES
+    for entry in plain["experiments"]:
         assert {"rounds", "runs", "regret", "exponent", "guarantee", "seconds"} <= set(entry)
         assert entry["regret"]["low"] <= entry["regret"]["mean"] <= entry["regret"]["high"]
         assert entry["curve"]["mean"][-1] == pytest.approx(entry["regret"]["mean"], rel=1e-5)
         assert entry["guarantee"] >= entry["regret"]["mean"]
         assert len({len(values) for values in entry["curve"].values()}) == 1
     schema = (Path(__file__).parents[2] / "docs" / "results_schema.md").read_text(encoding="utf-8")
-    keys = set(found) | set(found["experiments"][0]) | set(found["pictures"][0]) | set(found["dimensions"][0])  # fmt: skip
+    keys = set(plain) | set(plain["experiments"][0]) | set(plain["pictures"][0]) | set(plain["dimensions"][0])  # fmt: skip
     assert [key for key in sorted(keys) if f"`{key}`" not in schema] == []
 
 
@@ -97,9 +86,8 @@ def test_bands_and_exponents_against_scipy():
     assert curve.exponent_error == pytest.approx(0, abs=1e-9)
     final = np.array([1.0, 2.0, 3.0]) * 100**0.75
     low, high = stats.t.interval(0.95, 2, loc=final.mean(), scale=stats.sem(final))
-    assert (curve.low[-1], curve.mean[-1], curve.high[-1]) == pytest.approx(
-        (low, final.mean(), high)
-    )
+    last = [line[-1] for line in (curve.low, curve.mean, curve.high)]
+    assert last == pytest.approx([low, final.mean(), high])
     assert curve.above  # 2 · 100^0.75 = 63.2 is above 50
     assert (curve.seconds, curve.learner_seconds) == (3.0, 1.5)
 
@@ -118,15 +106,15 @@ def test_picture_agrees_with_quadrature(toy):
 
 
 def test_dimensions(toy):
-    found = {d.learner: d for r in toy.results for d in r.dimensions}
-    rough, smooth = found["Matérn 3/2"], found["Gaussian"]
+    dimensions = {d.learner: d for r in toy.results for d in r.dimensions}
+    rough, smooth = dimensions["Matérn 3/2"], dimensions["Gaussian"]
     # 1-D Matérn of smoothness ν: eigenvalues like j^-(2ν + 1)
     assert rough.rate == pytest.approx(4, abs=0.3)
-    assert found["Matérn 5/2"].rate == pytest.approx(6, abs=0.3)
+    assert dimensions["Matérn 5/2"].rate == pytest.approx(6, abs=0.3)
     assert smooth.profile == "exponential"
     assert rough.corollary == pytest.approx(rough.rate / (2 * rough.rate - 2))
     assert smooth.corollary == 0.5
-    assert found["Matérn 1/2"].corollary is None  # β below 2
+    assert dimensions["Matérn 1/2"].corollary is None  # β below 2
     assert all(a >= b for a, b in zip(rough.ranks, smooth.ranks, strict=True))
     assert rough.ranks == sorted(rough.ranks)
 
@@ -143,17 +131,15 @@ def test_the_papers_bounds():
 
 
 def test_bounds_are_those_of_the_learners():
-    found = bounds(load("gaussian-bandit"), rounds=2000)
-    learner = kl.BanditExpWeights(
-        kl.Ball(2).net(0.1), kl.Gaussian(0.5), horizon=2000, proxy="kernel_pca", loss_range=(0, 1)
-    )
-    assert found[0]["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
-    assert found[0]["rank"] == learner.rank
-    json.dumps(found, allow_nan=False)
+    lines = bounds(load("gaussian-bandit"), rounds=2000)
+    settings = {"horizon": 2000, "proxy": "kernel_pca", "loss_range": (0, 1)}
+    learner = kl.BanditExpWeights(kl.Ball(2).net(0.1), kl.Gaussian(0.5), **settings)
+    assert lines[0]["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
+    assert lines[0]["rank"] == learner.rank
+    json.dumps(lines, allow_nan=False)
 
 
 def test_catalogue_has_a_line_about_everything():
-    for entries in catalogue().values():
-        for entry in entries:
-            assert entry["name"]
-            assert entry["about"].endswith(".") or entry["about"]
+    for entry in itertools.chain(*catalogue().values()):
+        assert entry["name"]
+        assert entry["about"]

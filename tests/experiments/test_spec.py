@@ -110,9 +110,8 @@ def test_errors_point_at_the_line_and_the_key(old, new, line, key, message):
 
 
 def test_batches_need_an_oblivious_adversary():
-    text = change('kind = "biased"\nnoise = 2.0', 'kind = "predictive"').replace(
-        "{delay = 2}", "{batch = 4}"
-    )
+    text = change('kind = "biased"\nnoise = 2.0', 'kind = "predictive"')
+    text = text.replace("{delay = 2}", "{batch = 4}")
     with pytest.raises(SpecError, match=r"line 22: .*batch: must be 1 against predictive"):
         check(parse(text, name="game"), 40)
 
@@ -141,7 +140,7 @@ def test_names_of_the_spec_are_those_of_the_library():
     assert {kind.__name__ for kind in ADVERSARIES.values()} == own
 
 
-@pytest.mark.parametrize("kind", [k for k in ADVERSARIES if k not in ("replay",)])
+@pytest.mark.parametrize("kind", [kind for kind in ADVERSARIES if kind != "replay"])
 def test_every_adversary_can_be_asked_for(kind):
     text = f"""
 [game]
@@ -165,10 +164,7 @@ def test_shipped_specs():
     for name in names:
         game = load(name)
         assert game.name == name
-        assert game.title
-        assert game.paper
-        assert game.text
-        assert game.shows
+        assert all((game.title, game.paper, game.text, game.shows))
         assert tomllib.loads(spec_text(name))["title"] == game.title
         if game.picture is None:
             assert game.full[1] == 60

@@ -19,13 +19,7 @@ SPACES = [
     (kl.Polynomial(2), POINTS),
     (MONOMIALS, kl.Box([0.5, 0.5], [1, 1])),
 ]
-OBLIVIOUS = [
-    kl.games.Random,
-    kl.games.Biased,
-    kl.games.Drifting,
-    kl.games.Switching,
-    kl.games.Alternating,
-]
+OBLIVIOUS = [getattr(kl.games, name) for name in ("Random", "Biased", "Drifting", "Switching", "Alternating")]  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel, actions", SPACES, ids=repr)
@@ -69,9 +63,8 @@ def test_switching_alternating_and_drifting():
 
 
 def test_rank_one():
-    adversary = kl.games.RankOne(
-        kl.Gaussian(0.5), kl.Ball(2), points=[[0.0, 0.1], [0.2, 0.3]], sign=-1
-    )
+    points = [[0.0, 0.1], [0.2, 0.3]]
+    adversary = kl.games.RankOne(kl.Gaussian(0.5), kl.Ball(2), points=points, sign=-1)
     X = kl.Ball(2).sample(5, 0)
     np.testing.assert_allclose(adversary(3)(X), -kl.Gaussian(0.5)(X, [[0.2, 0.3]])[:, 0])
 
@@ -89,17 +82,12 @@ def test_predictive_puts_the_loss_where_the_player_is():
         adversary(0)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: kl.ExpWeights(kl.Ball(2), kernel=kl.Quadratic(), horizon=50, rng=0),
-        lambda: kl.ConditionalGradient(kl.Ball(2), kernel=kl.Quadratic(), horizon=50, rng=0),
-        lambda: kl.FollowTheRegularizedLeader(kl.Ball(2), kernel=kl.Quadratic(), horizon=50, rng=0),
-        lambda: kl.BanditExpWeights(kl.Ball(2), kl.Quadratic(), horizon=50, rng=0),
-    ],
-)
-def test_looking_changes_nothing(make):
-    player, twin = make(), make()
+LEARNERS = [kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader, kl.BanditExpWeights]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_looking_changes_nothing(kind):
+    player, twin = (kind(kl.Ball(2), kernel=kl.Quadratic(), horizon=50, rng=0) for _ in range(2))
     random = kl.games.Random(kl.Quadratic(), kl.Ball(2), rng=1)
     for t in range(4):
         X, p = Shown(player).peek(np.random.default_rng(0))

@@ -35,47 +35,36 @@ def test_replayed_game_has_the_regret_by_hand():
     np.testing.assert_array_equal(trace.actions[:, 0], POINTS.X[trace.index, 0])
 
 
-@pytest.mark.parametrize("kind", ["bandit", "exp weights", "gradient", "leader"])
+LEARNERS = [kl.BanditExpWeights, kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_every_learner_on_points(kind):
-    make = {
-        "bandit": lambda: kl.BanditExpWeights(GRID, GAUSS, horizon=60, rng=0),
-        "exp weights": lambda: kl.ExpWeights(GRID, kernel=GAUSS, horizon=60, rng=0),
-        "gradient": lambda: kl.ConditionalGradient(GRID, kernel=GAUSS, horizon=60, rng=0),
-        "leader": lambda: kl.FollowTheRegularizedLeader(GRID, kernel=GAUSS, horizon=60, rng=0),
-    }[kind]
-    trace = kl.play(make(), kl.games.Switching(GAUSS, GRID, length=20, rng=1), 60)
+    learner = kind(GRID, kernel=GAUSS, horizon=60, rng=0)
+    trace = kl.play(learner, kl.games.Switching(GAUSS, GRID, length=20, rng=1), 60)
     # a second computation: the same adversary again, loss by loss
     again = kl.games.Switching(GAUSS, GRID, length=20, rng=1)
     values = np.stack([again(t)(GRID.X) for t in range(60)])
     np.testing.assert_allclose(trace.losses, values[np.arange(60), trace.index])
     best = int(np.argmin(values.sum(axis=0)))
-    np.testing.assert_allclose(
-        trace.regret, np.cumsum(values[np.arange(60), trace.index] - values[:, best])
-    )
+    np.testing.assert_allclose(trace.regret, np.cumsum(trace.losses - values[:, best]))
     assert trace.bound.shape == (60,)
     assert np.all(np.diff(trace.bound) >= -1e-9)
     # regret against the best of the rounds so far, by brute force
-    sums, t = np.cumsum(values, axis=0), trace.checkpoints
-    np.testing.assert_allclose(
-        trace.running, np.cumsum(trace.losses)[t - 1] - sums[t - 1].min(axis=1)
-    )
-    np.testing.assert_allclose(
-        trace.uniform, sums[t - 1].mean(axis=1) - sums[t - 1].min(axis=1), atol=1e-9
-    )
+    t = trace.checkpoints
+    sums = np.cumsum(values, axis=0)[t - 1]
+    lowest = sums.min(axis=1)
+    np.testing.assert_allclose(trace.running, np.cumsum(trace.losses)[t - 1] - lowest)
+    np.testing.assert_allclose(trace.uniform, sums.mean(axis=1) - lowest, atol=1e-9)
     assert trace.running[-1] == pytest.approx(trace.regret[-1])
     assert np.all(trace.running >= trace.regret[t - 1] - 1e-9)
 
 
-@pytest.mark.parametrize("kind", ["bandit", "exp weights", "gradient", "leader"])
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_every_learner_on_the_ball(kind):
     ball, kernel = kl.Ball(2), kl.Quadratic()
-    make = {
-        "bandit": lambda: kl.BanditExpWeights(ball, kernel, horizon=80, rng=0),
-        "exp weights": lambda: kl.ExpWeights(ball, kernel=kernel, horizon=80, rng=0),
-        "gradient": lambda: kl.ConditionalGradient(ball, kernel=kernel, horizon=80, rng=0),
-        "leader": lambda: kl.FollowTheRegularizedLeader(ball, kernel=kernel, horizon=80, rng=0),
-    }[kind]
-    trace = kl.play(make(), kl.games.Biased(kernel, ball, rng=1), 80)
+    learner = kind(ball, kernel=kernel, horizon=80, rng=0)
+    trace = kl.play(learner, kl.games.Biased(kernel, ball, rng=1), 80)
     again = kl.games.Biased(kernel, ball, rng=1)
     losses = [again(t) for t in range(80)]
     paid = [float(w(a[None])[0]) for w, a in zip(losses, trace.actions, strict=True)]
@@ -109,9 +98,7 @@ def test_running_regret_without_a_certificate():
     np.testing.assert_allclose(lowest, sums[t - 1].min(axis=1), atol=1e-3 * 60)
 
 
-@pytest.mark.parametrize(
-    "rounds, count, step", [(1, 50, 1), (7, 50, 1), (1000, 50, 1), (101, 9, 8)]
-)
+@pytest.mark.parametrize("rounds, count, step", [(1, 50, 1), (7, 50, 1), (1000, 50, 1), (101, 9, 8)])  # fmt: skip
 def test_milestones(rounds, count, step):
     at = milestones(rounds, count, step)
     assert at[-1] == rounds
@@ -122,12 +109,10 @@ def test_milestones(rounds, count, step):
 
 
 def test_bound_of_the_papers_tuning_is_what_is_proved():
-    make = functools.partial(
-        kl.ConditionalGradient, kl.Ball(2), kernel=kl.Quadratic(), horizon=40, tuning="paper", rng=0
-    )
-    trace = kl.play(make(), kl.games.Random(kl.Quadratic(), kl.Ball(2), rng=0), 40)
-    assert trace.valid
-    assert not make().guarantee().valid
+    ball, kernel = kl.Ball(2), kl.Quadratic()
+    learner = kl.ConditionalGradient(ball, kernel=kernel, horizon=40, tuning="paper", rng=0)
+    assert not learner.guarantee().valid
+    assert kl.play(learner, kl.games.Random(kernel, ball, rng=0), 40).valid
 
 
 def test_batches_are_epochs():
@@ -149,12 +134,8 @@ def test_delay_is_the_learners_delay():
 
 def test_progress_is_called():
     seen = []
-    kl.play(
-        table_player(10),
-        kl.games.Replay([[0.0, 1.0, 0.5]]),
-        10,
-        progress=lambda done, of: seen.append((done, of)),
-    )
+    replay = kl.games.Replay([[0.0, 1.0, 0.5]])
+    kl.play(table_player(10), replay, 10, progress=lambda *counts: seen.append(counts))
     assert seen == [(t, 10) for t in range(1, 11)]
 
 
@@ -168,8 +149,8 @@ def test_oblivious_adversaries_are_not_changed_by_asking_ahead():
     np.testing.assert_allclose(trace.regret, again.regret)
 
 
-def make_learner(seed, horizon=40):
-    return kl.ExpWeights(GRID, kernel=GAUSS, horizon=horizon, rng=seed)
+def make_learner(seed):
+    return kl.ExpWeights(GRID, kernel=GAUSS, horizon=40, rng=seed)
 
 
 def make_adversary(seed):
@@ -190,29 +171,25 @@ def same(a, b):
 
 
 def test_same_seed_same_result_whatever_the_processes():
-    one = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, jobs=1)
-    two = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, jobs=2)
+    runs = functools.partial(kl.replicate, make_learner, make_adversary, 40, 4)
+    one = runs(seed=5, jobs=1)
+    assert same(one, runs(seed=5, jobs=2))
     with ThreadPoolExecutor(3) as pool:
-        three = kl.replicate(make_learner, make_adversary, 40, 4, seed=5, executor=pool)
-    assert same(one, two)
-    assert same(one, three)
-    other = kl.replicate(make_learner, make_adversary, 40, 4, seed=6, jobs=1)
-    assert not same(one, other)
+        assert same(one, runs(seed=5, executor=pool))
+    assert not same(one, runs(seed=6, jobs=1))
     assert len({tuple(t.losses.tolist()) for t in one.traces}) == 4  # runs differ
 
 
 def test_failed_runs_are_reported_and_the_others_kept():
-    found = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, jobs=1)
-    assert 0 < len(found.failures) < 12
-    assert set(found.failures.values()) == {"RuntimeError: no luck"}
-    assert sorted([*found.seeds, *found.failures]) == list(range(12))
+    runs = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, jobs=1)
+    assert 0 < len(runs.failures) < 12
+    assert set(runs.failures.values()) == {"RuntimeError: no luck"}
+    assert sorted([*runs.seeds, *runs.failures]) == list(range(12))
 
 
 def test_settings_reach_play():
-    found = kl.replicate(
-        functools.partial(make_learner, horizon=30), make_adversary, 30, 2, jobs=1, delay=2
-    )
-    assert "came after others" in found.traces[0].facts["guarantee"]
+    runs = kl.replicate(make_learner, make_adversary, 30, 2, jobs=1, delay=2)
+    assert "came after others" in runs.traces[0].facts["guarantee"]
 
 
 def test_bad_input():

@@ -71,10 +71,8 @@ class Verb(TyperCommand):
 def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **more: Any) -> Any:
     """An option in a panel of the help; `names` is the parameter whose names it takes."""
     if names:
-        more |= {
-            "metavar": "NAME" if default != [] else "NAME...",
-            "autocompletion": completing(names),
-        }
+        more["metavar"] = "NAME" if default != [] else "NAME..."
+        more["autocompletion"] = completing(names)
     return typer.Option(default, *flags, help=text, rich_help_panel=panel, **more)
 
 
@@ -85,15 +83,12 @@ def folder(default: Any, text: str) -> Any:
 
 def spec_argument(default: Any, text: str, metavar: str) -> Any:
     """The argument that names an experiment or a file."""
-    complete = completing("spec")
-    return typer.Argument(default, help=text, metavar=metavar, autocompletion=complete)
+    return typer.Argument(default, help=text, metavar=metavar, autocompletion=completing("spec"))
 
 
 # Options of more than one verb.
 
-KERNEL = option(
-    "gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel"
-)
+KERNEL = option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")  # fmt: skip
 BANDWIDTH = option(None, "Kernel", "Of gaussian; 0.3 if not given.")
 SMOOTHNESS = option(None, "Kernel", "Of matern; 2.5 if not given.")
 LENGTHSCALE = option(None, "Kernel", "Of matern (0.3 if not given) and periodic (0.5).")

@@ -29,24 +29,9 @@ CHECKPOINTS = 100
 
 
 def jobs_of(
-    experiments: list[Experiment],
-    *,
-    seed: int = 0,
-    rounds: int | None = None,
-    runs: int | None = None,
-    full: bool = False,
-) -> list[Job]:
-    """The runs of some experiments; the first run of all learners comes before the second of any.
-
-    Parameters
-    ----------
-    experiments : list of Experiment
-    seed : int
-    rounds, runs : int, optional
-        In the place of each experiment's own.
-    full : bool
-        At each experiment's full size.
-    """
+    experiments: list[Experiment], *, seed: int = 0, rounds: int | None = None, runs: int | None = None, full: bool = False
+) -> list[Job]:  # fmt: skip
+    """The runs of some experiments; the first run of all learners comes before the second of any."""
     jobs = []
     for experiment in experiments:
         usual_rounds, usual_runs = experiment.full if full else (experiment.rounds, experiment.runs)
@@ -67,6 +52,7 @@ def job_of(
         "picture": msgspec.to_builtins(experiment.picture),
         "learner": msgspec.to_builtins(learner),
     }
+    files = [experiment.adversary[key] for key in ("file", "table") if key in experiment.adversary]
     return Job(
         make=f"{__name__}:make",
         game=experiment.name,
@@ -75,7 +61,7 @@ def job_of(
         rounds=rounds,
         seed=seed,
         arguments=parts,
-        files=tuple(str(path) for path in _files(experiment)),
+        files=tuple(str(_beside(experiment.source, name)) for name in files),
         carried=experiment.source.path,  # where files are looked for; what is in them is in the key
     )
 
@@ -136,7 +122,7 @@ def adversary_of(
                 raise TypeError(f"`make` must give an Adversary, got {type(adversary).__name__}")
             return adversary
         if kind == "replay":
-            options["table"] = _beside(experiment, options["table"])
+            options["table"] = _beside(experiment.source, options["table"])
         else:
             options |= {"kernel": kernel, "actions": actions}
             if kind == "rank-one":
@@ -148,12 +134,8 @@ def adversary_of(
 
 
 def learner_of(
-    experiment: Experiment,
-    learner: LearnerSpec,
-    rounds: int,
-    rng: np.random.Generator | None = None,
-    **changes: Any,
-) -> Any:
+    experiment: Experiment, learner: LearnerSpec, rounds: int, rng: np.random.Generator | None = None, **changes: Any
+) -> Any:  # fmt: skip
     """A learner, before its first round."""
     kernel, actions = kernel_of(experiment, learner), actions_of(experiment)
     options = {"horizon": None if learner.anytime else rounds, **learner.options, **changes}
@@ -162,48 +144,32 @@ def learner_of(
 
 
 def check(experiment: Experiment, rounds: int) -> None:
-    """Make everything once, so that what is wrong is found before the first run.
-
-    Raises
-    ------
-    SpecError
-        With the line and the key.
-    """
+    """Make everything once, so that what is wrong is found before the first run: a `SpecError`."""
     kernel_of(experiment)
     actions = actions_of(experiment)
-    if experiment.picture is not None and (
-        not isinstance(actions, (Ball, Box)) or actions.dimension != 2
-    ):
-        raise experiment.source.error(
-            ("game", "actions"), f"must be a Ball or a Box of two dimensions for a picture, got {actions!r}"
-        )  # fmt: skip
+    plane = isinstance(actions, (Ball, Box)) and actions.dimension == 2
+    if experiment.picture is not None and not plane:
+        problem = f"must be a Ball or a Box of two dimensions for a picture, got {actions!r}"
+        raise experiment.source.error(("game", "actions"), problem)
     for learner in experiment.learners:
         made = learner_of(experiment, learner, rounds)
         foe = adversary_of(experiment, learner, rounds, np.random.default_rng(0))
-        where = (*_place(experiment, learner), "play")
-        if learner.play.batch == "rank" and made.rank is None:
-            raise experiment.source.error(
-                (*where, "batch"), f'must be a number for {learner.kind}, got "rank"'
-            )
-        if learner.play.batch != 1 and not foe.oblivious:
-            kind = experiment.adversary["kind"]
-            raise experiment.source.error(
-                (*where, "batch"), f"must be 1 against {kind}, which looks at the player"
-            )
+        problem, batch = "", learner.play.batch
+        if batch == "rank" and made.rank is None:
+            problem = f'must be a number for {learner.kind}, got "rank"'
+        elif batch != 1 and not foe.oblivious:
+            problem = f"must be 1 against {experiment.adversary['kind']}, which looks at the player"
+        if problem:
+            keys = (*_place(experiment, learner), "play", "batch")
+            raise experiment.source.error(keys, problem)
 
 
-def _files(experiment: Experiment) -> list[Path]:
-    """Files that a spec names."""
-    names = [experiment.adversary[key] for key in ("file", "table") if key in experiment.adversary]
-    return [_beside(experiment, name) for name in names]
-
-
-def _beside(experiment: Experiment, name: str) -> Path:
-    return Path(experiment.source.path).parent / name
+def _beside(source: Source, name: str) -> Path:
+    return Path(source.path).parent / name
 
 
 def _function(source: Source, file: str, name: str) -> Any:
-    path = Path(source.path).parent / file
+    path = _beside(source, file)
     if not path.is_file():
         raise ValueError(f"`file` must be a Python file beside the spec, got {file!r}")
     module_spec = importlib.util.spec_from_file_location(path.stem, path)

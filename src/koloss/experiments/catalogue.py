@@ -40,13 +40,7 @@ def _entry(name: str, kind: Any) -> dict[str, str]:
 
 
 def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, Any]]:
-    """The guarantee of every learner of an experiment, before the first round.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    rounds : int, optional
-        In the place of the experiment's own.
+    """The guarantee of every learner of an experiment, before the first round of so many, or of its own number.
 
     Returns
     -------
@@ -61,18 +55,17 @@ def bounds(experiment: Experiment, rounds: int | None = None) -> list[dict[str, 
     >>> lines[2]["learner"], round(lines[2]["guarantee"]["total"], 2)
     ('regularised leader', 14.14)
     """
-    n, lines = experiment.rounds if rounds is None else rounds, []
-    for spec in experiment.learners:
-        learner = learner_of(experiment, spec, n)
-        lines.append(
-            {
-                "learner": spec.name,
-                "kernel": repr(kernel_of(experiment, spec)),
-                "rounds": n,
-                "guarantee": describe(learner.guarantee(rounds=n, printed=False)),
-                "paper": printed_bound(experiment, spec, n),
-                "rank": learner.rank,
-                "epsilon": learner.epsilon,
-            }
-        )
-    return lines
+    n = experiment.rounds if rounds is None else rounds
+    return [
+        {
+            "learner": spec.name,
+            "kernel": repr(kernel_of(experiment, spec)),
+            "rounds": n,
+            "guarantee": describe(learner.guarantee(rounds=n, printed=False)),
+            "paper": printed_bound(experiment, spec, n),
+            "rank": learner.rank,
+            "epsilon": learner.epsilon,
+        }
+        for spec in experiment.learners
+        for learner in [learner_of(experiment, spec, n)]
+    ]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-SCHEMA = 1
+from koloss.games.trace import Ended
 
-Status = Literal["done", "failed", "stopped", "missing", "died"]
+SCHEMA = 1
 
 
 class Written(Struct, kw_only=True):
@@ -85,9 +85,7 @@ class Dimension:
     learner: str
     profile: str  # "polynomial" or "exponential": the envelope that fits the eigenvalues better
     rate: float  # β of it
-    corollary: (
-        float | None
-    )  # growth exponent of the paper's Corollary; none where β is too small for it
+    corollary: float | None  # growth exponent of the paper's Corollary; none where β is too small
     repaired: float | None  # growth exponent of the bound that is proved (theory B2)
     eigenvalues: list[float]  # the first ones
     horizons: list[int]
@@ -139,7 +137,7 @@ class RunEntry(Struct):
     """An entry of `runs`."""
 
     number: int
-    status: Status
+    status: Ended
     message: str
     played: int
     regret: float

@@ -21,11 +21,11 @@ import numpy as np
 
 from koloss._version import __version__
 from koloss.experiments import files
-from koloss.experiments.files import Dimension, Status
+from koloss.experiments.files import Dimension
 from koloss.experiments.picture import PictureRun
 from koloss.experiments.spec import Experiment
 from koloss.games.store import version_of
-from koloss.games.trace import band
+from koloss.games.trace import Ended, band
 
 if TYPE_CHECKING:
     from koloss.experiments.arena.base import Game, PlayerSpec
@@ -75,13 +75,8 @@ class Reported(abc.ABC):
         return path
 
     def _top(self) -> dict[str, Any]:
-        return {
-            "schema": files.SCHEMA,
-            "version": __version__,
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "machine": self.machine,
-        }
+        written = {name: getattr(self, name) for name in ("seed", "seconds", "machine")}
+        return {"schema": files.SCHEMA, "version": __version__, **written}
 
 
 # Experiments.
@@ -123,12 +118,12 @@ class Curve:
 
     def entry(self) -> files.CurveEntry:
         """What results.json says of it."""
+        mean, low, high = (float(line[-1]) for line in (self.mean, self.low, self.high))
+        lines = ("mean", "low", "high", "hindsight", "uniform")
         return _entry(
             files.CurveEntry,
             self,
-            regret=files.Band(
-                mean=float(self.mean[-1]), low=float(self.low[-1]), high=float(self.high[-1]), level=LEVEL
-            ),
+            regret=files.Band(mean, low, high, LEVEL),
             guarantee=float(self.bound[-1]),
             guarantee_valid=self.valid,
             guarantee_details=self.promise,
@@ -138,9 +133,9 @@ class Curve:
             curve=files.CurveLines(
                 rounds=[int(t) for t in self.at],
                 guarantee=rounded(self.bound),
-                **{name: rounded(getattr(self, name)) for name in ("mean", "low", "high", "hindsight", "uniform")},
+                **{name: rounded(getattr(self, name)) for name in lines},
             ),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +190,7 @@ class Run:
     player: str
     number: int  # k, from 0; the losses of run k of a kind game are the same for all players
     rounds: int  # of the game
-    status: Status = (
-        "done"  # played to the end, an error, the time limit, no package, a process that died
-    )
+    status: Ended = "done"
     message: str = ""  # what happened, where it was not played to the end
     played: int = 0  # rounds that were
     regret: float = 0.0  # of these: the player's loss less that of the best action of all of them
@@ -211,9 +204,8 @@ class Run:
     making: float = 0.0  # until the player was made
     limit: float = math.inf  # seconds that it was given, from when the player was made
     seeds: tuple[int, ...] = ()  # of the player, and of the game
-    guarantee: dict[str, Any] | None = (
-        None  # total, statement, valid, informative, rank, epsilon, exceeded
-    )
+    guarantee: dict[str, Any] | None = None
+    """total, statement, valid, informative, rank, epsilon, exceeded."""
     insured: dict[str, Any] | None = None  # of an insured learner: alarms, explored, premium
 
 
@@ -292,13 +284,9 @@ class Entry:
             return None
         total = max(promise["total"] for promise in promises)
         valid = all(promise["valid"] for promise in promises)
-        return {
-            **promises[0],
-            "total": total,
-            "valid": valid,
-            "exceeded": sum(promise["exceeded"] for promise in promises),
-            "above": valid and self.mean > total,
-        }
+        exceeded = sum(promise["exceeded"] for promise in promises)
+        together = {"total": total, "valid": valid, "exceeded": exceeded}
+        return {**promises[0], **together, "above": valid and self.mean > total}
 
     def entry(self) -> files.ArenaEntry:
         """What arena.json says of it."""
@@ -331,9 +319,8 @@ class ArenaResults(Reported):
     @cached_property
     def entries(self) -> dict[tuple[str, str], Entry]:
         """By the names of game and player, in the order of both."""
-        runs: dict[tuple[str, str], list[Run]] = {
-            (game.name, spec.slug): [] for game in self.games for spec in self.players
-        }
+        keys = [(game.name, spec.slug) for game in self.games for spec in self.players]
+        runs: dict[tuple[str, str], list[Run]] = {key: [] for key in keys}
         for run in sorted(self.runs, key=lambda run: run.number):
             runs[run.game, run.player].append(run)
         return {key: Entry(*key, tuple(these)) for key, these in runs.items()}
@@ -366,9 +353,7 @@ class ArenaResults(Reported):
     @property
     def missing(self) -> list[PlayerSpec]:
         """Players whose package is not installed."""
-        return [
-            spec for spec in self.players if any(entry.missing for entry in self.row(spec.slug))
-        ]
+        return [s for s in self.players if any(entry.missing for entry in self.row(s.slug))]
 
     @property
     def present(self) -> list[PlayerSpec]:

@@ -13,7 +13,7 @@ from koloss.experiments.build import check, jobs_of
 from koloss.experiments.results import Results
 from koloss.experiments.spec import Experiment, load, shipped
 from koloss.experiments.summary import summarise
-from koloss.games.store import Progress, missing, play_jobs
+from koloss.games.store import Progress, check_names, missing, play_jobs
 from koloss.games.workers import processes
 
 
@@ -49,10 +49,6 @@ def run(
     progress : callable, optional
         Told of every run that has ended.
 
-    Returns
-    -------
-    Results
-
     Raises
     ------
     SpecError
@@ -71,12 +67,11 @@ def run(
     """
     begin, out = time.perf_counter(), Path(out)
     chosen = [spec if isinstance(spec, Experiment) else load(spec) for spec in experiments or shipped()]  # fmt: skip
-    names = [experiment.name for experiment in chosen]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"`experiments` must have different names, got {name!r} twice")
-    rounds = None if rounds is None else as_int("rounds", rounds, minimum=1)
-    runs = None if runs is None else as_int("runs", runs, minimum=1)
+    check_names("experiments", [experiment.name for experiment in chosen])
+    rounds, runs = (
+        None if value is None else as_int(name, value, minimum=1)
+        for name, value in (("rounds", rounds), ("runs", runs))
+    )
     seed, count = as_int("seed", seed, minimum=0), processes(jobs)
     todo = jobs_of(chosen, seed=seed, rounds=rounds, runs=runs, full=full)
     waiting = {job.game: job.rounds for job in missing(todo, out)}

@@ -122,16 +122,14 @@ class Experiment:
 # The file, table by table.
 
 
-class _Game(Struct, forbid_unknown_fields=True):
-    kernel: dict[str, Any]
-    actions: dict[str, Any]
-    rounds: Count
-    runs: Count = RUNS
-
-
 class _PictureGame(Struct, forbid_unknown_fields=True):
     kernel: dict[str, Any]
     actions: dict[str, Any]
+
+
+class _Game(_PictureGame):
+    rounds: Count
+    runs: Count = RUNS
 
 
 class _Full(Struct, forbid_unknown_fields=True):
@@ -207,30 +205,32 @@ def shipped() -> list[str]:
     >>> shipped()[:2]
     ['quadratic-full-information', 'gaussian-full-information']
     """
-    folder = resources.files("koloss.experiments") / "specs"
-    files = sorted(item.name for item in folder.iterdir() if item.name.endswith(".toml"))
-    return [name.partition("-")[2].removesuffix(".toml") for name in files]
+    return list(_texts())
+
+
+def _texts() -> dict[str, Any]:
+    """Files of the specs by their names, in the order of their numbers."""
+    files = (resources.files("koloss.experiments") / "specs").iterdir()
+    ordered = sorted((file.name, file) for file in files if file.name.endswith(".toml"))
+    return {name.partition("-")[2].removesuffix(".toml"): file for name, file in ordered}
 
 
 def spec_text(name: str) -> str:
     """The TOML of an experiment that comes with the package."""
-    folder = resources.files("koloss.experiments") / "specs"
-    for item in folder.iterdir():
-        if item.name.partition("-")[2] == f"{name}.toml":
-            return item.read_text(encoding="utf-8")
-    known = shipped()
-    close = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
-    raise ValueError(f"`name` must be an experiment, got {name!r}{hint}")
+    known = _texts()
+    if name not in known:
+        raise ValueError(f"`name` must be an experiment, got {name!r}; {_hint(name, known)}")
+    text: str = known[name].read_text(encoding="utf-8")
+    return text
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
 
 
 def load(spec: str | Path) -> Experiment:
-    """Read a spec.
-
-    Parameters
-    ----------
-    spec : str or Path
-        A file that ends in .toml, or the name of an experiment that comes with the package.
+    """Read a spec: a file that ends in .toml, or the name of an experiment that comes with the package.
 
     Raises
     ------
@@ -253,17 +253,7 @@ def load(spec: str | Path) -> Experiment:
 
 
 def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
-    """The experiment that a text describes.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        Of the experiment.
-    path : str
-        For errors, and where files that the spec names are looked for.
-    """
+    """The experiment that a TOML text describes; files that it names are looked for beside `path`."""
     source = Source(path, text)
     try:
         data = tomllib.loads(text)
@@ -308,11 +298,7 @@ def _with_options(data: dict[str, Any], source: Source) -> dict[str, Any]:
         data["adversary"] = _split(data["adversary"], ("kind",))
     tables = data.get("learner")
     if tables is not None:
-        if (
-            not isinstance(tables, list)
-            or not all(isinstance(t, dict) for t in tables)
-            or not tables
-        ):
+        if not (tables and isinstance(tables, list) and all(isinstance(t, dict) for t in tables)):
             raise source.error(("learner",), "must be one or more tables, written as [[learner]]")
         data["learner"] = [_split({"name": t.get("kind"), **t}, _LEARNER_KEYS) for t in tables]
     return data
@@ -343,22 +329,14 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
     for i, learner in enumerate(tables):
         keys, batch = ("learner", i), learner.play.batch
         _one_of(learner.kind, LEARNERS, keys, source)
-        _only(
-            learner.options,
-            [*_arguments(LEARNERS[learner.kind]), *_LEARNER_KEYS],
-            keys,
-            learner.kind,
-            source,
-        )
+        allowed = [*_arguments(LEARNERS[learner.kind]), *_LEARNER_KEYS]
+        _only(learner.options, allowed, keys, learner.kind, source)
         if batch != "rank" and not (type(batch) is int and batch >= 1):
-            raise source.error(
-                (*keys, "play", "batch"),
-                f'must be a positive whole number or "rank", got {batch!r}',
-            )
+            problem = f'must be a positive whole number or "rank", got {batch!r}'
+            raise source.error((*keys, "play", "batch"), problem)
         if learner.slug in slugs:
-            raise source.error(
-                (*keys, "name"), f"must differ from the other learners', got {learner.name!r}"
-            )
+            problem = f"must differ from the other learners', got {learner.name!r}"
+            raise source.error((*keys, "name"), problem)
         slugs.append(learner.slug)
     return tuple(tables)
 
@@ -381,9 +359,7 @@ def _only(
     """Refuse keys that are not allowed."""
     for key in table:
         if key not in allowed:
-            close = difflib.get_close_matches(key, allowed, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(allowed)}"
-            raise source.error((*keys, key), f"is not a key of {whose}; {hint}")
+            raise source.error((*keys, key), f"is not a key of {whose}; {_hint(key, allowed)}")
 
 
 def _decode(kind: type[Any], data: dict[str, Any], source: Source) -> Any:

@@ -21,13 +21,8 @@ EIGENVALUES = 100
 
 
 def summarise(
-    experiments: Sequence[Experiment],
-    jobs: Sequence[Job],
-    runs: Sequence[Packed],
-    *,
-    seed: int,
-    seconds: float = 0.0,
-) -> Results:
+    experiments: Sequence[Experiment], jobs: Sequence[Job], runs: Sequence[Packed], *, seed: int, seconds: float = 0.0
+) -> Results:  # fmt: skip
     """What the runs of some jobs say."""
     by_player: dict[tuple[str, str], dict[int, Packed]] = {}
     for job, run in zip(jobs, runs, strict=True):
@@ -36,27 +31,20 @@ def summarise(
     for experiment in experiments:
         if experiment.picture is not None:
             run = by_player[experiment.name, "picture"][0]
-            done = run.plain["ended"] == "done"
-            results.append(
-                Result(
-                    experiment,
-                    picture=PictureRun.unpack(run) if done else None,
-                    failures={} if done else {"picture": run.plain["message"]},
-                )
-            )
+            if run.plain["ended"] == "done":
+                results.append(Result(experiment, picture=PictureRun.unpack(run)))
+            else:
+                results.append(Result(experiment, failures={"picture": run.plain["message"]}))
             continue
         curves, lost = list[Curve](), dict[str, str]()
         for learner in experiment.learners:
             these = by_player[experiment.name, learner.slug]
             traces = {k: Trace.unpack(run) for k, run in these.items()}
-            wrong = {
-                k: trace.message.removeprefix("failed").lstrip(": ")
-                for k, trace in traces.items()
-                if trace.ended != "done"
-            }
-            done_traces = [trace for trace in traces.values() if trace.ended == "done"]
-            if done_traces:
-                curves.append(_curve(experiment, learner, done_traces, wrong))
+            done = [trace for trace in traces.values() if trace.ended == "done"]
+            failed = {k: trace.message for k, trace in traces.items() if trace.ended != "done"}
+            wrong = {k: text.removeprefix("failed").lstrip(": ") for k, text in failed.items()}
+            if done:
+                curves.append(_curve(experiment, learner, done, wrong))
             else:
                 lost |= {f"{learner.name}, run {k}": text for k, text in wrong.items()}
         dimensions = _dimensions(experiment) if experiment.horizons else ()
@@ -65,10 +53,7 @@ def summarise(
 
 
 def _curve(
-    experiment: Experiment,
-    learner: LearnerSpec,
-    traces: Sequence[Trace],
-    failures: dict[int, str],
+    experiment: Experiment, learner: LearnerSpec, traces: Sequence[Trace], failures: dict[int, str]
 ) -> Curve:
     at, regret = traces[0].checkpoints, np.stack([trace.running for trace in traces])
     mean, low, high = band(regret, LEVEL)

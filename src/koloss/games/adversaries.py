@@ -25,9 +25,7 @@ class Adversary(abc.ABC):
     """A source of losses."""
 
     oblivious = True  # whether it never looks at the player
-    norm: float | None = (
-        None  # largest RKHS norm of a loss, which is checked; None where nothing is promised
-    )
+    norm: float | None = None  # largest RKHS norm of a loss, checked; None if none is promised
 
     @abc.abstractmethod
     def choose(self, t: int, player: Any) -> Any:
@@ -39,9 +37,8 @@ class Adversary(abc.ABC):
         if self.norm is not None and isinstance(loss, Loss):
             size = loss.norm()
             if not size <= self.norm * (1 + 1e-9):
-                raise LossOutOfBounds(
-                    f"the loss of round {t} must have norm at most {self.norm:.6g}, got {size:.6g}"
-                )
+                rule = f"must have norm at most {self.norm:.6g}, got {size:.6g}"
+                raise LossOutOfBounds(f"the loss of round {t} {rule}")
         return loss
 
     def __repr__(self) -> str:
@@ -115,16 +112,9 @@ class Biased(InSpace):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        mean: Loss | None = None,
-        bias: float = 1.0,
-        noise: float = 1.0,
-        norm: float = 1.0,
-        rng: Any = None,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, mean: Loss | None = None, bias: float = 1.0, noise: float = 1.0,
+        norm: float = 1.0, rng: Any = None,
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.bias = as_float("bias", bias, minimum=0.0)
         self.noise = as_float("noise", noise, minimum=0.0)
@@ -149,14 +139,8 @@ class Drifting(InSpace):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        period: int = 1000,
-        norm: float = 1.0,
-        rng: Any = None,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, period: int = 1000, norm: float = 1.0, rng: Any = None
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.period = as_int("period", period, minimum=1)
         self.first, second = self.element(), self.element()
@@ -187,14 +171,8 @@ class Switching(InSpace):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        length: int = 250,
-        norm: float = 1.0,
-        rng: Any = None,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, length: int = 250, norm: float = 1.0, rng: Any = None
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.length = as_int("length", length, minimum=1)
         self._pieces: list[Loss] = []
@@ -234,14 +212,8 @@ class RankOne(InSpace):
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        points: Any,
-        sign: float = 1.0,
-        norm: float = 1.0,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, points: Any, sign: float = 1.0, norm: float = 1.0
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm)
         self.points = to_numpy(as_points("points", points, dimension=actions.dimension))
         self.sign = math.copysign(1.0, as_float("sign", sign))
@@ -275,9 +247,8 @@ class Replay(Adversary):
             bound = as_float("bound", bound, positive=True)
             worst = float(np.abs(self.table).max())
             if worst > bound:
-                raise LossOutOfBounds(
-                    f"`table` must have entries of at most {bound:.6g}, got {worst:.6g}"
-                )
+                rule = f"must have entries of at most {bound:.6g}"
+                raise LossOutOfBounds(f"`table` {rule}, got {worst:.6g}")
 
     def choose(self, t: int, player: Any) -> Any:
         return self.table[t % len(self.table)]
@@ -306,12 +277,8 @@ class Function(Adversary):
     """
 
     def __init__(
-        self,
-        function: Callable[[int, Any], Any],
-        *,
-        norm: float | None = None,
-        oblivious: bool = False,
-    ) -> None:
+        self, function: Callable[[int, Any], Any], *, norm: float | None = None, oblivious: bool = False
+    ) -> None:  # fmt: skip
         if not callable(function):
             raise TypeError(f"`function` must be callable, got {type(function).__name__}")
         self.function, self.oblivious = function, oblivious
@@ -339,8 +306,7 @@ def _read(path: Path) -> Any:
 
 def _read_csv(path: Path) -> Any:
     """A table of numbers, whose first line may name the columns; what follows a # does not count."""
-    rows: list[list[float | None]] = []
-    head = False
+    rows, head = list[list[float | None]](), False
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(line.partition("#")[0] for line in file)
         for cells in lines:
@@ -352,12 +318,11 @@ def _read_csv(path: Path) -> Any:
                 head = True
             elif None in row:
                 text = ",".join(cells)
-                raise ValueError(
-                    f"`table` must hold numbers between commas, got {text!r} in {where}"
-                )
+                problem = f"must hold numbers between commas, got {text!r}"
+                raise ValueError(f"`table` {problem} in {where}")
             elif rows and len(row) != len(rows[0]):
-                expected = f"{len(rows[0])} numbers in every line"
-                raise ValueError(f"`table` must have {expected}, got {len(row)} in {where}")
+                problem = f"must have {len(rows[0])} numbers in every line, got {len(row)}"
+                raise ValueError(f"`table` {problem} in {where}")
             else:
                 rows.append(row)
     if not rows:

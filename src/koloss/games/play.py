@@ -68,10 +68,6 @@ def play(
     facts : dict, optional
         To be kept in the trace.
 
-    Returns
-    -------
-    Trace
-
     Examples
     --------
     >>> import koloss as kl
@@ -102,10 +98,8 @@ def play(
             if progress is not None:
                 progress(done, rounds)
             if done < rounds and time.perf_counter() - begin > limit:
-                ended = "stopped"
-                message = (
-                    f"stopped after round {done:,} of {rounds:,} by the time limit of {limit:g} s"
-                )
+                where = f"after round {done:,} of {rounds:,}"
+                ended, message = "stopped", f"stopped {where} by the time limit of {limit:g} s"
                 break
         else:
             where = "after the last round"
@@ -208,9 +202,8 @@ class _InPlay:
         except TypeError:
             index = -1
         if not 0 <= index < len(self.X):
-            raise ValueError(
-                f"`index` must be a whole number from 0 to {len(self.X) - 1}, got {decision.index!r}"
-            )
+            rule = f"must be a whole number from 0 to {len(self.X) - 1}"
+            raise ValueError(f"`index` {rule}, got {decision.index!r}")
         return np.array([index])
 
     def _tell(self) -> None:
@@ -363,9 +356,8 @@ class Match:
 
     def play(self, limit: float = math.inf) -> Trace:
         """Play it, and keep the checkpoints."""
-        trace = play(
-            self.learner, self.adversary, self.rounds, limit=limit, failures="keep", **self.settings
-        )
+        settings: dict[str, Any] = {"limit": limit, "failures": "keep", **self.settings}
+        trace = play(self.learner, self.adversary, self.rounds, **settings)
         if trace.ended == "done":
             trace = replace(trace, facts=trace.facts | self.facts())
         return trace.thin()

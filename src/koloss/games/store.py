@@ -42,6 +42,10 @@ IMPORT = re.compile(
 """An import of a part of the library, wherever it stands: package and names, or a module."""
 
 
+_NAMED = ("make", "game", "player", "number", "rounds", "seed", "seeds")
+"""Fields of a job that are in its key as they are."""
+
+
 class FolderInUse(KolossError, RuntimeError):
     """Another process is playing runs into the same folder."""
 
@@ -71,10 +75,7 @@ class Job:
             "source": source_digest(self.make.partition(":")[0]),
             "package": version_of(self.package) if self.package else "",
             "files": [_file_digest(Path(path)) for path in self.files],
-            **{
-                name: getattr(self, name)
-                for name in ("make", "game", "player", "number", "rounds", "seed", "seeds")
-            },
+            **{name: getattr(self, name) for name in _NAMED},
             "arguments": dict(self.arguments),
             "carried": self.carried_digest,
         }
@@ -135,7 +136,8 @@ def perform(job: Job) -> Packed:
     begin, making, where = time.perf_counter(), 0.0, "before the first round"
     module, _, name = job.make.partition(":")
     try:
-        with _quiet() if job.package else nullcontext():
+        # Warnings of other packages are not ours to repair.
+        with warnings.catch_warnings(action="ignore") if job.package else nullcontext():
             match = getattr(importlib.import_module(module), name)(job, *seeds_of(job))
             making, where = time.perf_counter() - begin, "after the last round"
             run: Packed = match.play(job.limit).pack()
@@ -146,14 +148,6 @@ def perform(job: Job) -> Packed:
     times = {"making": making, "run_seconds": time.perf_counter() - begin}
     run.plain["facts"] |= {**times, "limit": job.limit}
     return run
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Warnings of other packages are not ours to repair."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _explain(job: Job, error: BaseException, where: str) -> tuple[Ended, str]:
@@ -182,11 +176,8 @@ def seeds_of(job: Job) -> tuple[Any, Any]:
     mine, theirs = (np.random.SeedSequence(job.seed, spawn_key=key) for key in keys)
     if job.seeds == "generators":
         return np.random.default_rng(mine), np.random.default_rng(theirs)
-    return _whole_number(mine), _whole_number(theirs)
-
-
-def _whole_number(sequence: np.random.SeedSequence) -> int:
-    return int(sequence.generate_state(1, np.uint64)[0] >> 1)
+    first, second = (int(s.generate_state(1, np.uint64)[0] >> 1) for s in (mine, theirs))
+    return first, second
 
 
 def _name_number(name: str) -> int:
@@ -243,9 +234,8 @@ def locked(folder: Path) -> Iterator[None]:
         except (BlockingIOError, PermissionError):
             file.seek(0)
             holder = file.read().strip() or "unknown"
-            raise FolderInUse(
-                f"{folder} is in use by process {holder}; wait until that ends, or choose another folder"
-            ) from None
+            advice = "wait until that ends, or choose another folder"
+            raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -271,16 +261,21 @@ def _contents(plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
+def check_names(argument: str, names: Sequence[str]) -> None:
+    """Refuse a name that comes twice: files and seeds are found by it."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"`{argument}` must have different names, got {name!r} twice")
+
+
 # Keys.
 
 
 @cache
 def source_digest(module: str, root: Path = ROOT) -> str:
     """Digest of the source of the loop, of a module, and of all that they import inside the library."""
-    digest = hashlib.sha256()
-    for name, path in sorted(
-        source_files(["koloss.games.play", "koloss.games.store", module], root).items()
-    ):
+    digest, modules = hashlib.sha256(), ["koloss.games.play", "koloss.games.store", module]
+    for name, path in sorted(source_files(modules, root).items()):
         digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -300,9 +295,8 @@ def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
         for package, names, module in IMPORT.findall(path.read_text(encoding="utf-8")):
             if module:
                 waiting.append(module)
-            for name in re.findall(
-                r"(\w+)(?: as \w+)?", names
-            ):  # of a module of the package, or of something in it
+            # Names of modules of the package, or of something in it.
+            for name in re.findall(r"(\w+)(?: as \w+)?", names):
                 inner = f"{package}.{name}"
                 waiting.append(inner if _module_file(inner, root) else package)
     return files

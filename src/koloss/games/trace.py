@@ -24,10 +24,6 @@ _ARRAYS = (*_BY_ROUND, *_BESIDE)
 _PLAIN = ("certificate", "valid", "seconds", "best_index", "ended", "message", "facts")
 
 
-def _no_rounds() -> Floats:
-    return np.zeros(0)
-
-
 class Packed(NamedTuple):
     """What a file holds: plain data, and arrays by name."""
 
@@ -57,9 +53,7 @@ class Trace:
     actions: Floats  # array of shape (rounds, d)
     losses: Floats  # what they cost, of shape (rounds,), as are regret and bound
     regret: Floats  # Σ_{s ≤ t} ℓ_s(a_s) - ℓ_s(a*)
-    bound: (
-        Floats  # what is proved for so many rounds; between two checkpoints, that of the later one
-    )
+    bound: Floats  # what is proved for so many rounds; between checkpoints, that of the later one
     checkpoints: NDArray[np.int64]  # some rounds t, the last one among them, of shape (k,)
     running: Floats  # Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a), at the checkpoints
     uniform: Floats  # the same for a player who draws uniformly at random, on average, against these very losses
@@ -69,8 +63,12 @@ class Trace:
     seconds: float  # asking and telling, without the adversary's time
     index: NDArray[np.int64] | None = None  # of the actions, of shape (rounds,), on a finite set
     probability: Floats | None = None
-    paid: Floats = field(default_factory=_no_rounds)  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
-    best_paid: Floats = field(default_factory=_no_rounds)  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
+    paid: Floats = field(
+        default_factory=lambda: np.zeros(0)
+    )  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
+    best_paid: Floats = field(
+        default_factory=lambda: np.zeros(0)
+    )  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
     best_index: int | None = None  # of a*, on a finite set
     ended: Ended = "done"
     message: str = ""  # what happened, where it was not played to the end
@@ -83,11 +81,9 @@ class Trace:
     @classmethod
     def unplayed(cls, ended: Ended, message: str, facts: dict[str, object] | None = None) -> Trace:
         """A game without a round."""
-        rounds, points = np.zeros(0), np.zeros((0, 0))
-        counts = rounds.astype(int)
-        return cls(points, rounds, rounds, rounds, counts, rounds, rounds, rounds, "exhaustive",
-                   valid=False, seconds=0.0, paid=rounds, best_paid=rounds, ended=ended, message=message,
-                   facts=facts or {})  # fmt: skip
+        none, points = np.zeros(0), np.zeros((0, 0))
+        return cls(points, none, none, none, none.astype(int), none, none, none, "exhaustive", valid=False,
+                   seconds=0.0, ended=ended, message=message, facts=facts or {})  # fmt: skip
 
     def _repr_html_(self) -> str:
         if len(self) == 0:
@@ -103,12 +99,10 @@ class Trace:
         }
         lines = [_html.Line("regret", regret), _html.Line("guarantee", bound, dashed=True)]
         log = 0 < 20 * regret[-1] < bound[-1]
-        picture = _html.line_picture(
-            self.checkpoints.tolist(), lines, title="Regret", below="rounds", log=log
-        )
-        return _html.card(
-            f"Game of {_html.counted(rounds, 'round')}", _html.facts_table(facts), picture
-        )
+        at = self.checkpoints.tolist()
+        picture = _html.line_picture(at, lines, title="Regret", below="rounds", log=log)
+        title = f"Game of {_html.counted(rounds, 'round')}"
+        return _html.card(title, _html.facts_table(facts), picture)
 
     def thin(self) -> Trace:
         """The same at the checkpoints alone, for files that stay small: its k-th entries are of round `checkpoints[k]`."""
@@ -169,9 +163,7 @@ class Replicates:
 
     traces: list[Trace]  # of the runs that ended, in order
     seeds: list[int]  # number of each of these runs
-    failures: dict[int, str] = field(
-        default_factory=dict
-    )  # number of each run that failed, and why
+    failures: dict[int, str] = field(default_factory=dict)  # why a run failed, by its number
 
     def __len__(self) -> int:
         return len(self.traces)
@@ -230,11 +222,7 @@ def exponent(t: Any, regret: Any) -> tuple[float, float]:
     the best action of the whole game has been equally lucky in all of its parts, so that the regret against it grows
     linearly within the game, however good the player is.
 
-    Parameters
-    ----------
-    t : array of shape (k,)
-        Rounds.
-    regret : array of shape (runs, k)
+    `t` are rounds, of shape (k,), and `regret` is of shape (runs, k).
 
     Examples
     --------

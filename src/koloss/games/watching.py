@@ -39,34 +39,23 @@ def _checked(weights: Any, count: int) -> Any:
     if p.shape != (count,):
         raise ValueError(f"`distribution` must have shape ({count},), got {p.shape}")
     if not (p.min() >= -1e-9 and abs(p.sum() - 1) <= 1e-6):  # NaN fails, too
-        raise ValueError(
-            f"`distribution` must be non-negative and sum to 1, got {p.min():.6g} and {p.sum():.6g}"
-        )
+        sizes = f"{p.min():.6g} and {p.sum():.6g}"
+        raise ValueError(f"`distribution` must be non-negative and sum to 1, got {sizes}")
     return p
 
 
 class Watching(InSpace):
     """What those share that look at the player.
 
-    Parameters
-    ----------
-    kernel, actions, norm, rng
-        As for `Random`.
-    heights : array of shape (N, N), optional
-        On points: their bumps, scaled to at most 1. Losses are arrays then, a row y of it, and 1 - it for a reward.
+    On points, `heights` may be their bumps, an array of shape (N, N) with entries of at most 1. Losses are arrays then: a
+    row of it, or 1 less it for a reward.
     """
 
     oblivious = False
 
     def __init__(
-        self,
-        kernel: Kernel,
-        actions: ActionSet,
-        *,
-        norm: float = 1.0,
-        heights: Any = None,
-        rng: Any = None,
-    ) -> None:
+        self, kernel: Kernel, actions: ActionSet, *, norm: float = 1.0, heights: Any = None, rng: Any = None
+    ) -> None:  # fmt: skip
         super().__init__(kernel, actions, norm=norm, rng=rng)
         self.heights = heights
 
@@ -76,9 +65,8 @@ class Watching(InSpace):
             raise ValueError("`player` must be a learner: this adversary looks at its distribution")
         X, p = player.peek(self.rng)
         if self.heights is not None and p.shape != self.heights.shape[:1]:
-            raise ValueError(
-                f"`player` must have a distribution over {len(self.heights)} points, got shape {p.shape}"
-            )
+            rule = f"must have a distribution over {len(self.heights)} points"
+            raise ValueError(f"`player` {rule}, got shape {p.shape}")
         return X, p
 
     def penalty(self, point: Any, i: int) -> Any:

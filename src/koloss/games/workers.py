@@ -39,25 +39,12 @@ def processes(jobs: int | None) -> int:
 
 
 def do_all(
-    function: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    report: Report,
-    *,
-    jobs: int,
-    executor: Executor | None = None,
-) -> None:
-    """Call a function with every task, in other processes; it and the tasks must be picklable.
+    function: Callable[[Any], Any], tasks: Sequence[Any], report: Report, *, jobs: int, executor: Executor | None = None
+) -> None:  # fmt: skip
+    """Call a function with every task, in `jobs` other processes; it and the tasks must be picklable.
 
-    Parameters
-    ----------
-    function : callable
-    tasks : sequence
-    report : callable
-        Called here, in the order in which tasks end. Where it, or an interrupt, raises, the processes are ended at once.
-    jobs : int
-        Processes.
-    executor : concurrent.futures.Executor, optional
-        In the place of these. What is lost when it breaks is done by processes of our own.
+    `report` is called here, in the order in which tasks end. Where it, or an interrupt, raises, the processes are ended at
+    once. What is lost when an executor breaks is done by processes of our own.
     """
     waiting = list(range(len(tasks)))
     if executor is not None:
@@ -109,12 +96,8 @@ class _Worker:
 
 
 def _work(
-    function: Callable[[Any], Any],
-    tasks: Sequence[Any],
-    numbers: Sequence[int],
-    report: Report,
-    count: int,
-) -> list[int]:
+    function: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int], report: Report, count: int
+) -> list[int]:  # fmt: skip
     """Do some tasks in so many processes; those that were lost with a process."""
     waiting, lost, workers = deque(numbers), list[int](), list[_Worker]()
     try:

@@ -17,17 +17,8 @@ from koloss.experiments.arena.games import games
 from koloss.games.adversaries import Replay
 
 # Regret of uniform play as it was reported, a mean of two games with sampled actions; here it is the expectation.
-UNIFORM = {
-    "stationary": 735,
-    "drift": 387,
-    "switch": 306,
-    "noisy": 277,
-    "abrupt": 271,
-    "alternating": 199,
-    "half": 315,
-    "predictive": 722,
-    "lure": 1672,
-}
+UNIFORM = {"stationary": 735, "drift": 387, "switch": 306, "noisy": 277, "abrupt": 271, "alternating": 199,
+           "half": 315, "predictive": 722, "lure": 1672}  # fmt: skip
 ALL = games()
 FOLDER = Path(data.__file__).parent / "recorded"
 KIND = [name for name, game in ALL.items() if game.weather == "kind"]
@@ -57,9 +48,8 @@ def regret_of_uniform_play(game, seed=0):
 
 def bump(game, i):
     """K(·, x_i), scaled so that the highest bump of the game has height 1."""
-    return game.kernel(game.points, game.points[i : i + 1])[:, 0] / np.max(
-        game.kernel.diag(game.points)
-    )
+    heights = game.kernel(game.points, game.points[i : i + 1])[:, 0]
+    return heights / np.max(game.kernel.diag(game.points))
 
 
 def test_families():
@@ -164,9 +154,7 @@ def test_hostile_games_need_a_player_of_theirs(name):
         game.make(0)(t, player(game, np.full(2, 0.5)))
 
 
-@pytest.mark.parametrize(
-    "name", ["stationary", "bernoulli-3d", "lure-patient", "trap-2d", "compressor"]
-)
+@pytest.mark.parametrize("name", ["stationary", "bernoulli-3d", "lure-patient", "trap-2d", "compressor"])  # fmt: skip
 def test_games_travel_to_other_processes(name):
     game = ALL[name]
     there = pickle.loads(pickle.dumps(game))
@@ -216,9 +204,9 @@ def smallest_sum(game, loss, slack=1e-5):
     K = game.kernel(game.points)
     A = np.column_stack([K, -K, np.ones(len(K)), -np.ones(len(K))])
     cost = np.append(np.ones(2 * len(K)), [0, 0])
-    found = linprog(cost, np.vstack([A, -A]), np.append(loss + slack, slack - loss))
-    assert found.success
-    return found.fun
+    program = linprog(cost, np.vstack([A, -A]), np.append(loss + slack, slack - loss))
+    assert program.success
+    return program.fun
 
 
 def test_stationary_switch_and_abrupt_by_hand():
@@ -256,10 +244,8 @@ def test_drift_moves_slowly_and_alternating_at_once():
     # Two random bumps are 0.2 apart at most; the dip itself is 0.3/0.5-Lipschitz in its place, and covers 13 stops.
     steps = [np.abs(drift(t + 1) - drift(t)).max() for t in range(1999)]
     assert max(steps) <= 0.2 + 0.6 * 0.3 * 12 / 1999  # stops are less than 0.3 apart
-    first, last = (
-        np.mean([drift(t) for t in when], axis=0) for when in (range(60), range(1940, 2000))
-    )
-    places = [ALL["drift"].points[np.argmin(mean)] for mean in (first, last)]
+    ends = [np.mean([drift(t) for t in when], axis=0) for when in (range(60), range(1940, 2000))]
+    places = [ALL["drift"].points[np.argmin(mean)] for mean in ends]
     assert np.linalg.norm(places[0] - places[1]) == pytest.approx(0.7, abs=0.25)
     two = ALL["alternating"].make(0)
     np.testing.assert_array_equal(two(0), two(2))
@@ -275,23 +261,21 @@ def test_predictive_bumps_stand_where_the_player_is_likeliest(name):
     adversary, rng = game.make(0), np.random.default_rng(0)
     for t in range(20):
         p = rng.dirichlet(np.ones(len(game.points)))
-        found = adversary(t, player(game, p))
-        np.testing.assert_allclose(found, bump(game, np.argmax(p)), atol=1e-14)
+        loss = adversary(t, player(game, p))
+        np.testing.assert_allclose(loss, bump(game, np.argmax(p)), atol=1e-14)
     np.testing.assert_allclose(adversary(20, player(game)), bump(game, 0), atol=1e-14)  # ties
 
 
-def test_lures_stand_where_the_player_is_least_likely():
-    rng = np.random.default_rng(0)
-    for name, patience in (("lure", 1), ("lure-patient", 25)):
-        game = ALL[name]
-        adversary, place = game.make(0), None
-        for t in range(60):
-            p = rng.dirichlet(np.ones(len(game.points)))
-            if t % patience == 0:
-                place = int(np.argmin(p))
-            np.testing.assert_allclose(
-                adversary(t, player(game, p)), 1 - bump(game, place), atol=1e-14
-            )
+@pytest.mark.parametrize("name, patience", [("lure", 1), ("lure-patient", 25)])
+def test_lures_stand_where_the_player_is_least_likely(name, patience):
+    game, rng = ALL[name], np.random.default_rng(0)
+    adversary, place = game.make(0), None
+    for t in range(60):
+        p = rng.dirichlet(np.ones(len(game.points)))
+        if t % patience == 0:
+            place = int(np.argmin(p))
+        loss = adversary(t, player(game, p))
+        np.testing.assert_allclose(loss, 1 - bump(game, place), atol=1e-14)
 
 
 @pytest.mark.parametrize("name, start", [("half", 1000), ("trap-2d", 8000)])
@@ -312,8 +296,8 @@ def test_turncoat_turns_on_what_the_player_did_of_late():
     # A mean that forgets in 100 rounds: 1 - 0.99^100 is the weight of place 3, the other overtakes when
     # 1 - 0.99^s > 0.99^s (1 - 0.99^100).
     turn = next(s for s in range(1, 200) if 1 - 0.99**s > 0.99**s * (1 - 0.99**100))
-    found = [int(np.argmax(adversary(100 + s, mass(game, 90)))) for s in range(turn)]
-    assert found == [3] * (turn - 1) + [90]
+    places = [int(np.argmax(adversary(100 + s, mass(game, 90)))) for s in range(turn)]
+    assert places == [3] * (turn - 1) + [90]
 
 
 def test_echo_answers_after_20_rounds():
@@ -348,10 +332,7 @@ def test_bernoulli_losses_have_the_means_of_a_landscape():
     assert abs(together) < 5 * 0.25 / math.sqrt(3000 * 499)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, game in games("held-out").items() if name in KIND and name != "bernoulli-3d"],
-)
+@pytest.mark.parametrize("name", [n for n in games("held-out") if n in KIND and n != "bernoulli-3d"])  # fmt: skip
 def test_held_out_losses_are_in_the_span(name):
     game = ALL[name]
     for t in some_rounds(game):
@@ -427,15 +408,14 @@ def test_recording():
         data.record_compressions(0)
 
 
-def test_data_games_replay_the_records():
-    for name, table in (
-        ("airport-prices", data.pricing_losses(ALL["airport-prices"].points[:, 0])),
-        ("compressor", data.compression_losses()),
-    ):
-        adversary = ALL[name].make(0)
-        assert isinstance(adversary, Replay)
-        np.testing.assert_array_equal(adversary.table, table)
-        assert len(table) == ALL[name].rounds
+@pytest.mark.parametrize("name", ["airport-prices", "compressor"])
+def test_data_games_replay_the_records(name):
+    game = ALL[name]
+    table = data.compression_losses() if name == "compressor" else data.pricing_losses(game.points[:, 0])  # fmt: skip
+    adversary = game.make(0)
+    assert isinstance(adversary, Replay)
+    np.testing.assert_array_equal(adversary.table, table)
+    assert len(table) == game.rounds
 
 
 def test_shipped_files_are_small():

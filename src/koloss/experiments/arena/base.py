@@ -81,9 +81,7 @@ class PlayerSpec:
 
     name: str  # as in the table
     slug: str  # in lower case with hyphens
-    make: Callable[
-        [Game, Any], Any
-    ]  # (game, seed) -> Player, or a learner; imports the package it needs
+    make: Callable[[Game, Any], Any]  # (game, seed) -> Player or learner; imports what it needs
     package: str = ""  # the distribution on PyPI that it needs beside the library itself
     full: bool = False  # whether it is told the losses of all actions
     summary: str = ""  # a line for people: what it is, and with which settings

@@ -23,27 +23,38 @@ DRAWS = 64
 """Posterior draws from which the law of Thompson sampling is estimated."""
 
 
-class Randomised(Player):
-    """A player that knows its law and draws from it."""
+class Listening(Player):
+    """A player whose next law or action is computed once, from what it has heard."""
 
-    def __init__(self, game: Game, seed: Any) -> None:
+    def __init__(self, game: Game) -> None:
         super().__init__(game)
-        self._rng = np.random.default_rng(seed)
-        self._law: Any = None
-
-    @abc.abstractmethod
-    def law(self) -> Any:
-        """Probability of every action, from all that was heard."""
+        self._next: Any = None  # the law or the action, once it is known
 
     @abc.abstractmethod
     def learn(self, choice: Choice, loss: Any) -> None:
         """Take in the loss of a choice."""
 
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.learn(decision, loss)
+        self._next = None
+
+
+class Randomised(Listening):
+    """A player that knows its law and draws from it."""
+
+    def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
+        self._rng = np.random.default_rng(seed)
+
+    @abc.abstractmethod
+    def law(self) -> Any:
+        """Probability of every action, from all that was heard."""
+
     @property
     def distribution(self) -> Any:
-        if self._law is None:
-            self._law = self.law()
-        return self._law
+        if self._next is None:
+            self._next = self.law()
+        return self._next
 
     def ask(self) -> Choice:
         p = self.distribution
@@ -51,25 +62,13 @@ class Randomised(Player):
         index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
         return Choice(index, float(p[index]))
 
-    def tell(self, decision: Choice, loss: Any) -> None:
-        self.learn(decision, loss)
-        self._law = None
 
-
-class Deterministic(Player):
+class Deterministic(Listening):
     """A player whose next action follows from what it has heard."""
-
-    def __init__(self, game: Game) -> None:
-        super().__init__(game)
-        self._next: int | None = None
 
     @abc.abstractmethod
     def best(self) -> int:
         """The action to play, from all that was heard."""
-
-    @abc.abstractmethod
-    def learn(self, choice: Choice, loss: Any) -> None:
-        """Take in the loss of a choice."""
 
     @property
     def distribution(self) -> Any:
@@ -82,10 +81,6 @@ class Deterministic(Player):
         if self._next is None:
             self._next = self.best()
         return Choice(self._next, 1.0)
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        self.learn(decision, loss)
-        self._next = None
 
 
 # Baselines.

@@ -46,15 +46,7 @@ def pricing_losses(prices: Any) -> Any:
     flight think of taking a ride to it, a share exp(-3 price) of them takes it, and there are 40 cars. In quiet hours
     1/3 is the best price, in busy ones a higher price that sells just the 40 rides.
 
-    Parameters
-    ----------
-    prices : array of shape (N,)
-        Not negative; at a price of 1 about one in twenty buys.
-
-    Returns
-    -------
-    array of shape (6935, N)
-        Entries in [0, 1].
+    Prices are not negative; at a price of 1 about one in twenty buys. For N of them the losses have shape (6935, N).
 
     Examples
     --------
@@ -81,11 +73,6 @@ def compression_losses() -> Any:
     Recorded: seconds and compressed size of payloads of 32 KiB, by `record_compressions`, whose settings are those of
     `compressor_settings`, in that order. Model: a link of 5 MB a second. What takes longer than the limit counts as 1.
 
-    Returns
-    -------
-    array of shape (T, 63)
-        Entries in [0, 1].
-
     Examples
     --------
     >>> from koloss.experiments.arena.data import compression_losses
@@ -99,11 +86,7 @@ def compression_losses() -> Any:
 
 
 def compressor_settings() -> Any:
-    """Effort and window of the compressor, each scaled to [0, 1].
-
-    Returns
-    -------
-    array of shape (63, 2)
+    """Effort and window of the compressor, each scaled to [0, 1], an array of shape (63, 2).
 
     Examples
     --------
@@ -122,16 +105,8 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
     The payloads are pieces of Python's standard library as text and as compiled, random bytes, and numbers as text. The
     kind is drawn anew every 60 rounds on average.
 
-    Parameters
-    ----------
-    rounds : int
-    rng : seed or Generator, optional
-        For the payloads and the order; the times are as they are.
-
-    Returns
-    -------
-    ticks, grains : arrays of shape (rounds, 63)
-        Times in units of `TICK` seconds, and sizes in units of `GRAIN` bytes.
+    Returns the times in units of `TICK` seconds, and the sizes in units of `GRAIN` bytes, arrays of shape (rounds, 63). The
+    payloads and the order depend on `rng` alone; the times are as they are.
 
     Examples
     --------
@@ -144,12 +119,8 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
     rng = np.random.default_rng(rng)
     size = 2**15
     walk = rng.standard_normal(100_000).cumsum()
-    kinds = [
-        _library("*.py"),
-        _library("*.pyc"),
-        rng.bytes(2**20),
-        " ".join(f"{x:.3f}" for x in walk).encode(),
-    ]
+    numbers = " ".join(f"{x:.3f}" for x in walk).encode()
+    kinds = [_library("*.py"), _library("*.pyc"), rng.bytes(2**20), numbers]
     kinds = [kind for kind in kinds if len(kind) > size]  # not every Python has compiled files
     settings = [(level, window) for level in LEVELS for window in WINDOWS]
     ticks, grains = (np.zeros((rounds, len(settings)), dtype=np.uint16) for _ in range(2))

@@ -33,12 +33,7 @@ from koloss.kernels import Gaussian, Kernel, Matern, Periodic, Polynomial
 
 
 def games(family: Family | None = None) -> dict[str, Game]:
-    """The games by name: the reported ones, the held-out ones, those with real data.
-
-    Parameters
-    ----------
-    family : "reported", "held-out" or "data", optional
-        Only these.
+    """The games by name: the reported ones, the held-out ones, those with real data; or one family alone.
 
     Examples
     --------
@@ -189,13 +184,8 @@ class Trap(Adversary):
 
 
 def _placed(
-    terrain: Terrain,
-    seed: Any,
-    *,
-    weights: Any,
-    landscapes: list[list[tuple[float, tuple[float, float]]]],
-    **noise: float,
-) -> Adversary:
+    terrain: Terrain, seed: Any, *, weights: Any, landscapes: list[list[tuple[float, Any]]], **noise: float
+) -> Adversary:  # fmt: skip
     """Landscapes that list coefficients and places; a bump stands on the nearest point."""
     made = [
         sum(c * terrain.bumps[terrain.nearest(place)] for c, place in landscape)
@@ -205,13 +195,7 @@ def _placed(
 
 
 def _drawn(
-    terrain: Terrain,
-    seed: Any,
-    *,
-    weights: Any,
-    size: float = 0.5,
-    bumps: int = 6,
-    **noise: float,
+    terrain: Terrain, seed: Any, *, weights: Any, size: float = 0.5, bumps: int = 6, **noise: float
 ) -> Adversary:
     """Random landscapes: a dip with half of the size (all of it where it is alone), and bumps of either sign."""
     rng = np.random.default_rng(seed)
@@ -245,21 +229,12 @@ def _replay(_terrain: Terrain, _seed: Any, *, table: Callable[[], Any]) -> Adver
 
 
 def _game(
-    family: Family,
-    terrain: Terrain,
-    rounds: int,
-    name: str,
-    summary: str,
-    maker: Callable[..., Adversary],
-    *,
-    source: str = "",
-    **options: Any,
-) -> Game:
+    family: Family, terrain: Terrain, rounds: int, name: str, summary: str, maker: Callable[..., Adversary], *,
+    source: str = "", **options: Any,
+) -> Game:  # fmt: skip
     weather: Weather = "hostile" if maker in (_hostile, _trap) else "kind"
-    make = partial(maker, terrain, **options)
-    return Game(
-        name, family, weather, summary, terrain.points, terrain.kernel, rounds, make, source
-    )
+    make, points = partial(maker, terrain, **options), terrain.points
+    return Game(name, family, weather, summary, points, terrain.kernel, rounds, make, source)
 
 
 # The three families.

@@ -85,13 +85,11 @@ class _Checked(Adversary):
     def choose(self, t: int, player: Any) -> Any:
         loss = np.asarray(self.adversary(t, player), dtype=float)
         if loss.shape != self.shape:
-            raise ValueError(
-                f"the losses of {self.name} must have shape {self.shape}, got {loss.shape}"
-            )
+            rule = f"must have shape {self.shape}, got {loss.shape}"
+            raise ValueError(f"the losses of {self.name} {rule}")
         if not (loss.min() >= -1e-9 and loss.max() <= 1 + 1e-9):  # NaN fails, too
-            raise ValueError(
-                f"the losses of {self.name} must be in [0, 1], got {loss.min():.6g} to {loss.max():.6g}"
-            )
+            rule = f"must be in [0, 1], got {loss.min():.6g} to {loss.max():.6g}"
+            raise ValueError(f"the losses of {self.name} {rule}")
         return loss
 
     def __repr__(self) -> str:

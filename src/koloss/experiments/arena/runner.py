@@ -16,7 +16,7 @@ from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.results import ArenaResults, Run
-from koloss.games.store import Job, Progress, perform, play_jobs, seeds_of
+from koloss.games.store import Job, Progress, check_names, perform, play_jobs, seeds_of
 from koloss.games.trace import Packed, Trace
 from koloss.games.workers import processes
 
@@ -51,19 +51,10 @@ def run(
         Of every player in every game.
     rounds : int, optional
         Most rounds of a game.
-    seed : int
-    jobs : int, optional
-        Processes; as many as there are processors by default. Results do not depend on it.
     limit : float
         Seconds that a run may take once its player is made; it is stopped between two rounds.
-    executor : concurrent.futures.Executor, optional
-        In the place of processes of our own.
-    progress : callable, optional
-        Told of every run that has ended.
-
-    Returns
-    -------
-    ArenaResults
+    seed, jobs, executor, progress
+        As for `koloss.experiments.run`.
 
     Raises
     ------
@@ -108,28 +99,9 @@ def run(
 
 
 def play_run(
-    game: Game,
-    spec: PlayerSpec,
-    number: int = 0,
-    *,
-    seed: int = 0,
-    rounds: int | None = None,
-    limit: float = math.inf,
-) -> Run:
-    """Play one run, here. An error of the player is a result, too.
-
-    Parameters
-    ----------
-    game : Game
-    spec : PlayerSpec
-    number : int
-        k.
-    seed : int
-        Of all runs.
-    rounds : int, optional
-        Fewer than the game's own.
-    limit : float
-        Seconds after which no further round is played, from when the player has been made.
+    game: Game, spec: PlayerSpec, number: int = 0, *, seed: int = 0, rounds: int | None = None, limit: float = math.inf
+) -> Run:  # fmt: skip
+    """Play run `number`, here, with at most so many rounds and seconds. An error of the player is a result, too.
 
     Examples
     --------
@@ -153,13 +125,9 @@ def run_of(job: Job, packed: Packed) -> Run:
         guarantee = {
             "total": bound,
             **{name: promise[name] for name in ("statement", "valid", "informative")},
-            "rank": facts["rank"],
-            "epsilon": facts["epsilon"],
+            **{name: facts[name] for name in ("rank", "epsilon")},
             "exceeded": bound is not None and curve[-1] > bound,
         }
-    last = {}
-    if curve:
-        last = {"regret": curve[-1], "loss": float(trace.paid[-1]), "best_loss": float(trace.best_paid[-1])}  # fmt: skip
     return Run(
         game=job.game,
         player=job.player,
@@ -168,7 +136,10 @@ def run_of(job: Job, packed: Packed) -> Run:
         status=trace.ended,
         message=trace.message,
         played=int(trace.checkpoints[-1]) if curve else 0,
+        regret=curve[-1] if curve else 0.0,
+        loss=float(trace.paid[-1]) if curve else 0.0,
         best=trace.best_index,
+        best_loss=float(trace.best_paid[-1]) if curve else 0.0,
         at=tuple(trace.checkpoints.tolist()),
         curve=curve,
         running=tuple(trace.running.tolist()),
@@ -178,7 +149,6 @@ def run_of(job: Job, packed: Packed) -> Run:
         seeds=seeds_of(job),
         guarantee=guarantee,
         insured=facts.get("insured"),
-        **last,
     )
 
 
@@ -192,19 +162,15 @@ def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) 
             chosen.append(known[one])
         else:
             raise ValueError(f"`{name}` must be among {', '.join(known)}, got {one!r}")
-    names = [getattr(one, key) for one in chosen]
-    for one in names:
-        if names.count(one) > 1:
-            raise ValueError(f"`{name}` must have different names, got {one!r} twice")
     if not chosen:
         raise ValueError(f"`{name}` must have at least one, got none")
+    check_names(name, [getattr(one, key) for one in chosen])
     for one in chosen:
-        if known.get(getattr(one, key)) is one:
-            continue
+        slug = getattr(one, key)
         try:
-            pickle.dumps(one)
+            if known.get(slug) is not one:
+                pickle.dumps(one)
         except Exception as error:
-            raise ValueError(
-                f"`{name}` must be made by functions that another process can find, got {getattr(one, key)!r}: {error}"
-            ) from error
+            rule = "must be made by functions that another process can find"
+            raise ValueError(f"`{name}` {rule}, got {slug!r}: {error}") from error
     return chosen
