@@ -36,6 +36,12 @@ def quadratic_of(w, d):
     return kl.QuadraticLoss(A, w[k:])
 
 
+def on_sphere(N, d):
+    """Points in general position."""
+    X = np.random.default_rng(5).normal(size=(N, d))
+    return kl.Points(X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
 def bump(rng, kernel):
     """A Gaussian hill or valley somewhere in the unit square."""
     return kl.KernelLoss(kernel, rng.random((1, 2)), [rng.choice([-1.0, 1.0])])

@@ -8,12 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
-from koloss.oracles.convex import (
-    is_convex,
-    linear_minimizer,
-    minimize_convex_quadratic,
-    minimize_linear,
-)
+from koloss.oracles import convex
+from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
 
 SETS = [
     kl.Ball(1, 2.0),
@@ -59,7 +55,7 @@ def test_linear_against_a_solver(actions, rng):
 def test_linear_losses_of_any_size():
     for size in (1e-200, 1e200):
         for actions in (kl.Ball(2), kl.PositiveBall(2, 1.0, 0.1)):
-            point = linear_minimizer(size * np.array([-3.0, -4.0]), actions)
+            point = convex.linear_minimizer(size * np.array([-3.0, -4.0]), actions)
             assert_allclose(point, [0.6, 0.8], rtol=1e-12)
 
 
@@ -107,17 +103,15 @@ def test_quadratic_by_brute_force(actions, rng):
 
 
 def test_flat_and_degenerate_ones():
-    flat = minimize_convex_quadratic(
-        kl.QuadraticLoss(np.zeros((2, 2)), [1.0, -2.0]), kl.Box([0, 0], [1, 1])
-    )
+    slope, bowl = kl.QuadraticLoss(np.zeros((2, 2)), [1.0, -2.0]), kl.QuadraticLoss(np.eye(2))
+    flat = minimize_convex_quadratic(slope, kl.Box([0, 0], [1, 1]))
     assert flat.point.tolist() == [0.0, 1.0]
-    zero = minimize_convex_quadratic(kl.QuadraticLoss(np.eye(2)), kl.Box([-1, -1], [1, 1]))
+    zero = minimize_convex_quadratic(bowl, kl.Box([-1, -1], [1, 1]))
     assert zero.value == 0.0
-    thin = minimize_convex_quadratic(
-        kl.QuadraticLoss(np.eye(2), [1.0, 1.0]), kl.Box([-1, 2], [1, 2])
-    )
+    tilted = kl.QuadraticLoss(np.eye(2), [1.0, 1.0])
+    thin = minimize_convex_quadratic(tilted, kl.Box([-1, 2], [1, 2]))
     assert_allclose(thin.point, [-0.5, 2.0], atol=1e-9)
-    point = minimize_convex_quadratic(kl.QuadraticLoss(np.eye(2)), kl.Box([1, 2], [1, 2]))
+    point = minimize_convex_quadratic(bowl, kl.Box([1, 2], [1, 2]))
     assert (point.point.tolist(), point.value) == ([1.0, 2.0], 5.0)
 
 

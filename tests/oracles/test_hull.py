@@ -53,6 +53,13 @@ def objective(K, c, p):
     return float(p @ K @ p - 2 * p @ (K @ c))
 
 
+def by_point(mixture, count):
+    """Weights of all points."""
+    weights = np.zeros(count)
+    weights[mixture.index] = mixture.weights
+    return weights
+
+
 def quadratic_program(K, c):
     """The weights that Clarabel finds, made feasible exactly."""
     values, axes = np.linalg.eigh(K)
@@ -60,9 +67,8 @@ def quadratic_program(K, c):
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T / unit
     p = cp.Variable(len(c), nonneg=True)
     size = max(1.0, float(np.linalg.norm(root @ c)))
-    problem = cp.Problem(
-        cp.Minimize(cp.sum_squares((root @ p - root @ c) / size)), [cp.sum(p) == 1]
-    )
+    objective = cp.Minimize(cp.sum_squares((root @ p - root @ c) / size))
+    problem = cp.Problem(objective, [cp.sum(p) == 1])
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9)
     weights = np.maximum(p.value, 0.0)
     return weights / weights.sum()
@@ -78,8 +84,7 @@ def test_points_against_a_quadratic_program(name):
         assert mixture.weights.sum() == pytest.approx(1, abs=1e-12)
         np.testing.assert_array_equal(mixture.atoms, X[mixture.index])
         assert len(set(mixture.index.tolist())) == len(mixture.index)
-        p = np.zeros(len(X))
-        p[mixture.index] = mixture.weights
+        p = by_point(mixture, len(X))
         size = scale + float(np.abs(K @ c).max())
         ours, other = objective(K, c, p), objective(K, c, quadratic_program(K, c))
         assert ours <= other + 1e-10 * size  # at least as good as the solver
@@ -110,13 +115,10 @@ def test_gap_is_an_upper_bound_where_the_search_ends_early():
         c = np.random.default_rng(seed).normal(size=60)
         coarse = PointsHull(kernel, kl.Points(X)).project(K @ c, 0.3)
         fine = PointsHull(kernel, kl.Points(X)).project(K @ c, 1e-13)
-        p, q = np.zeros(60), np.zeros(60)
-        p[coarse.index], q[fine.index] = coarse.weights, fine.weights
+        p, q = (by_point(mixture, 60) for mixture in (coarse, fine))
         excess = objective(K, c, p) - objective(K, c, q)
         assert excess <= coarse.gap <= 0.3
-        assert (p - q) @ K @ (
-            p - q
-        ) <= excess + 1e-12  # so the mean is within √gap of the projection
+        assert (p - q) @ K @ (p - q) <= excess + 1e-12  # the mean is within √gap of the projection
         excesses.append(excess / coarse.gap)
     assert max(excesses) > 0.1  # a tenth of the gap would not do
 
@@ -129,8 +131,7 @@ def test_start_changes_the_way_but_not_the_answer():
         z = z + 0.3 * kernel(X, rng.random((1, 2)))[:, 0] * rng.choice([-1, 1])
         last = hull.project(z, 1e-12, last)
         cold = PointsHull(kernel, kl.Points(X)).project(z, 1e-12)
-        p, q = np.zeros(80), np.zeros(80)
-        p[last.index], q[cold.index] = last.weights, cold.weights
+        p, q = (by_point(mixture, 80) for mixture in (last, cold))
         assert (p - q) @ K @ (p - q) <= 4e-12
 
 

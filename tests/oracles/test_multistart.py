@@ -117,15 +117,17 @@ def test_degenerate_ones():
     assert multistart(kink, DISC, starts=[[0.0, 0.0]]).value == -1.0
 
 
-def test_bad_input():
+@pytest.mark.parametrize(
+    "actions, settings, error, message",
+    [
+        (LINE, {}, ValueError, "`loss` must have the dimension of the actions, 1, got 2"),
+        (DISC, {"starts": 0}, ValueError, "`starts` must be at least 1, got 0"),
+        (DISC, {"starts": True}, TypeError, "`starts` must be an integer, got True"),
+        (DISC, {"starts": [[0.0]]}, ValueError, "`starts` must have 2 columns, got 1"),
+        (DISC, {"steps": 0}, ValueError, "`steps` must be at least 1, got 0"),
+    ],
+)
+def test_bad_input(actions, settings, error, message):
     loss = kl.KernelLoss(kl.Gaussian(1.0), [[0.0, 0.0]], [-1.0])
-    with pytest.raises(ValueError, match="`loss` must have the dimension of the actions, 1, got 2"):
-        multistart(loss, LINE)
-    with pytest.raises(ValueError, match="`starts` must be at least 1, got 0"):
-        multistart(loss, DISC, starts=0)
-    with pytest.raises(TypeError, match="`starts` must be an integer, got True"):
-        multistart(loss, DISC, starts=True)
-    with pytest.raises(ValueError, match="`starts` must have 2 columns, got 1"):
-        multistart(loss, DISC, starts=[[0.0]])
-    with pytest.raises(ValueError, match="`steps` must be at least 1, got 0"):
-        multistart(loss, DISC, steps=0)
+    with pytest.raises(error, match=message):
+        multistart(loss, actions, **settings)

@@ -11,18 +11,11 @@ import koloss as kl
 
 @pytest.fixture
 def exact_draws():
-    """Function (log_density, actions, n, rng, top) -> independent draws, by rejection."""
+    """Function (log_density, actions, n, rng, top) -> independent draws, by rejection under a bound."""
     return _exact_draws
 
 
-@pytest.fixture
-def fits():
-    """Function (X, actions, log_density) -> p-value of independent draws against quadrature, in two dimensions."""
-    return _fits
-
-
 def _exact_draws(log_density, actions, n, rng, top):
-    """Rejection from uniform draws under a bound of the log density."""
     accepted = []
     while sum(map(len, accepted)) < n:
         X = actions.sample(4 * n, rng)
@@ -41,11 +34,8 @@ def _cells(actions, rings=6, sectors=8, nodes=24):
     step = (high - low) / [rings, sectors]
 
     def index(X):
-        U = (
-            np.column_stack([np.linalg.norm(X, axis=1), np.arctan2(X[:, 1], X[:, 0])])
-            if ball
-            else X
-        )
+        polar = np.column_stack([np.linalg.norm(X, axis=1), np.arctan2(X[:, 1], X[:, 0])])
+        U = polar if ball else X
         i = np.clip(((U - low) / step).astype(int), 0, [rings - 1, sectors - 1])
         return i[:, 0] * sectors + i[:, 1]
 
@@ -65,8 +55,14 @@ def _cells(actions, rings=6, sectors=8, nodes=24):
     return index, masses
 
 
+@pytest.fixture
+def fits():
+    """Function (X, actions, log_density) -> p-value of draws against quadrature, in two dimensions."""
+    return _fits
+
+
 def _fits(X, actions, log_density):
-    """P-value of the chi-square test of draws against quadrature, rare cells pooled."""
+    """By the chi-square test, rare cells pooled."""
     index, masses = _cells(actions)
     p = masses(log_density)
     counts = np.bincount(index(X), minlength=len(p))

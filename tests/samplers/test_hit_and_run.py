@@ -42,35 +42,17 @@ def interval_distribution(log_density, lower, upper, marks=()):
     return distribution
 
 
+ON_UNIT = [  # curvature and slope, on [-1, 1]
+    *((0.0, 3.0), (-1.0, 0.3), (-0.3, 0.1), (-0.05, 2.0), (-50.0, 10.0), (-50.0, 120.0)),
+    *((-50.0, -99.0), (-50.0, 1000.0), (-1e8, 0.0), (-1e8, 1e8), (-1e8, 2e8), (-1e8, 2.0002e8)),
+    *((-1e8, 1e10), (1.0, 0.3), (1e-9, -0.2), (20.0, 0.5), (20.0, 39.0), (20.0, -60.0)),
+    *((1e8, 0.3), (1e8, -0.3)),
+]
 CASES = [  # curvature, slope, lower, upper
-    (0.0, 0.0, -1.0, 2.0),
-    (0.0, 3.0, -1.0, 1.0),
-    (0.0, -1e8, 0.0, 1.0),
-    (0.0, 1e-12, 0.0, 1.0),
-    (-1.0, 0.3, -1.0, 1.0),
-    (-0.3, 0.1, -1.0, 1.0),
-    (-0.05, 2.0, -1.0, 1.0),
-    (-50.0, 10.0, -1.0, 1.0),
-    (-50.0, 120.0, -1.0, 1.0),
-    (-50.0, -99.0, -1.0, 1.0),
-    (-50.0, 1000.0, -1.0, 1.0),
-    (-1e8, 0.0, -1.0, 1.0),
-    (-1e8, 1e8, -1.0, 1.0),
-    (-1e8, 2e8, -1.0, 1.0),
-    (-1e8, 2.0002e8, -1.0, 1.0),
-    (-1e8, 1e10, -1.0, 1.0),
-    (-1e8, 2e8 * 3e-5, 0.0, 1e-4),
-    (-1e8, 0.0, 0.3, 0.7),
-    (1.0, 0.3, -1.0, 1.0),
-    (1e-9, -0.2, -1.0, 1.0),
-    (20.0, 0.5, -1.0, 1.0),
-    (20.0, 39.0, -1.0, 1.0),
-    (20.0, -60.0, -1.0, 1.0),
-    (1e8, 0.3, -1.0, 1.0),
-    (1e8, -0.3, -1.0, 1.0),
-    (1e8, 2e8, -1.0, 0.5),
-    (1e8, -5e9, -1.0, 0.5),
-    (1e4, 0.4, -1e-4, 1e-4),
+    *((*pair, -1.0, 1.0) for pair in ON_UNIT),
+    *((0.0, 0.0, -1.0, 2.0), (0.0, -1e8, 0.0, 1.0), (0.0, 1e-12, 0.0, 1.0)),
+    *((-1e8, 2e8 * 3e-5, 0.0, 1e-4), (-1e8, 0.0, 0.3, 0.7), (1e4, 0.4, -1e-4, 1e-4)),
+    *((1e8, 2e8, -1.0, 0.5), (1e8, -5e9, -1.0, 0.5)),
 ]
 
 
@@ -130,7 +112,12 @@ def test_bad_intervals():
 
 @pytest.mark.parametrize(
     "actions",
-    [kl.Ball(1), kl.Ball(3, 2.0), kl.Box([-1.0, 0.0], [1.0, 5.0]), kl.Box([0, 0, 1], [1, 2, 1])],
+    [
+        *(kl.Ball(1), kl.Ball(3, 2.0)),
+        *(kl.Box([-1.0, 0.0], [1.0, 5.0]), kl.Box([0, 0, 1], [1, 2, 1])),
+        *(kl.PositiveBall(1, 2.0, 0.5), kl.PositiveBall(2, 1.0, [0.2, 0.05])),
+        kl.PositiveBall(4, 3.0, [0.0, 1.0, 0.5, 2.0]),
+    ],
     ids=repr,
 )
 def test_chords_end_on_the_boundary(actions, rng):
@@ -138,6 +125,7 @@ def test_chords_end_on_the_boundary(actions, rng):
     V = rng.standard_normal(X.shape)
     if isinstance(actions, kl.Box):
         V[:, np.asarray(actions.lower) == np.asarray(actions.upper)] = 0
+    if not isinstance(actions, kl.Ball) and actions.dimension > 1:
         V[: len(V) // 4, 0] = 0
     V = V / np.linalg.norm(V, axis=1, keepdims=True)
     lower, upper = chord(actions, X, V)
@@ -145,7 +133,8 @@ def test_chords_end_on_the_boundary(actions, rng):
     room = 1e-9 * actions.diameter()
     for t, outwards in ((lower, -room), (upper, room)):
         assert np.all(actions.contains(X + (t - np.sign(outwards) * room)[:, None] * V))
-        assert not np.any(actions.contains(X + (t + 3 * outwards)[:, None] * V))
+        far = 30 if isinstance(actions, kl.PositiveBall) else 3
+        assert not np.any(actions.contains(X + (t + far * outwards)[:, None] * V))
 
 
 def test_chords_turn_with_the_ball(rng):
@@ -183,9 +172,7 @@ def test_negative_controls_of_invariance(rng, exact_draws, fits):
     X = exact_draws(target.log_density, DISC, 20_000, rng, target(DISC.net(0.02).X).max() + 0.2)
     B, b = target.quadratic
     half = Move(as_target((B, b / 2), None, 2), DISC)  # the slope of another density
-    flat = Move(
-        as_target(lambda Y: np.zeros(len(Y)), None, 2), DISC
-    )  # the chord without its density
+    flat = Move(as_target(lambda Y: np.zeros(len(Y)), None, 2), DISC)  # the chord alone
     for wrong in (half, flat):
         Y = X
         for _ in range(5):
@@ -293,32 +280,29 @@ def test_densities_that_vanish_somewhere():
     assert np.all(hit_and_run(half, DISC, 500, rng=0).points[:, 0] > 0)
 
 
-def test_bad_input():
-    with pytest.raises(
-        TypeError, match="`actions` must be a Ball, a Box or a PositiveBall, got Points; use `categ"
-    ):
-        hit_and_run(SADDLE, kl.Points([[0.0, 0.0]]), 1)
-    with pytest.raises(ValueError, match="`target` must have dimension 3, got 2"):
-        hit_and_run(SADDLE, kl.Ball(3), 1)
-    with pytest.raises(ValueError, match="`target` must have dimension 3, got 2"):
-        hit_and_run((np.eye(2), np.zeros(2)), kl.Ball(3), 1)
-    with pytest.raises(TypeError, match="`target` must be a Loss, a pair"):
-        hit_and_run(3.0, DISC, 1)
-    with pytest.raises(ValueError, match="`learning_rate` must be left out"):
-        hit_and_run((np.eye(2), np.zeros(2)), DISC, 1, learning_rate=1.0)
-    with pytest.raises(ValueError, match="`learning_rate` must be at least 0"):
-        hit_and_run(SADDLE, DISC, 1, learning_rate=-1.0)
-    with pytest.raises(ValueError, match="`start` must have one row per chain, 64, got 1"):
-        hit_and_run(SADDLE, DISC, 1, start=[[0.0, 0.0]])
-    with pytest.raises(ValueError, match="`start` must lie in Ball"):
-        hit_and_run(SADDLE, DISC, 1, start=[[0.0, 2.0]], chains=1)
-    with pytest.raises(ValueError, match="`size` must be at least 1, got 0"):
-        hit_and_run(SADDLE, DISC, 0)
-    with pytest.raises(ValueError, match="`target` must be finite or -inf, got nan at"):
-        hit_and_run(lambda X: X[:, 0] * np.nan, DISC, 1)
-    with pytest.raises(ValueError, match="`target` must give one value per row"):
-        hit_and_run(lambda X: X, DISC, 1)
-    with pytest.raises(ValueError, match="`target` is -inf at all"):
-        hit_and_run(lambda X: np.full(len(X), -np.inf), DISC, 1)
-    with pytest.raises(ValueError, match="`start` must have positive density"):
-        hit_and_run(lambda X: np.full(len(X), -np.inf), DISC, 1, start=[[0.0, 0.0]], chains=1)
+NOWHERE, PAIR = lambda X: np.full(len(X), -np.inf), (np.eye(2), np.zeros(2))
+CENTRE = {"start": [[0.0, 0.0]], "chains": 1}
+
+
+@pytest.mark.parametrize(
+    "target, actions, settings, message",
+    [
+        (SADDLE, kl.Points([[0.0, 0.0]]), {}, "`actions` must be a Ball.* got Points; use `cat"),
+        (SADDLE, kl.Ball(3), {}, "`target` must have dimension 3, got 2"),
+        (PAIR, kl.Ball(3), {}, "`target` must have dimension 3, got 2"),
+        (3.0, DISC, {}, "`target` must be a Loss, a pair"),
+        (PAIR, DISC, {"learning_rate": 1.0}, "`learning_rate` must be left out"),
+        (SADDLE, DISC, {"learning_rate": -1.0}, "`learning_rate` must be at least 0"),
+        (SADDLE, DISC, {"start": [[0, 0]]}, "`start` must have one row per chain, 64, got 1"),
+        (SADDLE, DISC, {"start": [[0.0, 2.0]], "chains": 1}, "`start` must lie in Ball"),
+        (SADDLE, DISC, {"size": 0}, "`size` must be at least 1, got 0"),
+        (lambda X: X[:, 0] * np.nan, DISC, {}, "`target` must be finite or -inf, got nan at"),
+        (lambda X: X, DISC, {}, "`target` must give one value per row"),
+        (NOWHERE, DISC, {}, "`target` is -inf at all"),
+        (NOWHERE, DISC, CENTRE, "`start` must have positive density"),
+    ],
+)
+def test_bad_input(target, actions, settings, message):
+    wrong_type = isinstance(target, float) or isinstance(actions, kl.Points)
+    with pytest.raises(TypeError if wrong_type else ValueError, match=message):
+        hit_and_run(target, actions, **{"size": 1} | settings)

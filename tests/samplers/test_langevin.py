@@ -55,9 +55,8 @@ def test_jumps_leave_the_density_invariant(problem, rng, fits):
 def test_negative_control_projected_proposals(problem, rng, fits):
     target, actions, X = problem
     move = Move(target, actions, X)
-    for _ in range(
-        20
-    ):  # what leaves the set is put on its boundary, and Metropolis's rule applied as if it had not
+    # What leaves the set is put on its boundary, and Metropolis's rule applied as if it had not.
+    for _ in range(20):
         Y = X + 0.1 * target.slopes(X) + np.sqrt(0.2) * rng.standard_normal(X.shape)
         outside = ~actions.contains(Y)
         move.diffuse(0.1, rng)
@@ -78,9 +77,8 @@ def test_negative_control_without_metropolis(problem, rng, fits):
 
 def test_negative_control_of_jumps(problem, rng, fits):
     target, actions, X = problem
-    move = Move(
-        Target(lambda Y: 0.7 * target.log_density(Y)), actions, X
-    )  # weights to another power
+    another_power = Target(lambda Y: 0.7 * target.log_density(Y))
+    move = Move(another_power, actions, X)
     for _ in range(3):
         move.jump(0.7, rng)
     assert fits(move.X, actions, target.log_density) < LEVEL
@@ -92,22 +90,12 @@ def test_gaussian_bumps_of_the_paper(fits, rng):
     disc = kl.Ball(2, 10.0)
     loss = kl.KernelLoss(kl.Gaussian(2.0), disc.sample(12, 5), rng.choice([-0.5, 0.5], 12))
     n = 6000
-    draws = langevin(loss, disc, n, learning_rate=10.0, chains=n, steps=1, warmup=150, rng=1)
+    settings = {"learning_rate": 10.0, "chains": n, "steps": 1, "warmup": 150, "rng": 1}
+    draws = langevin(loss, disc, n, **settings)
     assert fits(draws.points, disc, lambda X: -10.0 * loss(X)) > LEVEL
     # Negative control: without jumps, from one point, the other modes are missing.
     start = np.repeat(draws.points[:1], n, axis=0)
-    local = langevin(
-        loss,
-        disc,
-        n,
-        learning_rate=10.0,
-        chains=n,
-        steps=1,
-        warmup=150,
-        jump=0.0,
-        start=start,
-        rng=1,
-    )
+    local = langevin(loss, disc, n, jump=0.0, start=start, **settings)
     assert fits(local.points, disc, lambda X: -10.0 * loss(X)) < LEVEL
 
 
@@ -168,24 +156,24 @@ def test_sides_of_length_zero_stay():
     assert np.all(langevin(BUMPS, kl.Box([1, 1], [1, 1]), 8, chains=8, rng=0).points == 1.0)
 
 
-def test_bad_input():
-    with pytest.raises(TypeError, match="`actions` must be a Ball, a Box or"):
-        langevin(BUMPS, kl.Points([[0.0, 0.0]]), 1)
-    with pytest.raises(
-        ValueError, match="`gradient` must be given where `target` is a log density"
-    ):
-        langevin(lambda X: X[:, 0], DISC, 1)
-    with pytest.raises(ValueError, match="`gradient` must be left out"):
-        langevin(BUMPS, DISC, 1, gradient=lambda X: X)
-    with pytest.raises(TypeError, match="`gradient` must be callable, got int"):
-        langevin(lambda X: X[:, 0], DISC, 1, gradient=3)
-    with pytest.raises(ValueError, match=r"`gradient` must have the shape \(64, 2\), got \(64,\)"):
-        langevin(lambda X: X[:, 0], DISC, 1, gradient=lambda X: X[:, 0])
-    with pytest.raises(ValueError, match="`gradient` must be finite"):
-        langevin(lambda X: X[:, 0], DISC, 1, gradient=lambda X: X * np.nan)
-    with pytest.raises(ValueError, match="`jump` must be at most 1, got 2"):
-        langevin(BUMPS, DISC, 1, jump=2.0)
-    with pytest.raises(ValueError, match="`step_size` must be positive, got 0"):
-        langevin(BUMPS, DISC, 1, step_size=0.0)
-    with pytest.raises(ValueError, match="`warmup` must be positive where `step_size` is missing"):
-        langevin(BUMPS, DISC, 1, warmup=0)
+def first(X):
+    return X[:, 0]
+
+
+@pytest.mark.parametrize(
+    "target, settings, error, message",
+    [
+        (BUMPS, {"actions": kl.Points([[0, 0]])}, TypeError, "`actions` must be a Ball, a Box or"),
+        (first, {}, ValueError, "`gradient` must be given where `target` is a log density"),
+        (BUMPS, {"gradient": first}, ValueError, "`gradient` must be left out"),
+        (first, {"gradient": 3}, TypeError, "`gradient` must be callable, got int"),
+        (first, {"gradient": first}, ValueError, r"`gradient` must .* \(64, 2\), got \(64,\)"),
+        (first, {"gradient": lambda X: X * np.nan}, ValueError, "`gradient` must be finite"),
+        (BUMPS, {"jump": 2.0}, ValueError, "`jump` must be at most 1, got 2"),
+        (BUMPS, {"step_size": 0.0}, ValueError, "`step_size` must be positive, got 0"),
+        (BUMPS, {"warmup": 0}, ValueError, "`warmup` must .* where `step_size` is missing"),
+    ],
+)
+def test_bad_input(target, settings, error, message):
+    with pytest.raises(error, match=message):
+        langevin(target, **{"actions": DISC, "size": 1} | settings)

@@ -17,6 +17,7 @@ from benchmarks.hostile import FAMILIES, hostile
 from koloss.samplers import quadratic_ball, quadratic_moments
 from koloss.samplers.quadratic_moments import turn_features
 
+MOMENTS = quadratic_moments(np.eye(2), [0.0, 0.0])
 SCALES = [1e-8, 1e-2, 1.0, 30.0, 1e3, 1e6]
 
 
@@ -275,10 +276,7 @@ def test_bases_and_parts_agree(d, rng):
         (lambda: quadratic_moments(np.eye(2), [0.0, np.inf]), "`vector` must be finite"),
         (lambda: quadratic_moments(np.eye(2), [0.0, 0.0], radius=-1), "`radius` must be positive"),
         (lambda: quadratic_moments(1e101 * np.eye(2), [0.0, 0.0]), "at most 1e\\+100"),
-        (
-            lambda: quadratic_moments(np.eye(2), [0.0, 0.0]).features(basis="own"),
-            "`basis` must be one of 'standard', 'eigen', got 'own'",
-        ),
+        (lambda: MOMENTS.features(basis="own"), "`basis` must .*'standard', 'eigen', got 'own'"),
     ],
 )
 def test_bad_input(call, message):

@@ -27,7 +27,6 @@ def linear_minimizer(vector: Any, actions: Ball | Box | PositiveBall) -> Any:
     --------
     >>> import numpy as np
     >>> import koloss as kl
-    >>> from koloss.oracles.convex import linear_minimizer
     >>> linear_minimizer(np.array([1.0, -2.0]), kl.Box([0, 0], [3, 5])).tolist()
     [0.0, 5.0]
     """
@@ -49,10 +48,8 @@ def minimize_linear(loss: LinearLoss, actions: Ball | Box | PositiveBall) -> Min
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles.convex import minimize_linear
-    >>> minimize_linear(kl.LinearLoss([-1.0, 2.0]), kl.PositiveBall(2, lower=0.6)).point.round(
-    ...     9
-    ... ).tolist()
+    >>> best = minimize_linear(kl.LinearLoss([-1.0, 2.0]), kl.PositiveBall(2, lower=0.6))
+    >>> best.point.round(9).tolist()
     [0.8, 0.6]
     """
     w = to_numpy(loss.vector).astype(np.float64)
@@ -70,7 +67,6 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles.convex import minimize_convex_quadratic
     >>> bowl = kl.QuadraticLoss([[1.0, 0.0], [0.0, 2.0]], [-6.0, -4.0])
     >>> best = minimize_convex_quadratic(bowl, kl.Box([0, 0], [2, 2]))
     >>> best.point.round(9).tolist(), round(best.value, 9), best.gap < 1e-9
@@ -78,10 +74,9 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
     """
     A, b = to_numpy(loss.matrix).astype(np.float64), to_numpy(loss.vector).astype(np.float64)
     spectrum = np.linalg.eigvalsh(A)
+    lowest = float(spectrum[0])
     if not is_convex(loss):
-        raise ValueError(
-            f"`loss` must be convex, got an eigenvalue of {spectrum[0]:.6g} of its matrix"
-        )
+        raise ValueError(f"`loss` must be convex, got an eigenvalue of {lowest:.6g} of its matrix")
     if spectrum[-1] <= 0:
         return minimize_linear(LinearLoss(b), actions)
     if isinstance(actions, Box):
@@ -92,7 +87,7 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
     g, width = 2 * (A @ x) + b, actions.diameter()
     drop = max(float(g @ (x - linear_minimizer(g, actions))), 0.0)
     # An eigenvalue a rounding below zero bends the loss below its tangent.
-    drop += max(-float(spectrum[0]), 0.0) * width**2
+    drop += max(-lowest, 0.0) * width**2
     sizes = np.abs(x) @ np.abs(A) @ np.abs(x) + np.abs(b) @ np.abs(x) + np.linalg.norm(g) * width
     gap = drop + ROUNDING * len(b) * float(sizes)
     return Minimum(x, float(x @ A @ x + b @ x), gap, "dual")

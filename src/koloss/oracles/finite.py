@@ -18,7 +18,6 @@ def minimize_points(loss: Loss, actions: Points) -> Minimum:
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles.finite import minimize_points
     >>> best = minimize_points(kl.LinearLoss([1.0]), kl.Points([[2.0], [-1.0], [3.0], [-1.0]]))
     >>> best.index, best.value, len(best.points), best.certificate
     (1, -1.0, 2, 'exhaustive')

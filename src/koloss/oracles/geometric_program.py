@@ -41,10 +41,8 @@ class GeometricProgram:
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles import GeometricProgram
-    >>> program = GeometricProgram(
-    ...     kl.Posynomial([[1, 1], [-1, 0], [0, -1]]), kl.PositiveBall(2, 3.0)
-    ... )
+    >>> kernel = kl.Posynomial([[1, 1], [-1, 0], [0, -1]])
+    >>> program = GeometricProgram(kernel, kl.PositiveBall(2, 3.0))
     >>> best = program.minimize([1.0, 1.0, 1.0])  # x y + 1/x + 1/y
     >>> best.point.round(6).tolist(), round(best.value, 9), best.gap < 1e-9
     ([1.0, 1.0], 3.0, True)
@@ -59,10 +57,9 @@ class GeometricProgram:
             raise TypeError(
                 f"`actions` must be a PositiveBall or a Box, got {type(actions).__name__}"
             )
-        if actions.dimension != kernel.dimension:
-            raise ValueError(
-                f"`actions` must have {kernel.dimension} coordinates, got {actions.dimension}"
-            )
+        d = kernel.dimension
+        if actions.dimension != d:
+            raise ValueError(f"`actions` must have {d} coordinates, got {actions.dimension}")
         self.kernel, self.actions = kernel, actions
         self.radius = actions.radius if isinstance(actions, PositiveBall) else None
         self.exponents = np.asarray(kernel.exponents)
@@ -77,18 +74,10 @@ class GeometricProgram:
     def minimize(self, coefficients: Any, *, start: Any = None) -> Minimum:
         """Minimum for one vector of coefficients; its gap is 1e-14 to 1e-12 of the value as a rule.
 
-        Parameters
-        ----------
-        coefficients : array of shape (m,)
-            c ≥ 0; terms with a zero are dropped, and the minimum of nothing is zero, anywhere.
-        start : array of shape (d,), optional
-            A guess, such as the answer for similar coefficients: it only makes the answer quicker.
-
-        Raises
-        ------
-        ValueError
-            Where a coefficient is negative, or where the infimum may not be attained: a coordinate may tend to zero
-            though the kernel has a negative exponent there.
+        Terms with a coefficient of zero are dropped, and the minimum of nothing is zero, anywhere. The start is a
+        guess, such as the answer for similar coefficients: it only makes the answer quicker. A ValueError says where a
+        coefficient is negative, or where the infimum may not be attained: a coordinate may tend to zero though the
+        kernel has a negative exponent there.
         """
         c = as_vector("coefficients", coefficients, length=len(self.exponents))
         c = to_numpy(c).astype(np.float64)

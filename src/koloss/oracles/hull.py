@@ -46,17 +46,10 @@ class Hull(abc.ABC):
     def project(
         self, target: Any, tolerance: float = 0.0, start: Projection | None = None
     ) -> Projection:
-        """The nearest mixture to a target.
+        """The nearest mixture to a target: an element of the RKHS, or on a finite set its values on the points.
 
-        Parameters
-        ----------
-        target : Loss, or array of shape (N,)
-            An element of the RKHS; on a finite set its values on the points.
-        tolerance : float
-            Gap to reach, for those that do not always go as far as rounding allows; where that is more, twice what
-            rounding may add.
-        start : Projection, optional
-            Where to begin: the answer for a similar target.
+        The tolerance is the gap to reach, for hulls that do not always go as far as rounding allows; where that is
+        more, twice what rounding may add. The start is the answer for a similar target.
         """
 
     def largest_gap(self, tolerance: float, size: float) -> float:
@@ -204,10 +197,8 @@ class BallHull(Hull):
         corner = np.outer(axes[d], axes[d])
         rest = np.eye(d + 1) - corner
         cross = -float(np.sum(rate * corner * rest))
-        curvature = np.asarray(
-            [[float(np.sum(rate * corner**2)), cross], [cross, float(np.sum(rate * rest**2))]]
-        )
-        return value, slope, curvature, part
+        squares = float(np.sum(rate * corner**2)), float(np.sum(rate * rest**2))
+        return value, slope, np.asarray([[squares[0], cross], [cross, squares[1]]]), part
 
     def nearest(self, M0: Any, u0: Any) -> tuple[Any, Any]:
         """The element (M, u) of the hull nearest to (M₀, u₀)."""
@@ -260,10 +251,7 @@ def rank_one_atoms(M: Any, u: Any, radius: float) -> tuple[Any, Any]:
     --------
     >>> import numpy as np
     >>> x, w = rank_one_atoms(np.diag([0.6, 0.2]), np.array([0.1, 0.0]), 1.0)
-    >>> (
-    ...     bool(np.allclose((w * x.T) @ x, np.diag([0.6, 0.2]))),
-    ...     bool(np.all(np.sum(x**2, axis=1) <= 1)),
-    ... )
+    >>> bool(np.allclose((w * x.T) @ x, np.diag([0.6, 0.2]))), bool(np.all(x**2 @ [1, 1] <= 1))
     (True, True)
     """
     d = len(u)

@@ -29,10 +29,8 @@ class LogSumExp:
     Examples
     --------
     >>> import numpy as np
-    >>> from koloss.oracles.log_sum_exp import LogSumExp
-    >>> program = LogSumExp(
-    ...     np.array([[1.0], [-1.0]]), np.zeros(2), np.array([-3.0]), np.array([2.0]), None
-    ... )
+    >>> E, lower, upper = np.array([[1.0], [-1.0]]), np.array([-3.0]), np.array([2.0])
+    >>> program = LogSumExp(E, np.zeros(2), lower, upper, None)
     >>> y, value, gap = program.minimize()  # exp(y) + exp(-y)
     >>> abs(y.item()) < 1e-6, round(value, 9), gap < 1e-10
     (True, 2.0, True)
@@ -132,9 +130,8 @@ class LogSumExp:
             if tight:
                 G, a = self.sphere(y)
                 if math.isnan(multiplier):  # g + multiplier · a is about zero where free
-                    multiplier = max(
-                        -float(g[free] @ a[free]) / max(float(a[free] @ a[free]), 1e-300), 0.0
-                    )
+                    square = max(float(a[free] @ a[free]), 1e-300)
+                    multiplier = max(-float(g[free] @ a[free]) / square, 0.0)
                 H += multiplier * (2 * np.diag(a) - a[:, None] * a)
             system, right = np.zeros((k + tight, k + tight)), np.zeros(k + tight)
             system[:k, :k] = H[free[:, None], free]
@@ -143,10 +140,8 @@ class LogSumExp:
                 system[:k, k] = system[k, :k] = a[free]
                 right[k] = -G - a @ move
             try:
-                if flat:
-                    solution = np.linalg.lstsq(system, right, rcond=1e-11)[0]
-                else:
-                    solution = np.linalg.solve(system, right)
+                lstsq, solve = np.linalg.lstsq, np.linalg.solve
+                solution = lstsq(system, right, rcond=1e-11)[0] if flat else solve(system, right)
             except np.linalg.LinAlgError:
                 return None
             move[free] = solution[:k]

@@ -37,12 +37,11 @@ def minimize(
 
     Proved on points, for linear losses, for quadratic losses on the ball and convex ones elsewhere, and for posynomials
     with non-negative coefficients; `certificate` says so, and `gap` how far the value can be above the minimum. Other
-    pairs are searched from many starts: "local only".
+    pairs are searched from many starts: "local only". A TypeError says where there is no oracle for the pair, and lists
+    those there are.
 
     Parameters
     ----------
-    loss : Loss
-    actions : ActionSet
     starts : int or array of shape (n, d), optional
         For the search: how many starts at most, or the starts themselves.
     near : array of shape (d,), optional
@@ -51,19 +50,9 @@ def minimize(
     rng : seed or Generator, optional
         For the search.
 
-    Returns
-    -------
-    Minimum
-
-    Raises
-    ------
-    TypeError
-        Where there is no oracle for the pair; it lists those there are.
-
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles import minimize
     >>> best = minimize(kl.LinearLoss([3.0, 4.0]), kl.Ball(2))
     >>> best.point.round(9).tolist(), round(best.value, 9), best.certificate
     ([-0.6, -0.8], -5.0, 'dual')
@@ -76,10 +65,10 @@ def minimize(
         )
     if not isinstance(actions, Points):
         # An expansion in a linear, quadratic or posynomial kernel is a loss of that family.
-        own = loss.own_form()
-        better = _engine(own, actions)
+        special = loss.own_form()
+        better = _engine(special, actions)
         if better is not None:
-            loss, engine = own, better
+            loss, engine = special, better
     if loss.dimension != actions.dimension:
         raise ValueError(
             f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
@@ -148,13 +137,7 @@ ENGINES: dict[tuple[Any, Any], Engine] = {
 
 
 def projection_for(kernel: Any, actions: ActionSet) -> Hull:
-    """The convex hull of the features of an action set, onto which one can project.
-
-    Raises
-    ------
-    TypeError
-        Where no projection is tractable; it says where there is one.
-    """
+    """The convex hull of the features of an action set, onto which one can project; TypeError where none is tractable."""
     if isinstance(actions, Points):
         return PointsHull(kernel, actions)
     if isinstance(kernel, Linear):

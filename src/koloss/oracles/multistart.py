@@ -34,28 +34,13 @@ MEMORY = 8
 def multistart(
     loss: Loss, actions: Any, *, starts: Any = None, rng: Any = None, steps: int = 500
 ) -> Minimum:
-    """Best of many local minima of a loss. Nothing is proved: `gap` is infinite.
+    """Best of many local minima of a loss with a gradient. Nothing is proved: `gap` is infinite.
 
-    Parameters
-    ----------
-    loss : Loss
-        With a gradient.
-    actions : Ball, Box or PositiveBall
-    starts : int or array of shape (n, d), optional
-        How many starts at most, or the starts themselves; 64 where it is missing.
-    rng : seed or Generator, optional
-        Draws the pool that starts are chosen from; given starts need none.
-    steps : int
-        Steps at most from every start.
-
-    Returns
-    -------
-    Minimum
+    The starts are so many at most (64), chosen from a pool that `rng` draws, or given as an array of shape (n, d).
 
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.oracles.multistart import multistart
     >>> wells = kl.KernelLoss(kl.Gaussian(0.3), [[-0.5], [0.5]], [-1.0, -1.1])
     >>> best = multistart(wells, kl.Box([-1.0], [1.0]), rng=0)
     >>> best.point.round(3).tolist(), round(best.value, 4), best.certificate

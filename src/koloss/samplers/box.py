@@ -16,15 +16,7 @@ def separable_box(
 ) -> Any:
     """Independent, exact draws from exp(Σ_i curvature_i x_i² + slope_i x_i) on the box lower ≤ x ≤ upper.
 
-    Parameters
-    ----------
-    curvature, slope, lower, upper : arrays of shape (d,)
-    size : int
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (size, d)
+    All of these are arrays of shape (d,); the draws are of shape (size, d).
 
     Examples
     --------

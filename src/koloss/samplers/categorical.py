@@ -11,18 +11,9 @@ from koloss._random import as_generator
 
 
 def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
-    """Independent draws of indices i with probability ∝ exp(log_weights[i]).
+    """Independent draws of indices i with probability ∝ exp(log_weights[i]), an array of shape (size,).
 
-    Parameters
-    ----------
-    log_weights : array of shape (N,)
-        Logarithms of the weights, of any scale; -inf is a weight of zero.
-    size : int
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (size,)
+    The logarithms may be of any scale; -inf is a weight of zero.
 
     Notes
     -----
@@ -32,7 +23,6 @@ def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
 
     Examples
     --------
-    >>> from koloss.samplers.categorical import categorical
     >>> categorical([1e6, -float("inf"), 1e6 - 800], 3, rng=0).tolist()
     [0, 0, 0]
     """
@@ -56,8 +46,9 @@ def _weights(log_weights: Any) -> Any:
         raise ValueError(f"`log_weights` must be 1-D, got ndim={logs.ndim}")
     if len(logs) == 0:
         raise ValueError("`log_weights` must not be empty, got length 0")
-    if np.any(np.isnan(logs) | (logs == np.inf)):
-        i = int(np.argmax(np.isnan(logs) | (logs == np.inf)))
+    bad = np.isnan(logs) | (logs == np.inf)
+    if np.any(bad):
+        i = int(np.argmax(bad))
         raise ValueError(f"`log_weights` must be finite or -inf, got {logs[i]} at {i}")
     top = logs.max()
     if top == -np.inf:
@@ -80,7 +71,6 @@ def systematic(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from koloss.samplers.categorical import systematic
     >>> systematic(np.log([0.5, 0.25, 0.25]), 4, rng=0).tolist()
     [0, 0, 1, 2]
     """

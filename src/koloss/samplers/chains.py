@@ -14,6 +14,8 @@ from koloss.kernels import Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
 
+Compact = Ball | Box | PositiveBall
+
 CANDIDATES = 64
 """Uniform points per chain among which its start is chosen, by their density."""
 
@@ -52,43 +54,36 @@ class Target:
 
 def as_target(target: Any, learning_rate: float | None, dimension: int) -> Target:
     """Density exp(-learning_rate · loss), exp(x'Bx + b'x) of a pair, or exp(f) of a callable f."""
+    is_pair = isinstance(target, tuple) and len(target) == 2
+    loss = QuadraticLoss(*target) if is_pair else target
+    if isinstance(loss, Loss) and loss.dimension != dimension:
+        raise ValueError(f"`target` must have dimension {dimension}, got {loss.dimension}")
     if isinstance(target, Loss):
-        if target.dimension != dimension:
-            raise ValueError(f"`target` must have dimension {dimension}, got {target.dimension}")
         rate = 1.0 if learning_rate is None else learning_rate
         return _of_loss(target, as_float("learning_rate", rate, minimum=0.0))
-    if isinstance(target, tuple) and len(target) == 2:
-        form = QuadraticLoss(*target)
-        if form.dimension != dimension:
-            raise ValueError(f"`target` must have dimension {dimension}, got {form.dimension}")
-        density = _of_loss(form, -1.0)
-    elif isinstance(target, Target) or callable(target):
-        density = target if isinstance(target, Target) else Target(target)
-    else:
+    if not is_pair and not callable(target):
+        kind = type(target).__name__
         raise TypeError(
-            "`target` must be a Loss, a pair (matrix, vector) or a log density, got "
-            f"{type(target).__name__}"
+            f"`target` must be a Loss, a pair (matrix, vector) or a log density, got {kind}"
         )
     if learning_rate is not None:
         raise ValueError("`learning_rate` must be left out where `target` is not a Loss")
-    return density
+    if is_pair:
+        return _of_loss(loss, -1.0)
+    return target if isinstance(target, Target) else Target(target)
 
 
 def _of_loss(loss: Loss, eta: float) -> Target:
     form = loss.quadratic_form()
-    if form is not None:
-        return _quadratic(*form, -eta)
-    return Target(lambda X: -eta * loss(X), lambda X: -eta * loss.gradient(X))
-
-
-def _quadratic(matrix: Any, vector: Any, factor: float) -> Target:
-    B, b = factor * matrix.astype(np.float64), factor * vector.astype(np.float64)
+    if form is None:
+        return Target(lambda X: -eta * loss(X), lambda X: -eta * loss.gradient(X))
+    B, b = (-eta * part.astype(np.float64) for part in form)
     return Target(lambda X: np.sum((X @ B) * X, axis=1) + X @ b, lambda X: 2 * (X @ B) + b, (B, b))
 
 
-def as_actions(actions: Any) -> Ball | Box | PositiveBall:
+def as_actions(actions: Any) -> Compact:
     """A ball, a box or a positive ball, or an error."""
-    if not isinstance(actions, (Ball, Box, PositiveBall)):
+    if not isinstance(actions, Compact):
         kind = type(actions).__name__
         hint = "; use `categorical` on finite sets" if isinstance(actions, ActionSet) else ""
         raise TypeError(f"`actions` must be a Ball, a Box or a PositiveBall, got {kind}{hint}")
@@ -96,11 +91,7 @@ def as_actions(actions: Any) -> Ball | Box | PositiveBall:
 
 
 def start_points(
-    target: Target,
-    actions: Ball | Box | PositiveBall,
-    chains: int,
-    start: Any,
-    rng: np.random.Generator,
+    target: Target, actions: Compact, chains: int, start: Any, rng: np.random.Generator
 ) -> Any:
     """Where the chains begin: as given, or uniform points chosen by their density.
 
@@ -112,8 +103,9 @@ def start_points(
         X = to_numpy(as_points("start", start, dimension=d)).astype(np.float64)
         if len(X) != chains:
             raise ValueError(f"`start` must have one row per chain, {chains}, got {len(X)}")
-        if not np.all(actions.contains(X)):
-            i = int(np.argmin(actions.contains(X)))
+        inside = actions.contains(X)
+        if not np.all(inside):
+            i = int(np.argmin(inside))
             raise ValueError(f"`start` must lie in {actions!r}, got {X[i].tolist()} at {i}")
         X = actions.project(X)
         if np.any(target(X) == -np.inf):
@@ -128,7 +120,7 @@ def start_points(
     return X[categorical(values, chains, rng=rng)]
 
 
-def free_coordinates(actions: Ball | Box | PositiveBall) -> Any:
+def free_coordinates(actions: Compact) -> Any:
     """Which coordinates can move: all but sides of length zero."""
     if isinstance(actions, Ball):
         return np.ones(actions.dimension, dtype=bool)
@@ -149,11 +141,7 @@ class Draws:
 
 
 def collect(
-    chains: Any,
-    size: int,
-    actions: Ball | Box | PositiveBall,
-    acceptance: float = 1.0,
-    **more: float | None,
+    chains: Any, size: int, actions: Compact, acceptance: float = 1.0, **more: float | None
 ) -> Draws:
     """Draws of shape (chains, draws, d) with their diagnostics."""
     points = np.swapaxes(chains, 0, 1).reshape(-1, chains.shape[2])[:size]
@@ -167,8 +155,6 @@ def collect(
 
 def as_counts(size: Any, steps: Any, chains: Any, warmup: Any) -> tuple[int, int, int, int, int]:
     """Checked size, steps, chains, warm-up, and the number of draws per chain."""
-    size = as_int("size", size, minimum=1)
-    steps = as_int("steps", steps, minimum=1)
-    chains = as_int("chains", chains, minimum=1)
-    warmup = as_int("warmup", warmup, minimum=0)
+    size, steps = as_int("size", size, minimum=1), as_int("steps", steps, minimum=1)
+    chains, warmup = as_int("chains", chains, minimum=1), as_int("warmup", warmup, minimum=0)
     return size, steps, chains, warmup, -(-size // chains)

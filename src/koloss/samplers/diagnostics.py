@@ -24,16 +24,9 @@ SHORTEST = 4
 def r_hat(draws: Any) -> Any:
     """Rank-normalised split R-hat: near 1 where the chains agree with each other and with themselves.
 
-    Parameters
-    ----------
-    draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws per chain.
-
-    Returns
-    -------
-    float, or array of shape (d,)
-        At most about 1.01 in a run that can be trusted; infinite where the chains stand still at different
-        points; 1 where all draws are equal, which says nothing about mixing (`effective_size` is 1 then).
+    Draws are of shape (chains, draws) or (chains, draws, d), at least four per chain; R-hat is a number, or an array of
+    shape (d,). It is at most about 1.01 in a run that can be trusted; infinite where the chains stand still at different
+    points; 1 where all draws are equal, which says nothing about mixing (`effective_size` is 1 then).
 
     Notes
     -----
@@ -45,7 +38,6 @@ def r_hat(draws: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from koloss.samplers.diagnostics import r_hat
     >>> draws = np.random.default_rng(0).standard_normal((4, 1000))
     >>> bool(r_hat(draws) < 1.01), bool(r_hat(draws + [[0], [0], [0], [3]]) > 1.3)
     (True, True)
@@ -56,15 +48,7 @@ def r_hat(draws: Any) -> Any:
 def effective_size(draws: Any) -> Any:
     """Bulk effective sample size: so many independent draws would place the bulk as precisely.
 
-    Parameters
-    ----------
-    draws : array of shape (chains, draws) or (chains, draws, d)
-        At least four draws per chain.
-
-    Returns
-    -------
-    float, or array of shape (d,)
-        At most S log₁₀ S for S draws (antithetic chains may exceed S); 1 where all draws are equal.
+    Shapes are as for `r_hat`. At most S log₁₀ S for S draws (antithetic chains may exceed S); 1 where all are equal.
 
     Notes
     -----
@@ -75,7 +59,6 @@ def effective_size(draws: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from koloss.samplers.diagnostics import effective_size
     >>> draws = np.random.default_rng(0).standard_normal((4, 1000))
     >>> bool(3000 < effective_size(draws) < 5000)
     True
@@ -84,7 +67,7 @@ def effective_size(draws: Any) -> Any:
 
 
 def _by_coordinate(draws: Any, statistic: Any) -> Any:
-    given = np.ndim(draws) if not hasattr(draws, "ndim") else draws.ndim
+    given = draws.ndim if hasattr(draws, "ndim") else np.ndim(draws)
     if given not in (2, 3):
         raise ValueError(f"`draws` must be 2-D or 3-D, got ndim={given}")
     x = to_numpy(as_array("draws", draws, ndim=given)).astype(np.float64)

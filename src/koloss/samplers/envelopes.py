@@ -36,6 +36,10 @@ class Sphere:
     def p(self) -> int:
         return len(self.values)
 
+    def bent(self, t: float) -> Any:
+        """Q = diag(λ) + tββ'."""
+        return np.diag(self.values) + t * np.outer(self.linear, self.linear)
+
 
 def _log_cosh(u: Any) -> Any:
     u = np.abs(u)
@@ -69,12 +73,8 @@ class Angular:
             return cls._at(sphere, 0.0)
 
         def mass(log_u: float) -> float:
-            u = math.exp(log_u)
-            t, c = _tangent(u)
-            q = np.linalg.eigvalsh(
-                np.diag(sphere.values) + t * np.outer(sphere.linear, sphere.linear)
-            )
-            return c + _angular_mass(q)[0]
+            t, c = _tangent(math.exp(log_u))
+            return c + _angular_mass(np.linalg.eigvalsh(sphere.bent(t)))[0]
 
         top = math.log(size) + 1e-9
         low = math.log(min(size, 1.0) * 1e-3)
@@ -87,9 +87,7 @@ class Angular:
     @classmethod
     def _at(cls, sphere: Sphere, u: float) -> Angular:
         t, c = _tangent(u)
-        values, axes = np.linalg.eigh(
-            np.diag(sphere.values) + t * np.outer(sphere.linear, sphere.linear)
-        )
+        values, axes = np.linalg.eigh(sphere.bent(t))
         mass, shift = _angular_mass(values)
         return cls(sphere, u, shift, values, axes, c + mass)
 
@@ -205,10 +203,9 @@ class Tilted:
         # Where E|y|² > 1 at the least curvature, raise it until E|y|² = 1: Newton from the left again, starting
         # where the largest term alone is at least 1.
         largest = int(np.argmax(values))
-        half, first = 0.25, 0.5 * abs(float(linear[largest]))
-        curvature = max(
-            base, float(values[largest]) + half + math.sqrt(half * half + first * first)
-        )
+        first = 0.5 * abs(float(linear[largest]))
+        alone = float(values[largest]) + 0.25 + math.sqrt(0.25 * 0.25 + first * first)
+        curvature = max(base, alone)
         if base > values[largest] and _spread(values, linear, base)[0] <= 1:
             curvature = base
         else:
@@ -271,19 +268,14 @@ def _spread(values: Any, linear: Any, curvature: float) -> tuple[float, float]:
     """E|y|² under a Gaussian envelope, and minus its derivative in the curvature."""
     inverse = 1 / (curvature - values)
     mean = 0.5 * linear * inverse
-    return (
-        float(0.5 * np.sum(inverse) + np.dot(mean, mean)),
-        float(np.dot(inverse, 0.5 * inverse + 2 * mean * mean)),
-    )
+    slope = float(np.dot(inverse, 0.5 * inverse + 2 * mean * mean))
+    return float(0.5 * np.sum(inverse) + np.dot(mean, mean)), slope
 
 
 def _eigenspace(sphere: Sphere, inside: Any) -> tuple[int, float, float]:
     """Dimension, length of the linear part, and largest eigenvalue of an eigenspace."""
-    return (
-        int(inside.sum()),
-        float(np.linalg.norm(sphere.linear[inside])),
-        float(sphere.values[inside].max()),
-    )
+    size = float(np.linalg.norm(sphere.linear[inside]))
+    return int(inside.sum()), size, float(sphere.values[inside].max())
 
 
 def cluster(values: Any, around: float) -> Any:
@@ -293,12 +285,8 @@ def cluster(values: Any, around: float) -> Any:
 
 def tilted_envelopes(sphere: Sphere) -> list[Tilted]:
     """Envelopes without the eigenspace of zero (the padding), and without the top one where it is not simple."""
-    envelopes = []
-    for around in {0.0, float(sphere.values[0])}:
-        inside = cluster(sphere.values, around)
-        if 2 <= inside.sum() < sphere.p:
-            envelopes.append(Tilted.fit(sphere, inside))
-    return envelopes
+    masks = [cluster(sphere.values, around) for around in {0.0, float(sphere.values[0])}]
+    return [Tilted.fit(sphere, inside) for inside in masks if 2 <= inside.sum() < sphere.p]
 
 
 @dataclass(frozen=True)
@@ -320,14 +308,16 @@ class Split:
         if inside.sum() != 1:
             return Tilted.fit(sphere, inside) if inside.sum() < sphere.p else Angular.fit(sphere)
         tilted = Tilted.fit(sphere, inside)
-        reach = 2 * (
-            sphere.values[0] - sphere.values[-1] + float(np.linalg.norm(sphere.linear)) + 1
-        )
+        size = float(np.linalg.norm(sphere.linear))
+        reach = 2 * (sphere.values[0] - sphere.values[-1] + size + 1)
         pushes = np.append(0.0, np.geomspace(0.5, reach, 14))
         angulars: list[Angular] = []
         for push in pushes:  # each starts where the one before ended
             start = angulars[-1].tangent if angulars else None
-            angulars.append(Angular.fit(_pushed(sphere, inside, float(push)), start))
+            pushed = np.where(
+                inside, sphere.values - float(push), sphere.values
+            )  # exp(-push · x₁²)
+            angulars.append(Angular.fit(Sphere(pushed, sphere.linear), start))
         masses = np.array([a.log_mass for a in angulars])
         borders = np.geomspace(1e-9, 1.0, 80)
         low = tilted.log_mass - 0.5 * np.log(borders)
@@ -336,23 +326,16 @@ class Split:
         best = int(np.argmin(total))
         border = float(borders[best])
         chosen = int(np.argmin(masses + border * pushes))
-        return cls(
-            tilted,
-            angulars[chosen],
-            border,
-            float(pushes[chosen]),
-            math.exp(low[best] - total[best]),
-            float(total[best]),
-        )
+        push, weight = float(pushes[chosen]), math.exp(low[best] - total[best])
+        return cls(tilted, angulars[chosen], border, push, weight, float(total[best]))
 
     def propose(self, count: int, rng: Any) -> Any:
         """Exact draws: what is accepted of so many proposals of the mixture."""
         first = int(rng.binomial(count, self.weight))
         y, w, log_ratio = self.tilted.sample(first, rng)
         safe = np.where(w > 0, w, 1.0)
-        log_ratio = np.where(
-            w >= self.border, log_ratio + 0.5 * np.log(self.border / safe), -np.inf
-        )
+        log_ratio = log_ratio + 0.5 * np.log(self.border / safe)
+        log_ratio = np.where(w >= self.border, log_ratio, -np.inf)
         keep = np.log(rng.random(first)) < log_ratio
         outer = self.tilted.complete(y[keep], w[keep], rng)
         x, log_ratio = self.angular.sample(count - first, rng)
@@ -360,11 +343,6 @@ class Split:
         log_ratio = np.where(w < self.border, log_ratio - self.push * (self.border - w), -np.inf)
         inner = self.angular.flip(x[np.log(rng.random(count - first)) < log_ratio], rng)
         return rng.permutation(np.concatenate([outer, inner]), axis=0)
-
-
-def _pushed(sphere: Sphere, inside: Any, push: float) -> Sphere:
-    """The density times exp(-push · x₁²)."""
-    return Sphere(np.where(inside, sphere.values - push, sphere.values), sphere.linear)
 
 
 def von_mises_fisher(mean: Any, concentration: Any, rng: Any) -> Any:

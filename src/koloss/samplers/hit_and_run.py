@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from koloss._random import as_generator
-from koloss.actions import Ball, Box, PositiveBall
+from koloss.actions import Ball, Box
 from koloss.samplers.chains import (
+    Compact,
     Draws,
     Target,
     as_actions,
@@ -43,7 +44,7 @@ SHRINKAGES = 200
 
 def hit_and_run(
     target: Any,
-    actions: Ball | Box | PositiveBall,
+    actions: Compact,
     size: int,
     *,
     learning_rate: float | None = None,
@@ -76,15 +77,9 @@ def hit_and_run(
         Where the chains begin; uniform points chosen by their density where it is missing.
     rng : seed or Generator, optional
 
-    Returns
-    -------
-    Draws
-        With the draws in `points`, and `effective_size` and `r_hat` to judge them by.
-
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.samplers.hit_and_run import hit_and_run
     >>> loss = kl.QuadraticLoss([[1.0, 0.0], [0.0, -1.0]], [0.0, 0.5])
     >>> draws = hit_and_run(loss, kl.Ball(2), 2000, learning_rate=4.0, rng=0)
     >>> draws.points.shape, bool(kl.Ball(2).contains(draws.points).all())
@@ -92,8 +87,7 @@ def hit_and_run(
     >>> bool(draws.r_hat.max() < 1.02)
     True
     """
-    rng = as_generator(rng)
-    actions = as_actions(actions)
+    rng, actions = as_generator(rng), as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup
     size, steps, chains, burn, count = as_counts(size, steps, chains, burn)
@@ -112,15 +106,13 @@ def hit_and_run(
 class Move:
     """One hit-and-run step of a population: rows in, rows out, the density left invariant."""
 
-    def __init__(self, target: Target, actions: Ball | Box | PositiveBall) -> None:
+    def __init__(self, target: Target, actions: Compact) -> None:
         self.target, self.actions = target, actions
         self.free = free_coordinates(actions)
         # Directions as long as the sides: the same as round ones in the unit cube.
-        self.scale = (
-            np.ones(actions.dimension)
-            if isinstance(actions, Ball)
-            else np.asarray(actions.upper) - np.asarray(actions.lower)
-        )
+        self.scale = np.ones(actions.dimension)
+        if not isinstance(actions, Ball):
+            self.scale = np.asarray(actions.upper) - np.asarray(actions.lower)
         self.axes: Any = None
         if target.quadratic is not None and np.any(self.free):
             B = target.quadratic[0][np.ix_(self.free, self.free)]
@@ -139,7 +131,7 @@ class Move:
             slope = np.sum(V * (2 * (X @ B) + b), axis=1)
             t = quadratic_interval(curvature, slope, lower, upper, rng=rng)
         else:
-            t = _slice(self.target, self.actions, X, V, lower, upper, rng)
+            t = self._slice(X, V, lower, upper, rng)
         return self.actions.project(X + t[:, None] * V)
 
     def _directions(self, n: int, rng: np.random.Generator) -> Any:
@@ -149,15 +141,31 @@ class Move:
             V[along] = self.axes[rng.integers(len(self.axes), size=int(along.sum()))]
         return V / np.linalg.norm(V, axis=1, keepdims=True)
 
+    def _slice(self, X: Any, V: Any, lower: Any, upper: Any, rng: np.random.Generator) -> Any:
+        """One slice sampling move on every chord, by shrinkage."""
+        t, lower, upper = np.zeros(len(X)), lower.copy(), upper.copy()
+        level = self.target(X) - rng.standard_exponential(len(X))
+        pending = np.arange(len(X))
+        for _ in range(SHRINKAGES):
+            trial = lower[pending] + rng.random(len(pending)) * (upper[pending] - lower[pending])
+            values = self.target(self.actions.project(X[pending] + trial[:, None] * V[pending]))
+            inside = values > level[pending]
+            t[pending[inside]] = trial[inside]
+            pending, trial = pending[~inside], trial[~inside]
+            if len(pending) == 0:
+                break
+            lower[pending] = np.where(trial < 0, trial, lower[pending])
+            upper[pending] = np.where(trial >= 0, trial, upper[pending])
+        return t
 
-def chord(actions: Ball | Box | PositiveBall, X: Any, V: Any) -> tuple[Any, Any]:
+
+def chord(actions: Compact, X: Any, V: Any) -> tuple[Any, Any]:
     """Interval of t, with 0 in it, where x + t v is an action, for rows x of the set and unit directions v.
 
     Examples
     --------
     >>> import numpy as np
     >>> import koloss as kl
-    >>> from koloss.samplers.hit_and_run import chord
     >>> lower, upper = chord(kl.Ball(2), np.array([[0.6, 0.0]]), np.array([[0.0, 1.0]]))
     >>> lower.round(12).tolist(), upper.round(12).tolist()
     ([-0.8], [0.8])
@@ -177,29 +185,3 @@ def chord(actions: Ball | Box | PositiveBall, X: Any, V: Any) -> tuple[Any, Any]
         lower = np.maximum(lower, np.where(still, -np.inf, ends.min(axis=0)).max(axis=1))
         upper = np.minimum(upper, np.where(still, np.inf, ends.max(axis=0)).min(axis=1))
     return np.minimum(lower, 0.0), np.maximum(upper, 0.0)
-
-
-def _slice(
-    target: Target,
-    actions: Ball | Box | PositiveBall,
-    X: Any,
-    V: Any,
-    lower: Any,
-    upper: Any,
-    rng: Any,
-) -> Any:
-    """One slice sampling move on every chord, by shrinkage."""
-    t, lower, upper = np.zeros(len(X)), lower.copy(), upper.copy()
-    level = target(X) - rng.standard_exponential(len(X))
-    pending = np.arange(len(X))
-    for _ in range(SHRINKAGES):
-        trial = lower[pending] + rng.random(len(pending)) * (upper[pending] - lower[pending])
-        values = target(actions.project(X[pending] + trial[:, None] * V[pending]))
-        inside = values > level[pending]
-        t[pending[inside]] = trial[inside]
-        pending, trial = pending[~inside], trial[~inside]
-        if len(pending) == 0:
-            break
-        lower[pending] = np.where(trial < 0, trial, lower[pending])
-        upper[pending] = np.where(trial >= 0, trial, upper[pending])
-    return t

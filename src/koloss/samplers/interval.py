@@ -28,20 +28,11 @@ def quadratic_interval(
 ) -> Any:
     """Independent draws t_i from the density ∝ exp(curvature_i t² + slope_i t) on [lower_i, upper_i].
 
-    Parameters
-    ----------
-    curvature, slope, lower, upper : arrays of one shape (n,), or numbers
-        The curvature may have any sign and size.
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (n,)
+    All four are arrays of shape (n,), or numbers; the curvature may have any sign and size.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from koloss.samplers.interval import quadratic_interval
     >>> t = quadratic_interval(-1e8 * np.ones(1000), 1e8, 0.0, 1.0, rng=0)
     >>> round(float(t.mean()), 3), float(t.std()) < 1e-4
     (0.5, True)

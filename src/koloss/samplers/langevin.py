@@ -32,8 +32,9 @@ import numpy as np
 
 from koloss._arrays import as_float
 from koloss._random import as_generator
-from koloss.actions import Ball, Box, PositiveBall
+from koloss.actions import Ball, Box
 from koloss.samplers.chains import (
+    Compact,
     Draws,
     Target,
     as_actions,
@@ -53,7 +54,7 @@ CANDIDATES = 16
 
 def langevin(
     target: Any,
-    actions: Ball | Box | PositiveBall,
+    actions: Compact,
     size: int,
     *,
     gradient: Any = None,
@@ -79,22 +80,15 @@ def langevin(
     jump : float
         Probability, from 0 to 1, that a step of a chain ends with a choice among uniform points.
 
-    Returns
-    -------
-    Draws
-        With `acceptance`, `jump_acceptance`, `step_size`, `effective_size` and `r_hat`.
-
     Examples
     --------
     >>> import koloss as kl
-    >>> from koloss.samplers.langevin import langevin
     >>> loss = kl.KernelLoss(kl.Gaussian(2.0), [[4.0, 0.0], [-4.0, 0.0]], [-1.0, -1.0])
     >>> draws = langevin(loss, kl.Ball(2, 10.0), 2000, learning_rate=10.0, chains=16, rng=0)
     >>> bool((draws.points[:, 0] > 0).mean().round(1) == 0.5), bool(draws.r_hat.max() < 1.05)
     (True, True)
     """
-    rng = as_generator(rng)
-    actions = as_actions(actions)
+    rng, actions = as_generator(rng), as_actions(actions)
     goal = _with_gradient(as_target(target, learning_rate, actions.dimension), gradient, target)
     size, steps, chains, warmup, count = as_counts(size, steps, chains, warmup)
     jump = as_float("jump", jump, minimum=0.0)
@@ -129,7 +123,7 @@ class Move:
     Langevin moves need the gradient of the target.
     """
 
-    def __init__(self, target: Target, actions: Ball | Box | PositiveBall, X: Any) -> None:
+    def __init__(self, target: Target, actions: Compact, X: Any) -> None:
         self.target, self.actions = target, actions
         self.free = free_coordinates(actions)
         self.X, self.values = X, target(X)
@@ -201,19 +195,18 @@ class Move:
             self.slopes[rows] = slopes
 
 
-def _inside(actions: Ball | Box | PositiveBall, Y: Any) -> Any:
+def _inside(actions: Compact, Y: Any) -> Any:
     """Membership without slack: a proposal is refused or not, never moved."""
     inside = np.ones(len(Y), dtype=bool)
     if not isinstance(actions, Box):
         inside &= np.sum(Y * Y, axis=1) <= actions.radius**2
     if not isinstance(actions, Ball):
-        inside &= np.all(
-            (np.asarray(actions.lower) <= Y) & (np.asarray(actions.upper) >= Y), axis=1
-        )
+        lower, upper = np.asarray(actions.lower), np.asarray(actions.upper)
+        inside &= np.all((lower <= Y) & (upper >= Y), axis=1)
     return inside
 
 
-def first_step_size(actions: Ball | Box | PositiveBall) -> float:
+def first_step_size(actions: Compact) -> float:
     """Proposals about a tenth of the set wide; the warm-up does the rest."""
     width = actions.diameter() / math.sqrt(actions.dimension)
     return (0.1 * width) ** 2 / 2 if width > 0 else 1.0
@@ -224,9 +217,8 @@ def _with_gradient(goal: Target, gradient: Any, target: Any) -> Target:
         if not callable(gradient):
             raise TypeError(f"`gradient` must be callable, got {type(gradient).__name__}")
         if goal.gradient is not None:
-            raise ValueError(
-                f"`gradient` must be left out: the target, a {type(target).__name__}, has its own"
-            )
+            kind = type(target).__name__
+            raise ValueError(f"`gradient` must be left out: the target, a {kind}, has its own")
         return Target(goal.log_density, gradient)
     if goal.gradient is None:
         raise ValueError("`gradient` must be given where `target` is a log density, got None")

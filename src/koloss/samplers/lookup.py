@@ -36,25 +36,8 @@ def sample(
     """Draws from the density ∝ exp(-learning_rate · loss) on the actions: small losses are likely.
 
     Exact on points, for linear and quadratic losses on the ball, and for linear losses on a box; by Markov
-    chains elsewhere, whose own functions (`hit_and_run`, `langevin`) say how well they mixed.
-
-    Parameters
-    ----------
-    loss : Loss
-    actions : ActionSet
-    learning_rate : float
-        η ≥ 0.
-    size : int
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (size, d)
-
-    Raises
-    ------
-    TypeError
-        Where there is no engine for the pair; it lists those there are.
+    chains elsewhere, whose own functions (`hit_and_run`, `langevin`) say how well they mixed. The draws are an array of
+    shape (size, d). A TypeError says where there is no engine for the pair, and lists those there are.
 
     Examples
     --------
@@ -195,13 +178,11 @@ class OnPoints(Sampler):
         return self._sums.searchsorted(rng.random(count), side="right")
 
 
-class OnBall(Sampler):
-    """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
+class _OfForm(Sampler):
+    """Losses x'Bx + b'x, with exact draws for given B and b."""
 
-    method = "quadratic_ball"
-
-    def __init__(self, ball: Ball) -> None:
-        self.ball, self.sampler, self.acceptance = ball, QuadraticBall(), 1.0
+    def __init__(self, actions: Any) -> None:
+        self.actions = actions
         self._form: Any = None
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
@@ -209,9 +190,25 @@ class OnBall(Sampler):
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
         if self._form is None:
-            return self.ball.sample(count, rng)
+            return self.actions.sample(count, rng)
         matrix, vector = self._form
-        draws = self.sampler.draw(-matrix, -vector, count, radius=self.ball.radius, rng=rng)
+        return self._draw(matrix, vector, count, rng)
+
+    @abc.abstractmethod
+    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any: ...
+
+
+class OnBall(_OfForm):
+    """Linear and quadratic losses on the ball: exact draws by rejection (theory B6)."""
+
+    method = "quadratic_ball"
+
+    def __init__(self, ball: Ball) -> None:
+        super().__init__(ball)
+        self.sampler, self.acceptance = QuadraticBall(), 1.0
+
+    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any:
+        draws = self.sampler.draw(-matrix, -vector, count, radius=self.actions.radius, rng=rng)
         self.acceptance = draws.acceptance
         return draws.points
 
@@ -226,24 +223,14 @@ class OnBall(Sampler):
         self.acceptance = data["acceptance"]
 
 
-class OnBox(Sampler):
+class OnBox(_OfForm):
     """Losses whose coordinates are independent on a box: exact draws, one coordinate at a time."""
 
     method = "separable_box"
 
-    def __init__(self, box: Box) -> None:
-        self.box = box
-        self._form: Any = None
-
-    def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
-        self._form = None if potential is None else _form(potential)
-
-    def draw(self, count: int, rng: np.random.Generator) -> Any:
-        if self._form is None:
-            return self.box.sample(count, rng)
-        matrix, vector = self._form
-        curvature = -np.diagonal(matrix)
-        return separable_box(curvature, -vector, self.box.lower, self.box.upper, count, rng=rng)
+    def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any:
+        curvature, box = -np.diagonal(matrix), self.actions
+        return separable_box(curvature, -vector, box.lower, box.upper, count, rng=rng)
 
 
 class ByChains(Sampler):
@@ -263,13 +250,11 @@ class ByChains(Sampler):
         return self.particles.draw(count, rng=rng)
 
     def facts(self) -> dict[str, Any]:
-        if self.particles.points is None:  # nobody has asked yet
+        cloud = self.particles
+        if cloud.points is None:  # nobody has asked yet
             return {}
-        return {
-            "effective_size": self.particles.effective_size(),
-            "resamplings": self.particles.resamplings,
-            "restarts": self.particles.restarts,
-        }
+        counts = {"resamplings": cloud.resamplings, "restarts": cloud.restarts}
+        return {"effective_size": cloud.effective_size(), **counts}
 
     def to_dict(self) -> dict[str, Any]:
         return self.particles.to_dict()

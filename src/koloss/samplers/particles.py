@@ -29,11 +29,11 @@ import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss._random import as_generator
-from koloss.actions import ActionSet, Ball, Box, PositiveBall
+from koloss.actions import ActionSet
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
 from koloss.samplers.categorical import categorical, systematic
-from koloss.samplers.chains import Target, as_actions, as_target
+from koloss.samplers.chains import Compact, Target, as_actions, as_target
 from koloss.samplers.hit_and_run import Move as HitAndRun
 from koloss.samplers.langevin import ACCEPTANCE, first_step_size
 from koloss.samplers.langevin import Move as Langevin
@@ -77,7 +77,6 @@ class Particles:
     --------
     >>> import numpy as np
     >>> import koloss as kl
-    >>> from koloss.samplers.particles import Particles
     >>> rng, particles = np.random.default_rng(0), Particles(kl.Ball(2), 500, learning_rate=1.0)
     >>> for _ in range(20):
     ...     particles.update(kl.LinearLoss([1.0, 0.0]), rng=rng)
@@ -89,7 +88,7 @@ class Particles:
 
     def __init__(
         self,
-        actions: Ball | Box | PositiveBall,
+        actions: Compact,
         size: int,
         *,
         learning_rate: float = 1.0,
@@ -142,18 +141,8 @@ class Particles:
     def update(self, loss: Loss, *, learning_rate: float | None = None, rng: Any = None) -> None:
         """Take in the newest loss: reweight, and resample and move where that is due.
 
-        Parameters
-        ----------
-        loss : Loss
-            Of the family of all losses before it.
-        learning_rate : float, optional
-            Factor of this loss; the population's own where it is missing.
-        rng : seed or Generator, optional
-
-        Raises
-        ------
-        ValueError
-            Where the loss has another dimension, or is not finite at a particle; nothing changes then.
+        The loss is of the family of all before it, and `learning_rate` its factor; the population's own where it is
+        missing. Where the loss has another dimension, or is not finite at a particle, nothing changes.
         """
         self._check("loss", loss)
         rate = self.learning_rate if learning_rate is None else learning_rate
@@ -163,13 +152,7 @@ class Particles:
         self._advance(before, before + increment, increment, as_generator(rng))
 
     def follow(self, potential: Loss, *, rng: Any = None) -> None:
-        """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time.
-
-        Raises
-        ------
-        ValueError
-            Where the potential has another dimension, or is not finite at a particle; nothing changes then.
-        """
+        """Go over to the density ∝ exp(-potential), whatever it was: for rates that change with time."""
         self._check("potential", potential)
         before = 0.0 * potential if self._potential is None else self._potential
         before._check_family(potential)
@@ -179,10 +162,9 @@ class Particles:
     def _check(self, name: str, loss: Any) -> None:
         if not isinstance(loss, Loss):
             raise TypeError(f"`{name}` must be a Loss, got {type(loss).__name__}")
-        if loss.dimension != self.actions.dimension:
-            raise ValueError(
-                f"`{name}` must have dimension {self.actions.dimension}, got {loss.dimension}"
-            )
+        d = self.actions.dimension
+        if loss.dimension != d:
+            raise ValueError(f"`{name}` must have dimension {d}, got {loss.dimension}")
 
     def _populate(self, rng: np.random.Generator) -> None:
         if self.points is None:
@@ -195,8 +177,11 @@ class Particles:
         try:
             self._populate(rng)
             self._temper(before, after, increment, rng)
-            if self._scouts_find_more(after, rng):
-                self._restart(after, rng)
+            if self._scouts_find_more(after, rng):  # begin again
+                self.points = self.actions.sample(len(self), rng)
+                self.log_weights, self.log_normalizer = np.zeros(len(self)), 0.0
+                self.restarts += 1
+                self._temper(0.0 * after, after, after, rng)
         except Exception:
             vars(self).update(kept)
             rng.bit_generator.state = bits
@@ -230,20 +215,13 @@ class Particles:
         error = 1 / math.sqrt(_effective_size(values))  # relative, of the scouts' estimate
         return estimate - self.log_normalizer > math.log1p(3 * error)
 
-    def _restart(self, potential: Loss, rng: np.random.Generator) -> None:
-        self.points = self.actions.sample(len(self), rng)
-        self.log_weights, self.log_normalizer = np.zeros(len(self)), 0.0
-        self.restarts += 1
-        self._temper(0.0 * potential, potential, potential, rng)
-
     def _change(self, increment: Callable[[Any], Any]) -> Any:
         """Log weight that all of an increment adds to each particle."""
         change = -np.asarray(to_numpy(increment(self.points)), dtype=np.float64)
         if not np.all(np.isfinite(change)):
             i = int(np.argmin(np.isfinite(change)))
-            raise ValueError(
-                f"`loss` must be finite, got {-change[i]} at {self.points[i].tolist()}"
-            )
+            where = self.points[i].tolist()
+            raise ValueError(f"`loss` must be finite, got {-change[i]} at {where}")
         return change
 
     def _resample_and_move(self, potential: Loss, rng: np.random.Generator) -> None:
@@ -286,13 +264,7 @@ class Particles:
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Population described by plain data.
-
-        Raises
-        ------
-        SnapshotError
-            Where the data is of another kind, of another version, or damaged.
-        """
+        """Population described by plain data; SnapshotError for another kind or version, or damage."""
         if not isinstance(data, Mapping) or data.get("kind") != "Particles":
             raise SnapshotError("`data` must be a snapshot of Particles")
         if data.get("version") != VERSION:

@@ -64,7 +64,7 @@ class QuadraticBall:
         values, axes = np.linalg.eigh(matrix * radius**2)
         linear = axes.T @ (vector * radius)
         order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
-        sphere = Sphere(np.append(values, [0.0, 0.0])[order], np.append(linear, [0.0, 0.0])[order])
+        sphere = Sphere(*(np.append(part, [0.0, 0.0])[order] for part in (values, linear)))
         best = self._envelope(sphere)
         batches, kept = [], 0  # draws, of all envelopes tried
         accepted, proposed, tried = 0, 0, False  # by the envelope in use
@@ -90,9 +90,8 @@ class QuadraticBall:
         points = np.concatenate(batches)[:size]
         unsorted = np.empty_like(points)
         unsorted[:, order] = points
-        return ExactDraws(
-            radius * unsorted[:, : len(values)] @ axes.T, accepted / proposed, best.name
-        )
+        points = radius * unsorted[:, : len(values)] @ axes.T
+        return ExactDraws(points, accepted / proposed, best.name)
 
     def _envelope(self, sphere: Sphere) -> Any:
         """The envelope of least mass; mostly only the one that was best the last time is fitted."""
@@ -112,21 +111,9 @@ class QuadraticBall:
 def quadratic_ball(
     matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
 ) -> Any:
-    """Independent, exact draws from the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius.
+    """Independent, exact draws from the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius, of shape (size, d).
 
-    Parameters
-    ----------
-    matrix : array of shape (d, d)
-        B, symmetric: indefinite, singular, with repeated eigenvalues, anything.
-    vector : array of shape (d,)
-        b.
-    size : int
-    radius : float
-    rng : seed or Generator, optional
-
-    Returns
-    -------
-    array of shape (size, d)
+    The matrix B is symmetric: indefinite, singular, with repeated eigenvalues, anything; the vector is b.
 
     Examples
     --------

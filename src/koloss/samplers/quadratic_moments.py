@@ -60,26 +60,15 @@ class QuadraticMoments:
     ) -> Any:
         """Second moments E φφ' of the features φ(x) = (x_i², √2 x_i x_j for i < j, x, 1).
 
-        Parameters
-        ----------
-        quadratic : bool
-            Whether the squares and products are among the features.
-        intercept : bool
-            Whether the constant is.
-        basis : "standard" or "eigen"
-            Features of x, or of axes' x, which needs no rotation of the result.
-
-        Returns
-        -------
-        array of shape (m, m)
+        The squares and products are among the features with `quadratic`, the constant with `intercept`. The `basis`
+        "eigen" has the features of axes' x in place of those of x, which needs no rotation of the result.
 
         Examples
         --------
         >>> import numpy as np
         >>> moments = quadratic_moments(np.zeros((2, 2)), np.zeros(2))  # uniform on the disc
-        >>> moments.features(intercept=True)[0].round(
-        ...     4
-        ... ).tolist()  # E x₁² times (x₁², x₂², √2 x₁x₂, x₁, x₂, 1)
+        >>> rows = moments.features(intercept=True).round(4).tolist()
+        >>> rows[0]  # E x₁² times (x₁², x₂², √2 x₁x₂, x₁, x₂, 1)
         [0.125, 0.0417, 0.0, 0.0, 0.0, 0.25]
         """
         one_of("basis", basis, ("standard", "eigen"))
@@ -134,26 +123,14 @@ class QuadraticMoments:
 def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> QuadraticMoments:
     """Normaliser and moments of the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius, to near machine precision.
 
-    Parameters
-    ----------
-    matrix : array of shape (d, d)
-        B, symmetric: indefinite, singular, with repeated eigenvalues, anything.
-    vector : array of shape (d,)
-        b.
-    radius : float
-
-    Returns
-    -------
-    QuadraticMoments
+    The matrix B is symmetric: indefinite, singular, with repeated eigenvalues, anything; the vector is b.
 
     Examples
     --------
     >>> import math
     >>> import numpy as np
     >>> moments = quadratic_moments(np.zeros((3, 3)), [0.0, 0.0, 2.0])
-    >>> exact = 3 * (
-    ...     math.cosh(2) / 4 - math.sinh(2) / 8
-    ... )  # mean of exp(2 x₃) over the ball in three dimensions
+    >>> exact = 3 * (math.cosh(2) / 4 - math.sinh(2) / 8)  # mean of exp(2 x₃) over the ball
     >>> round(math.exp(moments.log_normalizer) / exact, 12)
     1.0
     """
@@ -171,16 +148,8 @@ def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> Quadr
     v, mu = v[:, :d], mu[:, :d]
     second = _product(w, mu)
     second[np.arange(d), np.arange(d)] += (w @ v).real
-    return QuadraticMoments(
-        log_normalizer,
-        radius * (axes @ (w @ mu).real),
-        radius**2 * (axes @ second @ axes.T),
-        axes,
-        radius,
-        w,
-        v,
-        mu,
-    )
+    mean, second = radius * (axes @ (w @ mu).real), radius**2 * (axes @ second @ axes.T)
+    return QuadraticMoments(log_normalizer, mean, second, axes, radius, w, v, mu)
 
 
 class _Path:

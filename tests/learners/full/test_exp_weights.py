@@ -11,7 +11,8 @@ from scipy import stats
 import koloss as kl
 from koloss.errors import LossOutOfBounds, NoDistribution
 
-POINTS = kl.Points(np.random.default_rng(5).random((40, 2)))
+POINTS, DISC = kl.Points(np.random.default_rng(5).random((40, 2))), kl.Ball(2)
+LEFT = kl.LinearLoss([1.0, 0.0])
 LEVEL = 1e-3
 """False-alarm level of each statistical test here, split over its own comparisons."""
 
@@ -46,9 +47,8 @@ def test_finite_set_is_the_textbook_algorithm_step_by_step():
         learner.tell(decision, loss)
         p = p * np.exp(-learner.learning_rate * loss(POINTS.X))
         p /= p.sum()
-    assert learner.learning_rate == pytest.approx(
-        math.sqrt(8 * math.log(40) / 50) / learner.game.width
-    )
+    eta = math.sqrt(8 * math.log(40) / 50) / learner.game.width
+    assert learner.learning_rate == pytest.approx(eta)
 
 
 def test_array_of_losses_is_as_good_as_the_loss():
@@ -220,9 +220,8 @@ def test_late_losses_stay_within_the_bound(horizon, delay):
         p = learner.distribution
         loss = (rng.random(8) < 0.5) * 1.0
         loss[t // 50] = 0.0 if t % 3 else 1.0
-        decision = learner.ask()
         spent, total = spent + p @ loss, total + loss
-        waiting.append((decision, loss))
+        waiting.append((learner.ask(), loss))
         if len(waiting) > delay:
             learner.tell(*waiting.pop(0))
     for pair in waiting:
@@ -304,40 +303,27 @@ def test_sides_of_length_zero_do_not_count():
     assert flat.ask().action[1] == 2
 
 
-BAD_SETTINGS = {
-    "actions": ({"actions": [[0.0, 1.0]]}, TypeError, "`actions` must be an ActionSet"),
-    "kernel": ({"kernel": "gaussian"}, TypeError, "`kernel` must be a Kernel"),
-    "horizon": ({"horizon": 0}, ValueError, "`horizon` must be at least 1"),
-    "norm": ({"loss_norm": -1}, ValueError, "`loss_norm` must be positive"),
-    "range": ({"loss_range": (1, 1)}, ValueError, "`loss_range` must be"),
-    "tuning": ({"tuning": "best"}, ValueError, "`tuning` must be one of"),
-    "delay": ({"delay": -1}, ValueError, "`delay` must be at least 0"),
-    "rate": ({"learning_rate": 0}, ValueError, "`learning_rate` must be positive"),
-    "particles": ({"particles": 1}, ValueError, "`particles` must be at least 2"),
-    "compression": ({"compression": -0.1}, ValueError, "`compression` must be at least 0"),
-    "anytime paper": (
-        {"horizon": None, "tuning": "paper"},
-        ValueError,
-        "must be left out without a horizon",
-    ),
-    "prior zero": ({"prior": np.eye(40)[0]}, ValueError, "`prior` must be positive everywhere"),
-    "prior loss": ({"prior": kl.LinearLoss([1.0, 0.0])}, TypeError, "`prior` must be"),
-    "prior array": (
-        {"actions": kl.Ball(2), "prior": np.ones(3)},
-        TypeError,
-        "`prior` must be a Loss on a compact set",
-    ),
-    "prior family": (
-        {"actions": kl.Ball(2), "prior": kl.LinearLoss([1.0, 0.0])},
-        TypeError,
-        "`loss` must be a KernelLoss",
-    ),
-}
+BAD_SETTINGS = [
+    ({"actions": [[0.0, 1.0]]}, TypeError, "`actions` must be an ActionSet"),
+    ({"kernel": "gaussian"}, TypeError, "`kernel` must be a Kernel"),
+    ({"horizon": 0}, ValueError, "`horizon` must be at least 1"),
+    ({"loss_norm": -1}, ValueError, "`loss_norm` must be positive"),
+    ({"loss_range": (1, 1)}, ValueError, "`loss_range` must be"),
+    ({"tuning": "best"}, ValueError, "`tuning` must be one of"),
+    ({"delay": -1}, ValueError, "`delay` must be at least 0"),
+    ({"learning_rate": 0}, ValueError, "`learning_rate` must be positive"),
+    ({"particles": 1}, ValueError, "`particles` must be at least 2"),
+    ({"compression": -0.1}, ValueError, "`compression` must be at least 0"),
+    ({"horizon": None, "tuning": "paper"}, ValueError, "must be left out without a horizon"),
+    ({"prior": np.eye(40)[0]}, ValueError, "`prior` must be positive everywhere"),
+    ({"prior": LEFT}, TypeError, "`prior` must be"),
+    ({"actions": DISC, "prior": np.ones(3)}, TypeError, "`prior` must be a Loss on a compact set"),
+    ({"actions": DISC, "prior": LEFT}, TypeError, "`loss` must be a KernelLoss"),
+]
 
 
-@pytest.mark.parametrize("name", BAD_SETTINGS)
-def test_bad_settings(name):
-    given, error, message = BAD_SETTINGS[name]
+@pytest.mark.parametrize("given, error, message", BAD_SETTINGS)
+def test_bad_settings(given, error, message):
     settings = {"actions": POINTS, "kernel": kl.Gaussian(0.4), "horizon": 10} | given
     with pytest.raises(error, match=message):
         kl.ExpWeights(settings.pop("actions"), **settings)

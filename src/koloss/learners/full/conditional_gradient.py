@@ -111,9 +111,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
         mixing_rate: float | None = None,
         rng: Any = None,
     ) -> None:
-        settings = GradientSettings.of(locals())
-        self._begin(settings, rng)
-        self._prepare(Game.of(settings))
+        self._start(locals())
         mean, height, certificate = self._mean, 0.0, "exhaustive"
         if not self.game.is_finite:
             mean.vertex(mean.mean, 0)  # where there is no oracle, say so now
@@ -185,21 +183,16 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     @property
     def distribution(self) -> NDArray[np.float64]:
-        if not isinstance(self._mean, OnPoints):
-            return super().distribution
-        p: NDArray[np.float64] = self._mean.p.copy()
-        return p
+        return np.array(self._mean.p) if isinstance(self._mean, OnPoints) else super().distribution
 
     def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
 
     def recommend(self) -> Recommendation:
-        """The best action so far by the losses heard."""
         return self._mean.best(self.ledger.heard)
 
     @property
     def diagnostics(self) -> GradientDiagnostics:
-        """What an operator may want to see."""
         return GradientDiagnostics(
             **self._counts(),
             learning_rate=self._eta,
@@ -230,10 +223,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     def _printed(self, rounds: int) -> Guarantee | None:
         if self._sharp:
             return None
-        game = self.game
-        return paper.conditional_gradient(
-            rounds, norm=game.norm, radius=game.radius, width=game.width
-        )
+        norm, radius, width = self.game.norm, self.game.radius, self.game.width
+        return paper.conditional_gradient(rounds, norm=norm, radius=radius, width=width)
 
     # Snapshots.
 

@@ -128,9 +128,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         compression: float = 0.01,
         rng: Any = None,
     ) -> None:
-        settings = ExpWeightsSettings.of(locals())
-        self._begin(settings, rng)
-        self._prepare(Game.of(settings))
+        self._start(locals())
 
     def _prepare(self, game: Game) -> None:
         from koloss.samplers.lookup import sampler_for  # which takes its time to load
@@ -141,9 +139,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         # S: values on points, elsewhere a loss, or None before the first.
         self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
         self._delay_cost = 0.0
-        self._sampler: Any = sampler_for(
-            kernel, actions, particles=settings.particles, move=settings.move
-        )
+        size, move = settings.particles, settings.move
+        self._sampler: Any = sampler_for(kernel, actions, particles=size, move=move)
         self._stale = True  # whether the sampler has yet to hear of the potential
         self._expansion: Expansion | None = None
         if not self._sampler.exact and kernel.loss_family.is_expansion:
@@ -160,11 +157,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         if settings.tuning == "paper":
             volume = _log_volume(self.game.actions)
             self._said = paper.exp_weights_theorem(n, volume, self.game.radius**2)
-        if settings.learning_rate is not None:
-            eta = settings.learning_rate
-        elif self._said:
-            eta = self._said["learning_rate"]
-        else:
+        eta = settings.learning_rate or self._said.get("learning_rate")
+        if eta is None:
             eta = 1.0 if problem.is_trivial else tune(problem, self._excess)
         self._eta = eta
         if settings.compression > 0 and self._expansion is not None:
@@ -234,16 +228,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return p
 
     def log_density(self, X: Any) -> NDArray[np.float64]:
-        """Logarithm of the next decision's density on a compact set, up to a constant: -ηS + log prior.
-
-        Parameters
-        ----------
-        X : array of shape (k, d)
-
-        Returns
-        -------
-        array of shape (k,)
-        """
+        """Logarithm of the next decision's density at rows of a compact set, up to a constant: -ηS + log prior."""
         if self.game.is_finite:
             raise TypeError("`log_density` is for compact sets; a finite one has `distribution`")
         X = to_numpy(as_points("X", X, dimension=self.game.actions.dimension))
@@ -260,22 +245,20 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return sampler.draw(count, rng), np.full(count, 1 / count)
 
     def recommend(self) -> Recommendation:
-        """The best action so far by the losses heard."""
         if self._total is None:  # anything is as good
             return Recommendation(None, self.actions.sample(1, 0)[0], 0.0, "exhaustive")
         return self.game.best(self._total, self.ledger.heard, rng=0)
 
     @property
     def diagnostics(self) -> ExpWeightsDiagnostics:
-        """What an operator may want to see."""
         entropy = None
         if self.game.is_finite:
             p = self.distribution
             entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
         sampling = self._sampler.facts()
-        if self._expansion is not None:
-            sampling["centers"] = len(self._expansion)
-            sampling["compression_error"] = self._expansion.spent
+        expansion = self._expansion
+        if expansion is not None:
+            sampling |= {"centers": len(expansion), "compression_error": expansion.spent}
         return ExpWeightsDiagnostics(
             **self._counts(),
             learning_rate=self.learning_rate,
@@ -291,9 +274,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         game = self.game
         if game.is_finite:
             return 0.0
-        moved = game.norm * float(
-            game.kernel.modulus(delta * game.actions.diameter(), game.actions)
-        )
+        length = delta * game.actions.diameter()
+        moved = game.norm * float(game.kernel.modulus(length, game.actions))
         return min(moved, delta * game.width) if game.kernel.loss_family.is_convex else moved
 
     def _proved(self, rounds: int) -> Guarantee:

@@ -76,11 +76,9 @@ class Expansion:
     def loss(self) -> KernelLoss:
         """The sum as a loss."""
         if self._loss is None:
-            self._loss = KernelLoss(
-                self.kernel,
-                np.concatenate([self.pivots, self.centers]),
-                np.concatenate([self.weights, self.coefficients]),
-            )
+            centers = np.concatenate([self.pivots, self.centers])
+            coefficients = np.concatenate([self.weights, self.coefficients])
+            self._loss = KernelLoss(self.kernel, centers, coefficients)
         return self._loss
 
     def add(self, loss: KernelLoss, allowance: float) -> None:
@@ -123,11 +121,8 @@ class Expansion:
         a = cho_solve(cho_factor(gram, lower=True), cross @ c[left])
         # The bound of the residuals, or the distance itself should the solve have lost digits.
         rest = c[left]
-        squared = (
-            rest @ to_numpy(kernel(Y[left], Y[left])) @ rest
-            - 2 * (a @ (cross @ rest))
-            + a @ gram @ a
-        )
+        squared = rest @ to_numpy(kernel(Y[left], Y[left])) @ rest
+        squared = squared - 2 * (a @ (cross @ rest)) + a @ gram @ a
         distance = max(float(np.abs(rest) @ np.sqrt(r)), math.sqrt(max(float(squared), 0.0)))
         self.spent += self.size * distance
         self.pivots, self.weights = Z, np.concatenate([self.weights, c[chosen]]) + a
@@ -153,5 +148,4 @@ _PLAIN = ("size", *_ARRAYS, "allowance", "spent", "limit", "pending")
 
 
 def _solve_lower(gram: Any, cross: Any) -> Any:
-    factor = np.linalg.cholesky(gram)
-    return solve_triangular(factor, cross, lower=True)
+    return solve_triangular(np.linalg.cholesky(gram), cross, lower=True)

@@ -105,9 +105,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         tolerance: float | None = None,
         rng: Any = None,
     ) -> None:
-        settings = LeaderSettings.of(locals())
-        self._begin(settings, rng)
-        self._prepare(Game.of(settings))
+        self._start(locals())
 
     def _prepare(self, game: Game) -> None:
         settings, self.game = self.settings, game
@@ -115,11 +113,9 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         assert n is not None
         self._hull = projection_for(game.kernel, game.actions)
         self.problem = leader.LeaderProblem(n, game.norm, game.radius or 1.0, game.diameter or 1.0)
-        self._eta = settings.learning_rate or (
-            paper.leader_rate(n)
-            if settings.tuning == "paper"
-            else self.problem.leader_rate(settings.delay)
-        )
+        tuned = self.problem.leader_rate(settings.delay)
+        tuned = paper.leader_rate(n) if settings.tuning == "paper" else tuned
+        self._eta = settings.learning_rate or tuned
         self._tolerance = (SHARE * self.problem.reach) ** 2 / n  # n G √h ≤ a share of ϱ G √n
         if settings.tolerance is not None:
             self._tolerance = settings.tolerance
@@ -191,18 +187,15 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
         return self.mixture
 
     def recommend(self) -> Recommendation:
-        """The best action so far by the losses heard."""
         total = self._zero() if self._total is None else self._total
         return self.game.best(total, self.ledger.heard)
 
     @property
     def diagnostics(self) -> LeaderDiagnostics:
-        """What an operator may want to see."""
         with self._lock:
             X = self._project()
-        return LeaderDiagnostics(
-            **self._counts(), learning_rate=self._eta, atoms=len(X.weights), gap=X.gap
-        )
+        counts, atoms = self._counts(), len(X.weights)
+        return LeaderDiagnostics(**counts, learning_rate=self._eta, atoms=atoms, gap=X.gap)
 
     # The bound.
 

@@ -85,24 +85,20 @@ class Game:
             )
         else:
             values = to_numpy(as_vector("loss", loss, length=len(self.points)))
-        lowest, highest = float(np.min(values)), float(np.max(values))
+        lowest, highest, width = float(np.min(values)), float(np.max(values)), self.width
         if self.low is not None and self.high is not None:
-            slack = 1e-9 * self.width
-            if lowest < self.low - slack or highest > self.high + slack:
-                raise LossOutOfBounds(
-                    f"`loss` must be in [{self.low:.6g}, {self.high:.6g}], got [{lowest:.6g}, {highest:.6g}]"
-                )
-        elif highest - lowest > self.width * (1 + 1e-9):
-            raise LossOutOfBounds(
-                f"`loss` must have a range of at most {self.width:.6g}, got {highest - lowest:.6g}"
-            )
+            if lowest < self.low - 1e-9 * width or highest > self.high + 1e-9 * width:
+                rule = f"must be in [{self.low:.6g}, {self.high:.6g}]"
+                raise LossOutOfBounds(f"`loss` {rule}, got [{lowest:.6g}, {highest:.6g}]")
+        elif highest - lowest > width * (1 + 1e-9):
+            rule = f"must have a range of at most {width:.6g}"
+            raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
         return values
 
     def _check_dimension(self, loss: Loss) -> None:
-        if loss.dimension != self.actions.dimension:
-            raise ValueError(
-                f"`loss` must have dimension {self.actions.dimension}, got {loss.dimension}"
-            )
+        d = self.actions.dimension
+        if loss.dimension != d:
+            raise ValueError(f"`loss` must have dimension {d}, got {loss.dimension}")
 
     def best(self, total: Any, heard: int, **search: Any) -> Recommendation:
         """The action of least total loss: of the values on points, or of a loss."""
@@ -123,6 +119,12 @@ class FullInformation(Learner[F, Law]):
 
     feedback = "full"
     game: Game
+
+    def _start(self, arguments: Mapping[str, Any]) -> None:
+        """Begin with a constructor's arguments, `locals()` at its beginning."""
+        settings: Any = self.settings_type.of(arguments)
+        self._begin(settings, arguments["rng"])
+        self._prepare(Game.of(settings))
 
     # What a learner of this kind adds.
 
@@ -159,12 +161,8 @@ class FullInformation(Learner[F, Law]):
     def _counts(self) -> dict[str, int]:
         """What diagnostics begin with."""
         book = self.ledger
-        return {
-            "rounds": book.made,
-            "heard": book.heard,
-            "outstanding": len(book),
-            "late": book.late,
-        }
+        counts = {"rounds": book.made, "heard": book.heard, "late": book.late}
+        return {**counts, "outstanding": len(book)}
 
     # Snapshots.
 
@@ -172,8 +170,7 @@ class FullInformation(Learner[F, Law]):
         return {"game": self.game.numbers()}
 
     def _load(self, data: Mapping[str, Any]) -> None:
-        actions, kernel = self.settings.actions, self.settings.kernel
-        self._prepare(Game(actions, kernel, **data["game"]))
+        self._prepare(Game(self.settings.actions, self.settings.kernel, **data["game"]))
 
 
 @dataclass(frozen=True)
@@ -187,16 +184,10 @@ class FullDiagnostics:
     learning_rate: float  # η of the next decision
 
     def __str__(self) -> str:
-        counts = (
-            f"{self.rounds} decisions, {self.heard} losses heard ({self.late} late), "
-            f"{self.outstanding} outstanding"
-        )
-        rest = [
-            f"{f.name.replace('_', ' ')} {_short(getattr(self, f.name))}"
-            for f in fields(self)[4:]
-            if getattr(self, f.name) not in (None, {})
-        ]
-        return f"{counts}\n{', '.join(rest)}"
+        heard = f"{self.heard} losses heard ({self.late} late)"
+        rest = {f.name: getattr(self, f.name) for f in fields(self)[4:]}
+        told = {name: value for name, value in rest.items() if value not in (None, {})}
+        return f"{self.rounds} decisions, {heard}, {self.outstanding} outstanding\n{_short(told)}"
 
 
 def _short(value: Any) -> str:
@@ -223,9 +214,8 @@ def _one_per_decision(loss: Any, count: int) -> list[Any]:
     if count == 1 and (alone or not _holds_one(loss)):
         return [loss]
     if alone:
-        raise ValueError(
-            f"`loss` must be a sequence of {count} losses, one per decision, got {loss!r}"
-        )
+        rule = f"must be a sequence of {count} losses, one per decision"
+        raise ValueError(f"`loss` {rule}, got {loss!r}")
     losses = list(loss)
     if len(losses) != count:
         raise ValueError(f"`loss` must have {count} entries, one per decision, got {len(losses)}")

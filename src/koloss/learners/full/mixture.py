@@ -97,11 +97,8 @@ class Mixture:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, from which `from_dict` goes on exactly."""
-        return {
-            "rows": self.atoms.copy(),
-            "sums": self.sums[: self.size].copy(),
-            "room": len(self.rows),
-        }
+        sums = self.sums[: self.size].copy()
+        return {"rows": self.atoms.copy(), "sums": sums, "room": len(self.rows)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Mixture:

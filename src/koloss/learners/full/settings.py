@@ -31,9 +31,9 @@ class FullSettings(Settings):
         super().__post_init__()
         actions = self.actions
         if not isinstance(actions, (Points, Ball, Box, PositiveBall)):
+            kind = type(actions).__name__
             raise TypeError(
-                "`actions` must be Points, a Ball, a Box or a PositiveBall, "
-                f"got {type(actions).__name__}"
+                f"`actions` must be Points, a Ball, a Box or a PositiveBall, got {kind}"
             )
         if isinstance(actions, Points):
             X = to_numpy(actions.X).astype(float)
@@ -72,26 +72,23 @@ class ExpWeightsSettings(FullSettings):
         if self.horizon is None and (
             self.tuning == "paper" or self.learning_rate is not None or self.delay
         ):
-            what = "`tuning` of 'paper', `learning_rate` and `delay`"
-            raise ValueError(f"{what} must be left out without a horizon")
+            named = "`tuning` of 'paper', `learning_rate` and `delay`"
+            raise ValueError(f"{named} must be left out without a horizon")
         if self.prior is not None:
             self._check_prior()
 
     def _check_prior(self) -> None:
-        prior = self.prior
         if not isinstance(self.actions, Points):
-            if not isinstance(prior, Loss):
-                raise TypeError(
-                    "`prior` must be a Loss on a compact set, of density exp(-prior), "
-                    f"got {type(prior).__name__}"
-                )
+            if not isinstance(self.prior, Loss):
+                rule = "must be a Loss on a compact set, of density exp(-prior)"
+                raise TypeError(f"`prior` {rule}, got {type(self.prior).__name__}")
             return
-        prior = to_numpy(as_distribution("prior", prior, length=len(self.actions)))
-        if prior.min() <= 0:
+        p = to_numpy(as_distribution("prior", self.prior, length=len(self.actions)))
+        if p.min() <= 0:
             raise ValueError(
-                f"`prior` must be positive everywhere, got {prior.min():.6g} at {prior.argmin()}"
+                f"`prior` must be positive everywhere, got {p.min():.6g} at {p.argmin()}"
             )
-        self._set("prior", prior)
+        self._set("prior", p)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +99,7 @@ class GradientSettings(FullSettings):
     mixing_rate: float | None = None
 
     def __post_init__(self) -> None:
-        _need_horizon(self)
+        as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
         self._need_kernel()
         if self.mixing_rate is not None:
@@ -125,13 +122,9 @@ class LeaderSettings(FullSettings):
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        _need_horizon(self)
+        as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
         self._need_kernel()
         self._set("delay", as_int("delay", self.delay, minimum=0))
         if self.tolerance is not None:
             self._set("tolerance", as_float("tolerance", self.tolerance, minimum=0.0))
-
-
-def _need_horizon(settings: FullSettings) -> None:
-    as_int("horizon", settings.horizon, minimum=1)
