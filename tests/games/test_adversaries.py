@@ -90,8 +90,10 @@ def test_looking_changes_nothing(kind):
     player, twin = (kind(kl.Ball(2), kernel=kl.Quadratic(), horizon=50, rng=0) for _ in range(2))
     random = kl.games.Random(kl.Quadratic(), kl.Ball(2), rng=1)
     for t in range(4):
+        before = player.state()["digest"]
         X, p = Shown(player).peek(np.random.default_rng(0))
         kl.games.Predictive(kl.Quadratic(), kl.Ball(2), rng=0)(t, player)
+        assert player.state()["digest"] == before
         assert np.all(kl.Ball(2).contains(X))
         assert p.sum() == pytest.approx(1)
         assert player.state()["rng"] == twin.state()["rng"]

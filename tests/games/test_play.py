@@ -172,16 +172,16 @@ def same(a, b):
 
 def test_same_seed_same_result_whatever_the_processes():
     runs = functools.partial(kl.replicate, make_learner, make_adversary, 40, 4)
-    one = runs(seed=5, jobs=1)
-    assert same(one, runs(seed=5, jobs=2))
+    one = runs(rng=5, jobs=1)
+    assert same(one, runs(rng=5, jobs=2))
     with ThreadPoolExecutor(3) as pool:
-        assert same(one, runs(seed=5, executor=pool))
-    assert not same(one, runs(seed=6, jobs=1))
+        assert same(one, runs(rng=5, executor=pool))
+    assert not same(one, runs(rng=6, jobs=1))
     assert len({tuple(t.losses.tolist()) for t in one.traces}) == 4  # runs differ
 
 
 def test_failed_runs_are_reported_and_the_others_kept():
-    runs = kl.replicate(make_learner, make_trouble, 10, 12, seed=1, jobs=1)
+    runs = kl.replicate(make_learner, make_trouble, 10, 12, rng=1, jobs=1)
     assert 0 < len(runs.failures) < 12
     assert set(runs.failures.values()) == {"RuntimeError: no luck"}
     assert sorted([*runs.seeds, *runs.failures]) == list(range(12))

@@ -21,20 +21,20 @@ def replicate(
     rounds: int,
     runs: int,
     *,
-    seed: int = 0,
+    rng: int | np.random.SeedSequence = 0,
     executor: Executor | None = None,
     jobs: int | None = None,
     progress: Callable[[int, int], Any] | None = None,
     **settings: Any,
 ) -> Replicates:
-    """Independent runs of one game; the same seed gives the same result, whatever the number of processes.
+    """Independent runs of one game; the same `rng` gives the same result, whatever the number of processes.
 
     Parameters
     ----------
     make_learner, make_adversary : callables
         Called with a seed; of a module's top level, so that another process can find them.
     rounds, runs : int
-    seed : int
+    rng : int or SeedSequence
         Run k has the k-th child of this seed.
     executor : concurrent.futures.Executor, optional
         In the place of processes of our own.
@@ -66,7 +66,9 @@ def replicate(
     ((4, 50), {})
     """
     runs = as_int("runs", runs, minimum=1)
-    children = np.random.SeedSequence(as_int("seed", seed, minimum=0)).spawn(runs)
+    if not isinstance(rng, np.random.SeedSequence):
+        rng = np.random.SeedSequence(as_int("rng", rng, minimum=0))
+    children = rng.spawn(runs)
     tasks = [(make_learner, make_adversary, rounds, child, settings) for child in children]
     outcomes: dict[int, Trace | Exception] = {}
 
