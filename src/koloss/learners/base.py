@@ -125,10 +125,28 @@ class Entry(NamedTuple, Generic[L]):
     heard: int  # losses heard when it was made
 
 
+class Batch(Sequence[Entry[L]]):
+    """Decisions entered together, as one object; an entry is made when somebody looks at it."""
+
+    def __init__(self, first: int, law: L | None, keys: Sequence[Any], heard: int) -> None:
+        self.first, self.law, self.keys, self.heard = first, law, keys, heard
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, k: Any) -> Any:
+        return Entry(self.first + k, self.law, self.keys[k], self.heard)
+
+
+def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
+    """What the learner keeps of the actions of some decisions."""
+    return entries.keys if isinstance(entries, Batch) else [entry.key for entry in entries]
+
+
 class Drawn(NamedTuple):
     """Actions drawn and not yet entered: of one decision, or the same as arrays for several."""
 
-    keys: Sequence[Any]
+    keys: Any  # a sequence, also an array
     action: NDArray[np.float64]
     index: Any
     probability: Any
@@ -146,13 +164,17 @@ class Ledger(Generic[L]):
         self.total_delay = 0  # sum of their numbers
         self.forgotten = 0  # decisions whose losses are not waited for any more
         self.current: L | None = None  # the latest law
-        self._entries: dict[int, Entry[L]] = {}
+        self._entries: dict[int, Entry[L] | Batch[L]] = {}  # of a batch all ids have the batch
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry[L]]:
-        return iter(self._entries.values())
+        return map(self._entry, self._entries)
+
+    def _entry(self, i: int) -> Entry[L]:
+        known = self._entries[i]
+        return known[i - known.first] if isinstance(known, Batch) else known
 
     @property
     def unheard(self) -> int:
@@ -165,29 +187,39 @@ class Ledger(Generic[L]):
             if self.current is not None:
                 self.current.shrink()
             self.current = law
-        first, heard = self.made, self.heard
-        for i, key in enumerate(keys, first):
-            self._entries[i] = Entry(i, law, key, heard)
-        self.made = first + len(keys)
+        first, count = self.made, len(keys)
+        if count == 1:
+            self._entries[first] = Entry(first, law, keys[0], self.heard)
+        else:
+            batch = Batch(first, law, keys, self.heard)
+            self._entries.update(dict.fromkeys(range(first, first + count), batch))
+        self.made = first + count
         return first
 
-    def find(self, decision: Told) -> list[Entry[L]]:
+    def find(self, decision: Told) -> Sequence[Entry[L]]:
         """Entries of decisions that are this learner's and outstanding; changes nothing."""
         if type(decision) is Decision and decision.learner == self.mark:
             entry = self._entries.get(decision.id)
-            if entry is not None:
-                return [entry]
+            if type(entry) is Entry:  # the lane for single calls
+                return (entry,)
         ids = self.ids(decision)
         if len(ids) > 1 and len(set(ids)) < len(ids):
             raise UnknownDecision("`decision` must not repeat an id, got one twice")
         try:
-            return [self._entries[i] for i in ids]
+            known = self._entries[ids[0]] if ids else None
+            if isinstance(known, Batch) and self._is_all_of(known, ids):
+                return known
+            return [self._entry(i) for i in ids]
         except KeyError as error:
             i = error.args[0]
             fate = "told already or forgotten" if self.forgotten else "told already"
             what = fate if 0 <= i < self.made else "never made"
             message = f"`decision` must be outstanding, got {i}, which was {what}"
             raise UnknownDecision(message) from None
+
+    def _is_all_of(self, batch: Batch[L], ids: list[int]) -> bool:
+        everyone = list(range(batch.first, batch.first + len(batch)))
+        return ids == everyone and all(map(self._entries.__contains__, ids))
 
     def ids(self, decision: Told) -> list[int]:
         """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
@@ -209,14 +241,22 @@ class Ledger(Generic[L]):
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""
+        if isinstance(entries, Batch):
+            self._strike(range(entries.first, entries.first + len(entries)), entries.heard)
+            return
+        heard = self.heard
         for entry in entries:
-            del self._entries[entry.id]
-            delay = self.heard - entry.heard
-            if delay:
-                self.late += 1
-                self.total_delay += delay
-                self.longest_delay = max(self.longest_delay, delay)
-        self.heard += len(entries)
+            self._strike((entry.id,), entry.heard + self.heard - heard)
+
+    def _strike(self, ids: Sequence[int], heard: int) -> None:
+        for i in ids:
+            del self._entries[i]
+        delay = self.heard - heard
+        if delay:
+            self.late += len(ids)
+            self.total_delay += len(ids) * delay
+            self.longest_delay = max(self.longest_delay, delay)
+        self.heard += len(ids)
 
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
         """Wait no more for some decisions, or for all with an id below `before`; how many there were."""
@@ -238,7 +278,7 @@ class Ledger(Generic[L]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: each law once, and of each entry its id, the number of its law, its key."""
-        entries = list(self._entries.values())
+        entries = list(self)
         laws = {id(e.law): e.law for e in entries if e.law is not None}
         if self.current is not None:
             laws[id(self.current)] = self.current
@@ -376,6 +416,10 @@ def _from_plain(value: Any) -> Any:
     return Plain.from_dict(data) if form == "plain" else Described(data)
 
 
+def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
+    return isinstance(entries, Batch) or all(entry.law is law for entry in entries)
+
+
 S = TypeVar("S", bound=Settings)
 
 
@@ -410,7 +454,7 @@ class Learner(abc.ABC, Generic[S, L]):
         """The law of the next decisions, and actions drawn from it; enters nothing."""
 
     @abc.abstractmethod
-    def _read(self, entries: list[Entry[L]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[L]], loss: Any) -> Sequence[Any]:
         """Losses in the form that is learned from, one per entry, or an error; changes nothing."""
 
     def _admit(self, entry: Entry[L], loss: Any) -> None:
@@ -506,7 +550,7 @@ class Learner(abc.ABC, Generic[S, L]):
             losses = self._read(entries, loss)
             law = entries[0].law if entries else None
             # Nothing can fail from here on, but for what `_admit` is for.
-            if law is not None and law.together and all(entry.law is law for entry in entries):
+            if law is not None and law.together and _are_of(law, entries):
                 self.ledger.settle(entries)
                 self._learn(law, entries, losses)
                 return

@@ -137,7 +137,7 @@ class BallEngine:
         """Points from (1 - γ)q + γπ (line 5); of a single one up to `left` are drawn ahead."""
         if count is not None:
             U = self._points(law, count, rng)
-            return Drawn(list(U), self.radius * U, None, None)
+            return Drawn(U, self.radius * U, None, None)
         if law.ahead is None or len(law.ahead) == 0:
             law.ahead = self._points(law, min(left, AHEAD), rng)
         u, law.ahead = law.ahead[0].copy(), law.ahead[1:]

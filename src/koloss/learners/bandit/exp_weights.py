@@ -19,7 +19,7 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
-from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
+from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
 from koloss.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _draw(self, count: int | None) -> tuple[Epoch, Drawn]:
         return self._exp2.draw(count, self._rng)
 
-    def _read(self, entries: list[Entry[Epoch]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         engine = self._exp2.engine
         return read_losses(loss, len(entries), engine.low, engine.high)
 
@@ -201,7 +201,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
     ) -> None:
         assert law is not None
-        self._exp2.learn(law, [entry.key for entry in entries], losses)
+        self._exp2.learn(law, keys_of(entries), losses)
 
     # What it knows.
 

@@ -146,7 +146,7 @@ class FullInformation(Learner[F, Law]):
     def actions(self) -> Any:
         return self.game.points if self.game.is_finite else self.game.actions
 
-    def _read(self, entries: list[Entry[Law]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Law]], loss: Any) -> Sequence[Any]:
         return [self._read_one(one) for one in _one_per_decision(loss, len(entries))]
 
     def _learn(self, law: Law | None, entries: Sequence[Entry[Law]], losses: Sequence[Any]) -> None:

@@ -37,7 +37,7 @@ from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
-from koloss.learners.base import Drawn, Entry, Learner, Recommendation, read_losses
+from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
@@ -204,7 +204,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._end_stage("budget")
         return drawn
 
-    def _read(self, entries: list[Entry[Any]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         return read_losses(loss, len(entries), self.engine.low, self.engine.high)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
@@ -221,7 +221,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 strays = len(self._strays) - bisect_right(self._strays, made_at)
                 delay = ledger.heard - 1 - made_at - strays
                 self._robust_delay = max(self._robust_delay, delay)
-            stage.learn(law, [entry.key for entry in entries], losses)
+            stage.learn(law, keys_of(entries), losses)
             return
         if isinstance(stage, Exp2):
             self._dropped += 1
