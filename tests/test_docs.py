@@ -6,9 +6,12 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+@pytest.mark.slow
 def test_figures_can_be_drawn_again(tmp_path):
     # The numbers in them are tested elsewhere; a drawing differs from one matplotlib to the next.
     script = DOCS / "figures" / "guide.py"

@@ -21,6 +21,7 @@ def load(name):
     return module
 
 
+@pytest.mark.slow
 def test_online_pca(capsys):
     pytest.importorskip("sklearn")
     example = load("online_pca")
@@ -73,6 +74,7 @@ def test_losses_are_inverse_ratios():
     assert features @ example.coefficients(gains) == pytest.approx(direct)
 
 
+@pytest.mark.slow
 def test_examples_are_programs():
     """As a user would start one."""
     done = subprocess.run(

@@ -189,6 +189,7 @@ KERNELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("lower", [0.1, [0.2, 0.05, 0.9]], ids=str)
 def test_bounds_of_kernels_are_never_exceeded(kernel, lower, rng):
@@ -208,6 +209,7 @@ def test_bounds_of_kernels_are_never_exceeded(kernel, lower, rng):
     assert np.all(moved <= np.array(moduli) * (1 + 1e-7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("powers", [(1, 2), (3, 0), (-1, 2), (-1, -0.5), (0.5, 1.5), (0, 0)])
 @pytest.mark.parametrize("lower", [[0.1, 0.1], [0.7, 0.2], [0.05, 0.9]], ids=str)
 def test_bound_of_one_monomial_is_exact(powers, lower):

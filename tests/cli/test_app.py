@@ -39,6 +39,7 @@ def test_version(good):
     assert good("--version") == good("--version", "list") == f"koloss {kl.__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--version"], ["list", "--spec", "nothing"]])
 def test_the_module_is_the_command(cli, arguments):
     command = [sys.executable, "-m", "koloss", *arguments]
@@ -106,6 +107,7 @@ def in_encoding(encoding, monkeypatch, *more):
         return stream.buffer.getvalue().decode(encoding)
 
 
+@pytest.mark.slow
 def test_a_process_without_utf_8(shell):
     variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     answer = shell("bound", "--kernel", "quadratic", encoding="ascii", **variables)

@@ -38,6 +38,7 @@ def test_json_is_all_there_is_on_standard_output(cli):
     assert proxy["epsilon"] == proxy["certified"][proxy["rank"]] <= 0.01
 
 
+@pytest.mark.slow
 def test_files_are_written(good, tmp_path):
     out = tmp_path / "new" / "folder"
     numbers = json.loads(good(*SMALL, "--out", str(out), "--json"))

@@ -64,6 +64,7 @@ def test_run_of_a_spec(spec, cli, shell):
     assert "2 of 2 runs are there already" in cli("run", "own.toml", "--jobs", "1").err
 
 
+@pytest.mark.slow
 def test_sizes_reach_the_games(spec, good):
     options = ["--rounds", "7", "--runs", "1", "--seed", "3", "--out", "here", "--json"]
     text = good("reproduce", "--only", "posynomial", "quadratic-bandit", "--jobs", "1", *options)
@@ -79,6 +80,7 @@ def own_adversary(spec, code):
     spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_failed_run_gives_exit_code_1(spec, cli):
     own_adversary(spec, "    return kl.LinearLoss([9.0, 0.0])\n")
     answer = cli("run", "own.toml", "--jobs", "1")
@@ -90,6 +92,7 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
     assert "must have norm at most 1, got 9" in page
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes are POSIX")
 def test_ctrl_c_says_that_nothing_is_lost(spec):
     waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
@@ -160,6 +163,7 @@ def test_bad_options(spec, refused, options, message):
     assert {*spec.parent.iterdir()} == {spec, latin}
 
 
+@pytest.mark.slow
 def test_recorded_losses_may_have_a_head(spec, good):
     table = '\ufeff"left, 1",right\n0.5,1\n1,0.5\n'
     (spec.parent / "losses.csv").write_text(table, encoding="utf-8")
@@ -203,12 +207,14 @@ def test_arena(cli, good, shell, tmp_path):
     assert "8 of 8 runs are there already" in cli(*BOUT, *size).err
 
 
+@pytest.mark.slow
 def test_arena_has_a_folder_of_its_own(spec, good):
     names = ["--games", "compressor", "--players", "uniform", "--rounds", "10", "--runs", "1"]
     assert "wrote arena-results/arena.html" in good("arena", *names, "--jobs", "1")
     assert (spec.parent / "arena-results" / "arena.json").is_file()
 
 
+@pytest.mark.slow
 def test_quick_arena_and_a_player_that_is_not_there(good, tmp_path):
     """Failures are results: exit code 0. `--quick` is small and leaves out peers."""
     names = ["--games", "compressor", "--players", "uniform", "noregret-mwu"]

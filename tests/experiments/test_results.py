@@ -27,6 +27,7 @@ CURVES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_experiment_runs(toy):
     assert [curve.name for curve in toy.curves] == CURVES
     assert [result.experiment.name for result in toy.results] == shipped()

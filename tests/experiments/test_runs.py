@@ -29,6 +29,7 @@ def complete(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
     run(SMALL, out=tmp_path, jobs=2, **SIZE)
     assert contents(tmp_path) == contents(complete)
@@ -37,6 +38,7 @@ def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
     assert contents(tmp_path) != contents(complete)
 
 
+@pytest.mark.slow
 def test_going_on_gives_what_an_uninterrupted_run_gives(complete, tmp_path):
     """One experiment first, fewer runs, a torn file: the rest is computed, what is there is not."""
     run(SMALL[:1], out=tmp_path, jobs=1, rounds=40, runs=2)
@@ -159,6 +161,7 @@ def own_game(folder, spec=OWN, code=MINE):
     return load(folder / "own.toml")
 
 
+@pytest.mark.slow
 def test_an_adversary_of_ones_own(tmp_path):
     game = own_game(tmp_path)
     curve = run([game], out=tmp_path / "out", jobs=1).curves[0]
@@ -195,6 +198,7 @@ def test_replay_of_a_table(tmp_path):
     assert 0 < sum(trace.running[-1] for trace in traces) < 8 * 10
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
     unlucky = "    if rng.random() < 0.5:\n        raise RuntimeError('no luck')\n    return"
     game = own_game(tmp_path, code=MINE.replace("    return", unlucky))

@@ -60,6 +60,7 @@ def test_every_learner_on_points(kind):
     assert np.all(trace.running >= trace.regret[t - 1] - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_every_learner_on_the_ball(kind):
     ball, kernel = kl.Ball(2), kl.Quadratic()
@@ -170,6 +171,7 @@ def same(a, b):
     )
 
 
+@pytest.mark.slow
 def test_same_seed_same_result_whatever_the_processes():
     runs = functools.partial(kl.replicate, make_learner, make_adversary, 40, 4)
     one = runs(rng=5, jobs=1)

@@ -101,6 +101,7 @@ OF_EXPERIMENTS = ["experiments/build.py", "experiments/picture.py"]
 OF_ARENA = [f"experiments/arena/{name}.py" for name in ("games", "peers", "data")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_BOTH + OF_EXPERIMENTS + OF_ARENA)
 def test_what_a_run_depends_on_counts(copy, name):
     assert changed(copy, copy / name) == [name not in OF_ARENA, name not in OF_EXPERIMENTS]
@@ -169,6 +170,7 @@ def test_a_run_is_kept_and_not_played_again(tmp_path):
         assert Trace.load(path_of(job_, tmp_path)).ended == "done"
 
 
+@pytest.mark.slow
 def test_damage_is_noticed(tmp_path):
     one = job()
     run = perform(one)
@@ -272,6 +274,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_processes_end_with_their_parent(tmp_path, number):
     """However it ends; and the folder is free again."""
@@ -305,6 +308,7 @@ def alive(pid):
 # Workers.
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     """One dies for good, one is killed once and plays again, the others go on."""
     jobs = [
@@ -321,6 +325,7 @@ def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
     assert missing(jobs, tmp_path) == [jobs[1]]  # it leaves no file, and is tried again next time
 
 
+@pytest.mark.slow
 def test_tasks_and_their_results():
     results = {}
     do_all(square, [3, -1, 13, 5], results.__setitem__, jobs=2)
@@ -348,6 +353,7 @@ def test_processes_that_cannot_find_the_function(monkeypatch):
         do_all(not_there, [1], lambda k, result: None, jobs=1)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard(tmp_path):
     script = tmp_path / "script.py"
     text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"

@@ -276,6 +276,7 @@ def candidates(actions, rng):
     return np.asarray(actions.X)
 
 
+@pytest.mark.slow
 @every
 def test_bound_is_never_below_a_random_search(case, rng):
     for actions in case.action_sets():
@@ -296,6 +297,7 @@ def test_bound_of_a_single_kernel_is_attained(case, rng):
         assert case.kernel.bound(actions) <= best * (1 + 1e-9), actions
 
 
+@pytest.mark.slow
 @every
 def test_lipschitz_and_modulus_are_never_exceeded(case, rng):
     for actions in case.action_sets():

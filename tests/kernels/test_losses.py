@@ -307,6 +307,7 @@ def same(a, b):
     assert_allclose(a(X), b(X), rtol=1e-9, atol=1e-9 * max(1e3, float(np.abs(a(X)).max())))
 
 
+@pytest.mark.slow
 @every
 @given(data=st.data())
 def test_axioms_of_a_vector_space(family, data):
@@ -330,6 +331,7 @@ def test_axioms_of_a_vector_space(family, data):
         same((u / s) * s, u)
 
 
+@pytest.mark.slow
 @every
 @given(data=st.data())
 def test_axioms_of_an_inner_product(family, data):

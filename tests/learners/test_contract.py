@@ -96,6 +96,7 @@ def test_actions_are_in_the_set(case):
     assert np.all(case.actions.contains(np.asarray(play(case, case.make(), 20))))
 
 
+@pytest.mark.slow
 def test_same_seed_same_game(case):
     assert play(case, case.make(rng=3), 40) == play(case, case.make(rng=3), 40)
     same_again = play(case, case.make(rng=3), 40) == play(case, case.make(rng=4), 40)
@@ -126,6 +127,7 @@ def test_distribution_is_of_a_finite_set_alone(case):
         learner.probability([[0.5, 0.5]])
 
 
+@pytest.mark.slow
 def test_looking_changes_nothing(case):
     learner = case.make()
     for start in (0, 12):  # before and within an epoch
@@ -187,6 +189,7 @@ def tell_in_some_shape(learner, case, batches, rng):
         learner.tell([first[cut:], *rest], some_form(losses[cut:]))
 
 
+@pytest.mark.slow
 def test_calls_of_all_shapes_are_the_same(case):
     for seed in range(4):
         rng, plain, shaped = np.random.default_rng(seed), case.make(seed), case.make(seed)
@@ -298,6 +301,7 @@ def test_forgotten_decisions_are_unheard(case):
     assert learner.guarantee().terms.get("unheard", 1.0) > 0
 
 
+@pytest.mark.slow
 def test_guarantee_is_complete(case):
     learner = case.make()
     play(case, learner, 20)
@@ -316,6 +320,7 @@ def test_guarantee_is_complete(case):
 # Threads.
 
 
+@pytest.mark.slow
 def test_threads_lose_nothing(kind):
     case = next(case for case in LEARNERS.values() if case.kind is kind)
     learner, ids = case.make(), [[] for _ in range(4)]

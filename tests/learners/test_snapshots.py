@@ -16,6 +16,7 @@ from koloss.learners.snapshots import FORMAT, seal, unseal
 from tests.learners.cases import LEARNERS, number, play, same
 
 
+@pytest.mark.slow
 def test_resume_is_exact(case, tmp_path):
     halves = case.make(rng=7)
     play(case, halves, 40)
@@ -28,6 +29,7 @@ def test_resume_is_exact(case, tmp_path):
     assert same(again.state(), halves.state())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_and_pickles_go_on_alone(case, twin):
     learner = case.make(rng=7)
@@ -51,6 +53,7 @@ def leaves(value):
     return [value]
 
 
+@pytest.mark.slow
 def test_snapshot_is_plain_data_and_a_copy(case):
     learner = case.make()
     play(case, learner, 12)

@@ -19,6 +19,7 @@ def expansion(actions, kernel, count, rng):
     return kl.KernelLoss(kernel, actions.sample(count, rng), rng.standard_normal(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", [LINE, SEGMENT, SQUARE, DISC, QUARTER], ids=repr)
 @pytest.mark.parametrize("bandwidth", [0.1, 0.3])
 def test_global_minimum_of_random_expansions(actions, bandwidth, rng):
@@ -44,6 +45,7 @@ def test_one_start_is_not_enough(rng):
     assert hits <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [kl.Matern(0.5, 0.3), kl.Matern(1.5, 0.3), kl.Periodic(0.5, period=1.0), kl.Polynomial(4)],

@@ -94,6 +94,7 @@ def violation(B, b, radius, x, multiplier):
 # All cases, by the conditions of optimality.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_conditions_of_optimality(family):
     for seed in range(720):  # 14 families, 10,080 instances
@@ -221,6 +222,7 @@ def in_ball(angles, radius):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES[:-1])
 @pytest.mark.parametrize("d", [2, 3])
 def test_brute_force(family, d):
@@ -434,6 +436,7 @@ def no_decomposition(problem):
     raise AssertionError("the Krylov spaces should have been enough")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", LARGE)
 @pytest.mark.parametrize("kind", ["array", "operator"])
 def test_krylov_spaces(family, kind, monkeypatch):

@@ -64,6 +64,7 @@ def test_coordinates_are_the_principal_axes(rng):
     assert_allclose(np.abs(pca.features), np.abs(proxy.truncate(3).features), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel, actions, spacing",
     [

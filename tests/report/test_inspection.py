@@ -121,6 +121,7 @@ def test_bad_arguments(options, message):
         inspect(kl.Linear(), LINE, **options)
 
 
+@pytest.mark.slow
 def test_show_and_write(inspection, tmp_path, capsys):
     paths = write(inspection, tmp_path / "deep" / "er")
     assert [path.name for path in paths] == ["inspect.png", "inspect.svg", "inspect.json"]
@@ -157,6 +158,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_three_labelled_panels_and_nothing_overlaps(case):
     kernel, actions, options = CASES[case]
@@ -191,6 +193,7 @@ def test_what_is_drawn_is_what_was_found(inspection):
     np.testing.assert_allclose(areas / areas.sum(), best.weights[best.support], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_same_figure_same_file_with_text_as_text(inspection, tmp_path):
     first, second = (save(inspection_figure(inspection), tmp_path, name) for name in ("a", "b"))
     for one, two in zip(first, second, strict=True):

@@ -30,6 +30,7 @@ def written(played, tmp_path_factory):
     return write_page(played, tmp_path_factory.mktemp("report"))
 
 
+@pytest.mark.slow
 def test_files(written):
     names = sorted(path.name for path in written)
     stems = [*NAMES, "eigendecay-dimension", "overview", "overview-narrow"]
@@ -76,6 +77,7 @@ def test_page_tells_bad_news(played):
         assert all(word in text for word in words)
 
 
+@pytest.mark.slow
 def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
     results = []
@@ -167,6 +169,7 @@ FIGURES = {"regret": (regret_figure, 0), "eigen": (regret_figure, 2), "dimension
            "narrow": (partial(overview_figure, narrow=True), None)}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_or_is_cut(played, name):
     draw, k = FIGURES[name]
@@ -195,6 +198,7 @@ def test_tables(played, capsys):
 # A browser.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1200])
 def test_in_a_browser(written, tmp_path, width):
     """No console message, no broken picture, nothing wider than the screen."""

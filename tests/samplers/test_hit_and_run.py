@@ -56,6 +56,7 @@ CASES = [  # curvature, slope, lower, upper
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_draws_on_an_interval_are_exact(case):
     c, b, lower, upper = case
@@ -219,6 +220,7 @@ def test_narrow_density_of_a_huge_quadratic(rng):
     assert draws.r_hat.max() < 1.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d, scale", [(2, 20.0), (6, 1000.0), (20, 30.0)])
 def test_leaves_the_draws_of_the_exact_sampler_as_they_are(d, scale, rng):
     B, b = scale * rng.standard_normal((d, d)), scale * rng.standard_normal(d)

@@ -29,6 +29,7 @@ def problem(request, rng, exact_draws):
     return target, actions, exact_draws(target.log_density, actions, 20_000, rng, top)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("h", [0.002, 0.1])
 def test_langevin_steps_leave_the_density_invariant(problem, h, rng, fits):
     target, actions, X = problem

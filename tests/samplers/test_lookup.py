@@ -31,6 +31,7 @@ PAIRS = [(name, actions) for name in LOSSES for actions in (DISC, SQUARE)]
 PAIRS.remove(("posynomial", DISC))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, actions", PAIRS)
 def test_draws_follow_the_density(name, actions):
     loss = LOSSES[name]

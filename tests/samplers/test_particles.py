@@ -62,6 +62,7 @@ def unbiased(samples, exact):
     return bool(np.all(np.abs(statistic) < student.isf(LEVEL / (2 * len(exact)), len(samples) - 1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["bumps", "quadratic"])
 def test_moments_follow_the_density(family):
     # 15 rounds at learning rate 1: the density sharpens to a few percent of the disc. The bias of order 1/size is
@@ -82,6 +83,7 @@ def test_moments_follow_the_density(family):
     assert not unbiased(plain, exact)
 
 
+@pytest.mark.slow
 def test_negative_control_of_another_learning_rate():
     game = list(losses(8, 2, "bumps"))
     exact = exact_moments(sum(game), DISC)

@@ -31,6 +31,7 @@ def agreement(X, Y):
     return min(ks_2samp(X @ u, Y @ u).pvalue for u in DIRECTIONS)
 
 
+@pytest.mark.slow
 @every
 def test_exact_draws_stay_exact(name, rng, exact_draws):
     target = as_target(LOSSES[name], 3.0, 2)
@@ -47,6 +48,7 @@ def test_exact_draws_stay_exact(name, rng, exact_draws):
     assert agreement(X, Y) < LEVEL
 
 
+@pytest.mark.slow
 @every
 def test_lookup_draws_from_the_density(name, rng, exact_draws):
     target = as_target(LOSSES[name], 3.0, 2)

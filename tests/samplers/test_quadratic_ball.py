@@ -155,6 +155,7 @@ def by_parts(x, values, linear):
     return values.mean(axis=1) / (values.std(axis=1) / math.sqrt(x.shape[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [10, 50])
 @pytest.mark.parametrize("family", families(2))
 def test_integration_by_parts_in_many_dimensions(d, family, rng):
@@ -276,6 +277,7 @@ def test_radius_scales(rng):
     assert np.all(np.sum(small**2, axis=1) <= 9 * (1 + 1e-12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s", [1e3, 1e6])
 @pytest.mark.parametrize("d", [2, 10, 50])
 @pytest.mark.parametrize("family", FAMILIES)
@@ -294,6 +296,7 @@ def test_an_envelope_that_is_given_up_when_all_is_drawn():
         assert 0 < draws.acceptance <= 1
 
 
+@pytest.mark.slow
 def test_a_warm_start_changes_nothing_but_the_search(rng):
     sampler = QuadraticBall()
     values, linear = families(3)["indefinite"]

@@ -83,6 +83,7 @@ def test_one_dimension_against_quadrature(family, s):
     assert error(moments.features(intercept=True), exact) < 1e-13 + 1e-15 * s + 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("s", [1e-3, 30.0])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("d", [2, 3])

@@ -176,6 +176,7 @@ def test_uniform_play_has_about_the_reported_regret(name):
     assert regret_of_uniform_play(game) == pytest.approx(UNIFORM[name], rel=close)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNIFORM)
 def test_reported_losses_are_a_constant_and_bumps(name):
     """The smallest Σ|c| of all ways to write the loss as b + Σ c_i K(·, x_i), by a linear program."""
@@ -332,6 +333,7 @@ def test_bernoulli_losses_have_the_means_of_a_landscape():
     assert abs(together) < 5 * 0.25 / math.sqrt(3000 * 499)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in games("held-out") if n in KIND and n != "bernoulli-3d"])  # fmt: skip
 def test_held_out_losses_are_in_the_span(name):
     game = ALL[name]
@@ -399,6 +401,7 @@ def test_compressions_by_hand():
     assert grains.mean(axis=0)[level == 1][-1] < grains.mean(axis=0)[level == 1][0]
 
 
+@pytest.mark.slow
 def test_recording():
     ticks, grains = data.record_compressions(2, rng=0)
     again = data.record_compressions(2, rng=0)[1]

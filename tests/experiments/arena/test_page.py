@@ -121,6 +121,7 @@ def written(played, tmp_path_factory):
 # The page.
 
 
+@pytest.mark.slow
 def test_files(written):
     names = sorted(path.name for path in written)
     stems = ["arena-summary", "arena-summary-narrow", *(game.name for game in GAMES)]
@@ -181,6 +182,7 @@ def page_text(results):
     return page(results, dict.fromkeys(["", "narrow", *(game.name for game in results.games)], ""))
 
 
+@pytest.mark.slow
 def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
     about = {"summary": HOSTILE, "source": HOSTILE}
@@ -203,6 +205,7 @@ def test_page_without_any_failure():
     assert "all players finished all runs of all games" in page_text(synthetic())
 
 
+@pytest.mark.slow
 def test_page_where_nobody_finished(tmp_path):
     runs = [play_run(g, SPECS[5], k) for g in GAMES for k in range(2)]
     results = ArenaResults(GAMES, SPECS[5:6], tuple(runs))
@@ -408,6 +411,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_or_is_cut(played, name):
     check_texts(FIGURES[name](played))
@@ -443,6 +447,7 @@ def test_tables(played, capsys, monkeypatch, columns):
 # A browser.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width, picture", [(360, "narrow"), (1200, "wide")])
 def test_in_a_browser(written, tmp_path, width, picture):
     """No console message, no broken picture, nothing wider than the screen, and the picture that fits it."""

@@ -353,6 +353,7 @@ def complete(tmp_path_factory):
     return out, arena.run(OWN, SQUAD, out=out, jobs=1, **SIZE)
 
 
+@pytest.mark.slow
 def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
     out, _ = complete
     arena.run(OWN, SQUAD, out=tmp_path, jobs=2, **SIZE)
@@ -361,6 +362,7 @@ def test_same_bytes_for_any_number_of_processes(complete, tmp_path):
     assert numbers(tmp_path / "arena.json") == numbers(out / "arena.json")
 
 
+@pytest.mark.slow
 def test_going_on_after_an_interruption(complete, tmp_path):
     """An interrupt, a torn file, other players before: the rest is played, what is there is not."""
 

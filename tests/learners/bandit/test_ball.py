@@ -169,6 +169,7 @@ def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
     assert largest_z(other.next_law()) > limit  # negative control: the wrong covariance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel, interval", KINDS)
 @pytest.mark.parametrize("d", [1, 2])
 def test_batch_of_one_is_the_textbook_algorithm_step_by_step(d, kernel, interval, rng):
@@ -307,6 +308,7 @@ def regret(learner, A, b, count=None):
     return curve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["random", "biased", "switching"])
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("linear", [False, True])
@@ -323,6 +325,7 @@ def test_regret_is_within_the_bound(kind, d, linear):
         assert promise.statement.endswith("on the ball (B5)")
 
 
+@pytest.mark.slow
 def test_a_long_game_has_a_bound_that_says_something():
     n = 4000
     right, wrong = (make(1, kl.Linear(), horizon=n, loss_norm=1.0, rng=1) for _ in range(2))
@@ -339,6 +342,7 @@ def test_a_long_game_has_a_bound_that_says_something():
     assert paid + n > sum(wrong.guarantee().terms.values())
 
 
+@pytest.mark.slow
 def test_anytime_regret_is_within_its_bound_at_every_round():
     learners = [make(2, horizon=None, loss_norm=1.0, batch=1, rng=seed) for seed in range(2)]
     curves = [regret(learner, *game("biased", 2, 300, 0, False)) for learner in learners]
@@ -379,6 +383,7 @@ def test_rates_minimise_the_bound():
         assert sum(other.guarantee().terms.values()) > best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("kernel", [kl.Quadratic(), kl.Linear()], ids=repr)

@@ -61,6 +61,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("adversary", ["random", "fixed", "switching", "alternating", "predictive"])
 def test_bound_holds_over_settings(name, adversary):
@@ -75,6 +76,7 @@ def test_bound_holds_over_settings(name, adversary):
     assert np.mean(regrets) <= sum(promise.terms.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel", [kl.Linear(), kl.Quadratic(), kl.Matern(1.5, 0.5), kl.Polynomial(2)], ids=repr
 )
@@ -171,6 +173,7 @@ def test_delay_bound_holds_and_is_claimed_only_when_it_is_met():
     assert not learner.guarantee().valid
 
 
+@pytest.mark.slow
 def test_batches_cost_little_regret():
     # Whole epochs of about the rank against epochs of one round: same game, mean of 12 seeds each.
     kernel = kl.Gaussian(0.5)

@@ -109,6 +109,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_mixture_has_the_mean_action_for_its_mean(name, tuning):
@@ -243,6 +244,7 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
     assert promise.total <= before * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("d, r", [(1, 1.0), (2, 1.0), (2, 0.3), (5, 2.0)])
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])

@@ -72,6 +72,7 @@ def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
 # The ball.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", ["random", "biased", "switching", "alternating"])
 @pytest.mark.parametrize("d, rounds", [(1, 60), (2, 300), (5, 120)])
 @pytest.mark.parametrize("anytime", [False, True])

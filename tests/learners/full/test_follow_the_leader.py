@@ -112,6 +112,7 @@ def test_looking_changes_nothing():
 # Regret.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("N, rounds", [(2, 1), (2, 2), (10, 30), (40, 150)])
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
@@ -127,6 +128,7 @@ def test_points_stay_within_the_bound(game, N, rounds, tuning):
         assert promise.total <= math.sqrt(rounds) * 1.0011
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("d, r", [(1, 1.0), (2, 0.3), (2, 1.0), (5, 2.0)])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, r):

@@ -107,6 +107,7 @@ class Careless(Bets):
             self.wealth = (before + 1) * (1 + 0.9 * (mean - y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.05, 0.01])
 @pytest.mark.parametrize("mean, share", [(0.0, 0.25), (0.0, 0.5), (0.3, 0.25), (-0.3, 0.5)])
 def test_a_fair_bet_is_rarely_won(mean, share, level):
@@ -115,6 +116,7 @@ def test_a_fair_bet_is_rarely_won(mean, share, level):
     assert exceeds(coin(mean), coin(mean), level, share=share) <= most
 
 
+@pytest.mark.slow
 def test_what_is_no_fair_bet_is_won_more_often():
     # Negative controls: losses that are used twice; a policy that is worse by 0.2.
     most = stats.binom(RUNS, 0.01).isf(LEVEL)

@@ -65,6 +65,7 @@ def hostile_game(learner, rounds, way, *, losses="worst", seed=0):
     return largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("losses", ["worst", "random"])
@@ -129,6 +130,7 @@ def test_no_alarm_in_kind_weather(name):
         assert learner.diagnostics.playing == "ucb"
 
 
+@pytest.mark.slow
 def test_a_predicting_adversary_is_found_out():
     for seed in range(20):
         learner, regret = arena_game("predictive", seed, 700)
@@ -139,6 +141,7 @@ def test_a_predicting_adversary_is_found_out():
         assert regret < 300  # four fifths of 700 for GP-UCB alone
 
 
+@pytest.mark.slow
 def test_a_terrible_policy_is_stopped():
     # Always the worst of four unrelated actions; the bound is informative here.
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.5, 0.5, 1.0])
@@ -157,6 +160,7 @@ def test_a_terrible_policy_is_stopped():
     assert all(a < b for a, b in zip(stopped[True], stopped[False], strict=True))
 
 
+@pytest.mark.slow
 def test_batches_and_late_losses_do_not_stop_a_good_policy():
     # Told one by one there is no alarm in 20 seeds.
     for count, seed in itertools.product((2, 5, 20), range(4)):
@@ -242,6 +246,7 @@ def mean_regret(player, terms, game, arms):
     return mean[best], error[best], learner.guarantee(rounds=ROUNDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [2, 4])
 @pytest.mark.parametrize("player, terms", CASES)
 def test_bound_holds_in_the_worst_case(player, terms, arms):

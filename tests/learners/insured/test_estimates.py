@@ -182,6 +182,7 @@ def test_looking_changes_no_game(policy):
     assert games[0] == games[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_looking_leaves_the_stage_alone(policy):
     # In the harshest of games, where exploration is designed anew time and again.

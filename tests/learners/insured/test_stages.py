@@ -287,6 +287,7 @@ MOMENTS = {"before": (12, 0, 0), "between": (25, 1, 5), "after": (50, 2, 10), "a
 """Rounds, how often the policy in play is told to hand over, and rounds after that."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [*POLICIES, ["ucb", "optimistic"]], ids=str)
 @pytest.mark.parametrize("when", MOMENTS)
 @pytest.mark.parametrize("settings", [{"horizon": 400}, {"horizon": None}], ids=str)

@@ -169,6 +169,7 @@ def random_state(stage, rng, spread):
     stage.heard = 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["action", "law"])
 @pytest.mark.parametrize("cap", [math.inf, 60.0, None])
 def test_no_outcome_of_a_round_leaves_the_budget(place, kind, cap):
