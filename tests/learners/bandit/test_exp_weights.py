@@ -369,3 +369,17 @@ def test_epoch_is_plain_data():
     again = algorithm(learner).epoch_from_dict(epoch.to_dict())
     assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
     assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
+
+
+def test_what_the_caller_does_to_a_batch_does_not_reach_the_learner():
+    mine, theirs = (
+        kl.BanditExpWeights(kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5), horizon=50, rng=3)
+        for _ in range(2)
+    )
+    batch, twin = mine.ask(8), theirs.ask(8)
+    batch.index[:] = 0
+    batch.action[:] = 9.0
+    for learner, decisions in ((mine, batch), (theirs, twin)):
+        learner.tell(decisions, np.linspace(-1, 1, 8))
+    np.testing.assert_array_equal(mine.distribution, theirs.distribution)
+    np.testing.assert_array_equal(mine.actions, theirs.actions)

@@ -114,7 +114,7 @@ class PointsEngine:
             i = int(law.cdf.searchsorted(rng.random(), side="right"))
             return Drawn((i,), self.points[i], i, law.p.item(i))
         index = law.cdf.searchsorted(rng.random(count), side="right")
-        return Drawn(index, self.points[index], index, law.p[index])
+        return Drawn(index.copy(), self.points[index], index, law.p[index])
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
