@@ -5,6 +5,7 @@
 #   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
 #   make arena ARGS=--quick           a small arena without peers, a minute; see `koloss arena --help`
 #   make check                        lint, types and the quick tests, while working
+#   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-torch TORCH=torch       choose the torch requirement
 
@@ -28,7 +29,7 @@ needs_torch := '$(TORCH)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena check test test-torch bench docs lint review format clean
+.PHONY: help run arena check test test-torch torture bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +48,9 @@ test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, reposito
 
 test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
 	$(BIN)/python -m pytest -m xp tests
+
+torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long (ARGS=--quick: two minutes)
+	$(BIN)/python -m torture $(ARGS)
 
 bench: $(STAMPS)/bench ## ratios against peers and the hardware limit
 	$(BIN)/python -m benchmarks

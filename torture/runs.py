@@ -1,0 +1,1 @@
+"""Runs that are killed, folders that are shared, files that are damaged."""

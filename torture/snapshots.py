@@ -1,0 +1,1 @@
+"""Damaged, forged and oversized snapshots, and files that several processes write."""

@@ -1,0 +1,1 @@
+"""Specs and names that nobody wrote in good faith."""

@@ -1,0 +1,1 @@
+"""Many threads and forked processes on one learner."""
