@@ -130,7 +130,7 @@ def test_lemma_of_whole_epochs_by_enumeration(rng):
 def test_anytime_constants():
     kappa = anytime_kappa(GAME)
     assert kappa == pytest.approx(2.0, abs=1e-3)
-    total = sum(anytime_terms(GAME, kappa, 10_000).values())
+    total = sum(anytime_terms([(1, GAME)], kappa, 10_000).values())
     closed = 2 * math.sqrt(2 * (math.e**2 + 1) / 4 * 20 * 10_000 * GAME.log_prior)
     assert total == pytest.approx(closed, rel=1e-6)
     # its terms are what the rates give when summed

@@ -23,7 +23,7 @@ The theory pages have the proofs and the variants: bonuses, sampled covariance, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
@@ -48,57 +48,142 @@ def psi(M: float) -> float:
 
 
 @dataclass(frozen=True)
+class Ridge:
+    """A penalty λ on all features but a head, and what it makes of their number (theory F1)."""
+
+    penalty: float  # λ
+    free: int  # k₀: features of the head, the constant among them
+    dimension: float  # d*: at most so many features can be learned from one round
+    spread: float  # e*: d* - e* of them without bias
+    bias: float  # b: the estimate of an action is off by at most b e(a)
+    head_error: float  # ε_k: what a proxy of the head alone would miss; b √e* is never more
+
+
+@dataclass(frozen=True)
 class BanditProblem:
     """The numbers of a game that its bound depends on."""
 
     rounds: int  # n
     rank: int  # m
-    leverage: float  # G = (1 + τ)m, the design's largest leverage
+    leverage: float  # G, the design's largest leverage: (1 + τ)m, or that of Σ(π) + Λ/γ
     loss_bound: float  # L
     epsilon: float  # ε
     log_prior: float  # max_a log(1/prior(a)); log N for the uniform prior
-    bonus: bool = False  # whether actions get one for the error they may have (theory B2)
+    bonus: bool = False  # whether actions get one for the error they may have (theory B2, F1)
     shrink: float = 0.0  # s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ (theory A4)
     delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
+    constant: bool = False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
+    ridge: Ridge | None = None
+
+    @property
+    def dimension(self) -> float:
+        """d*, the number of features without a penalty."""
+        return self.ridge.dimension if self.ridge else self.rank
+
+    @property
+    def bias(self) -> float:
+        """b, zero without a penalty."""
+        return self.ridge.bias if self.ridge else 0.0
+
+    @property
+    def root_spread(self) -> float:
+        """√e*, zero without a penalty."""
+        return math.sqrt(self.ridge.spread) if self.ridge else 0.0
 
     @property
     def estimate_bound(self) -> float:
-        """L, or L + ε with bonuses: an estimated loss is at most this times R."""
-        return self.loss_bound + self.epsilon if self.bonus else self.loss_bound
+        """L, or L + b + ε with bonuses: an estimated loss is at most this times ḡ²."""
+        return self.loss_bound + self.bias + self.epsilon if self.bonus else self.loss_bound
+
+    # One estimate: x'(a) = x(a) - β(a), |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+
+    def largest_bonus(self, g: float) -> float:
+        """β̄ where φ'A⁻¹φ ≤ g²: the smaller of √(b² + ε²) g and ε_k(1 + g) + ε g."""
+        if not self.bonus:
+            return 0.0
+        quick = math.hypot(self.bias, self.epsilon) * g
+        if self.ridge is None:
+            return quick
+        return min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
+
+    def largest_leverage(self, eta: float, kappa: float) -> float:
+        """ḡ² ≥ φ'A⁻¹φ, the largest with η(L ḡ² + β̄) ≤ κ."""
+        L, room = self.loss_bound, kappa * (1 - self.shrink) / eta
+        if not self.bonus:
+            return room / L
+        # L g² + slope g + offset = room, for either form of β̄.
+        forms = [(math.hypot(self.bias, self.epsilon), 0.0)]
+        if self.ridge is not None:
+            forms.append((self.ridge.head_error + self.epsilon, self.ridge.head_error))
+        roots = [
+            2 * (room - offset) / (slope + math.sqrt(slope**2 + 4 * L * (room - offset)))
+            for slope, offset in forms
+            if room > offset
+        ]
+        return max(roots) ** 2
+
+    def rise(self, eta: float, gamma: float) -> float:
+        """κ: how far one estimate can raise a log-weight at this exploration."""
+        R = self.leverage / gamma
+        return eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
 
     def exploration(self, eta: float, kappa: float) -> float:
         """γ, the share of rounds that explore; above 1 where the horizon is too short for a bound."""
-        return eta * self.estimate_bound * self.leverage / (kappa * (1 - self.shrink))
-
-    def largest_leverage(self, eta: float, kappa: float) -> float:
-        """R = G/γ ≥ φ'Σ⁻¹φ."""
-        return kappa * (1 - self.shrink) / (eta * self.estimate_bound)
+        return self.leverage / self.largest_leverage(eta, kappa)
 
     def mean_bound(self, eta: float, kappa: float) -> float:
-        """L̃ = L + ε + ε√R ≥ |E x_t(a)|, with the bonus where there is one."""
-        root = math.sqrt(self.largest_leverage(eta, kappa))
-        error = self.epsilon * (1 + (2 if self.bonus else 1) * root)
-        return (self.loss_bound + error) / (1 - self.shrink)
+        """L̃ ≥ |E x'(a)|."""
+        L, eps, s = self.loss_bound, self.epsilon, self.shrink
+        g = math.sqrt(self.largest_leverage(eta, kappa))
+        error = 2 * self.largest_bonus(g) if self.bonus else math.hypot(self.bias, eps) * g
+        return (L + eps + error + s * L * g) / (1 - s)
+
+    # One round.
+
+    @property
+    def second_moment(self) -> float:
+        """S² ≥ (1 - γ) E q·x'²."""
+        L, d, b = self.loss_bound, self.dimension, self.bias
+        if not self.bonus:
+            return L**2 * d
+        L, e = L + self.epsilon, self.root_spread**2
+        if e * (L**2 + b**2) <= b**2 * d:
+            return (L * math.sqrt(max(d - e, 0.0)) + b * math.sqrt(e)) ** 2
+        return (L**2 + b**2) * d
+
+    @property
+    def drift(self) -> float:
+        """U ≥ √(1 - γ) (q·(E x')²)^½."""
+        if not self.bonus:
+            return self.loss_bound
+        return self.loss_bound + self.bias * self.root_spread + self.epsilon * math.sqrt(self.dimension)
 
     def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
-        """V: what one round adds to the bound, over η."""
-        L, m, bound = self.loss_bound, self.rank, self.estimate_bound
-        own = psi(kappa) * bound**2 * m
+        """V: what one round adds to the bound, over η; b rounds make an epoch."""
+        L, own, s = self.loss_bound, psi(kappa) * self.second_moment, self.shrink
         if b == 1:
             value = own
         elif whole:
-            M = b * (eta * self.mean_bound(eta, kappa) + psi(kappa) * kappa * eta * bound)
-            root = math.sqrt(self.largest_leverage(eta, kappa) * m)
-            side = L + psi(kappa) * eta * bound**2 * root
-            if self.bonus:
-                side += self.epsilon * math.sqrt(m)
+            g = math.sqrt(self.largest_leverage(eta, kappa))
+            largest = L * g + self.largest_bonus(g)  # its square bounds E x'²
+            square = psi(kappa) * (eta * largest / (1 - s)) ** 2
+            M = b * (eta * self.mean_bound(eta, kappa) + square)
+            side = self.drift + psi(kappa) * eta * largest / (1 - s) * math.sqrt(self.second_moment)
             value = own + psi(M) * b * side**2
         else:
-            side = L * (math.sqrt(m) + math.sqrt(b))
-            if self.bonus:
-                side += self.epsilon * math.sqrt(b * m)
+            side = L * math.sqrt(self.dimension) + math.sqrt(b) * self.drift
             value = psi(kappa + DRIFT) * side**2
-        return value / (1 - self.shrink) ** 2
+        return value / (1 - s) ** 2
+
+    def bracket(self, gamma: float, g: float) -> float:
+        """What the errors of the estimates cost per round: of the features, and of the penalty."""
+        near = self.constant and self.shrink == 0
+        chi, chi_error = (math.sqrt(gamma), 1 + math.sqrt(gamma)) if near else (1.0, 3.0)
+        own = chi * min(0.5, self.root_spread)
+        if self.bonus:
+            error = chi_error + math.sqrt(self.dimension)
+            return self.bias * (self.root_spread + own) + self.epsilon * error
+        return self.bias * (own + g) + self.epsilon * (chi_error + g)
 
     def terms(
         self,
@@ -106,30 +191,31 @@ class BanditProblem:
         kappa: float,
         *,
         rounds: int | None = None,
+        gamma: float | None = None,
         b: int = 1,
         whole: bool = False,
         failure: float = 0.0,
     ) -> dict[str, float]:
         """The terms of the bound after so many rounds (all, by default), by name."""
         n = self.rounds if rounds is None else rounds
-        L, eps, s, d = self.loss_bound, self.epsilon, self.shrink, self.delay
-        gamma, root = self.exploration(eta, kappa), math.sqrt(self.largest_leverage(eta, kappa))
-        bias = 3 + (math.sqrt(self.rank) if self.bonus else root)
+        L, s, d = self.loss_bound, self.shrink, self.delay
+        g = math.sqrt(self.largest_leverage(eta, kappa))
+        gamma = self.leverage / g**2 if gamma is None else gamma
         variance, delay = eta * self.variance(eta, kappa, b, whole=whole) * n, 0.0
         if d > 0:
             # Theorem B3-delay, its drift condition met surely: ϱ = κ d.
             grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * L * eta * L * self.rank
+            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta * self.second_moment
             delay = eta * n * d * (mean**2 + second)
         return {
-            "exploration": 2 * gamma * L * n,
+            "exploration": 2 * min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
-            "bias": eps * n * bias / (1 - s),
+            "bias": n * self.bracket(min(gamma, 1.0), g) / (1 - s),
             "delay": delay,
-            "sampling": s / (1 - s) * L * n * (1 + root) + 2 * L * n * failure if s > 0 else 0.0,
+            "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
         }
 
 
@@ -142,10 +228,11 @@ class Rates:
     kappa: float
 
 
-def tune(problem: BanditProblem) -> Rates:
+def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = None) -> Rates:
     """Learning rate and κ that minimise the bound for epochs of one round.
 
-    Longer epochs keep this pace, so that the play stays that of the algorithm without epochs.
+    Longer epochs keep this pace, so that the play stays that of the algorithm without epochs. `exploration` is γ as a function
+    of the largest leverage allowed, G/ḡ² unless told otherwise.
 
     Examples
     --------
@@ -159,8 +246,11 @@ def tune(problem: BanditProblem) -> Rates:
 
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
-    scale = 0.5 * math.log(problem.log_prior / (problem.rank * problem.rounds))
+    scale = 0.5 * math.log(problem.log_prior / (problem.dimension * problem.rounds))
     scale -= math.log(problem.estimate_bound)
+
+    def share(eta: float, kappa: float) -> float | None:
+        return exploration(problem.largest_leverage(eta, kappa)) if exploration else None
 
     def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
         options = {"xatol": tolerance}
@@ -168,25 +258,37 @@ def tune(problem: BanditProblem) -> Rates:
         return float(best.fun), float(best.x)
 
     def best_rate(log_kappa: float) -> tuple[float, float]:
+        kappa = math.exp(log_kappa)
+
         def log_bound(x: float) -> float:
-            return math.log(sum(problem.terms(math.exp(x), math.exp(log_kappa)).values()))
+            eta = math.exp(x)
+            return math.log(sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values()))
 
         return least(log_bound, scale - 12, scale + 6, 1e-9)
 
     smallest = math.log(0.01 / (1 + problem.delay))
     _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
     kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
-    return Rates(eta, min(1.0, problem.exploration(eta, kappa)), kappa)
+    gamma = share(eta, kappa) or problem.exploration(eta, kappa)
+    return Rates(eta, min(1.0, gamma), kappa)
 
 
 def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
-    """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)κL (theory B3l)."""
-    return 4 * problem.mean_bound(eta, kappa) + psi(kappa) * kappa * problem.estimate_bound
+    """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)η(Lḡ + β̄)² (theory B3l, F1)."""
+    g = math.sqrt(problem.largest_leverage(eta, kappa))
+    square = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
+    return 4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2
+
+
+# Without a horizon (theory B4, F1).
 
 
 def anytime_constant(problem: BanditProblem, kappa: float) -> float:
-    """c m = 2G/κ + ψ(κ)m, the constant of the anytime rates (theory B4)."""
-    return 2 * problem.leverage / kappa + psi(kappa) * problem.rank
+    """c m = 2G/κ + ψ(κ)m, the constant of the anytime rates, in units of the square of the estimates' bound."""
+    L, E = problem.loss_bound, problem.estimate_bound
+    if not problem.bonus:
+        return 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
+    return 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
 
 
 def anytime_kappa(problem: BanditProblem) -> float:
@@ -205,18 +307,41 @@ def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     return math.sqrt(problem.log_prior / (2 * cm * t)) / problem.estimate_bound
 
 
-def anytime_terms(problem: BanditProblem, kappa: float, n: int) -> dict[str, float]:
-    """The terms of the anytime bound after n rounds (theory B4)."""
-    cm, L, eps = anytime_constant(problem, kappa), problem.estimate_bound, problem.epsilon
-    main = math.sqrt(2) * L * math.sqrt(cm * n * problem.log_prior)
-    share = 2 * problem.leverage / kappa / cm
-    if problem.bonus:
-        bias = (3 + math.sqrt(problem.rank)) * eps * n
-    else:
-        growth = (2 * cm / problem.log_prior) ** 0.25 * (0.8 * n**1.25 + n**0.25)
-        bias = 3 * eps * n + eps * math.sqrt(kappa) * growth
-    variance = (1 - share) * main
-    return {"exploration": share * main, "variance": variance, "prior": main, "bias": bias}
+Level = tuple[int, BanditProblem]
+"""A first round, and the game from then on: a penalty may fall with time."""
+
+
+def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, float]:
+    """The terms of the anytime bound after n rounds; sums over rounds are bounded by integrals."""
+    total = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}
+    ends = [start - 1 for start, _ in levels[1:]] + [n]
+    for (start, game), end in zip(levels, ends, strict=True):
+        first, last = start, min(end, n)
+        if first > last:
+            break
+        a = anytime_rate(game, kappa, 1)  # η_t = a/√t
+        rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
+        shares = game.leverage * game.estimate_bound / kappa * rates
+        total["exploration"] += 2 * game.loss_bound * shares
+        total["variance"] += psi(kappa) * game.second_moment * rates
+        total["prior"] = game.log_prior * math.sqrt(last) / a
+        total["bias"] += _anytime_bias(game, kappa, a, first, last)
+    return total
+
+
+def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last: int) -> float:
+    """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
+    count = last - first + 1
+    root = math.sqrt(game.leverage * game.estimate_bound * a / kappa)
+    roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
+    chi, chi_error = (roots, count + roots) if game.constant else (count, 3.0 * count)
+    own = chi * min(0.5, game.root_spread)
+    if game.bonus:
+        known = game.bias * game.root_spread + game.epsilon * math.sqrt(game.dimension)
+        return count * known + game.bias * own + game.epsilon * chi_error
+    growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
+    g = math.sqrt(kappa / (a * game.loss_bound)) * growth
+    return game.bias * (own + g) + game.epsilon * (chi_error + g)
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
@@ -334,8 +459,8 @@ def anytime(
 ) -> Guarantee:
     """Theorem B4: rates that need no horizon."""
     log_prior, beside = comparator
-    terms = anytime_terms(problem, rates.kappa, n)
-    terms["prior"] = log_prior / anytime_rate(problem, rates.kappa, n)
+    terms = anytime_terms([(1, problem)], rates.kappa, n)
+    terms["prior"] *= log_prior / problem.log_prior
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
     notes = []

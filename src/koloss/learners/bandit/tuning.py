@@ -138,7 +138,7 @@ def choose_rates(
     eta = tuned.learning_rate if eta is None else eta
     if gamma is None:
         return Rates(eta, min(1.0, problem.exploration(eta, tuned.kappa)), tuned.kappa)
-    return Rates(eta, gamma, problem.exploration(eta, 1.0) / gamma)
+    return Rates(eta, gamma, problem.rise(eta, gamma))
 
 
 def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:

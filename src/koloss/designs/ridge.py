@@ -1,0 +1,202 @@
+r"""Designs and dimensions with a penalty: what takes the place of the rank m where Σ + Λ is inverted, not Σ.
+
+The penalty is Λ = λ · (projection on the tail of the features); the head, the constant among it, has none. For a law p
+on the actions let A = Σ(p) + Λ, and 0 ≤ h_j ≤ 1 the eigenvalues of A^(-1/2) Σ A^(-1/2). Then
+
+    d(p) = E_p φ'A⁻¹φ = Σ h_j,    e(p) = E_p φ'A⁻¹ΛA⁻¹φ = Σ h_j(1 - h_j) = -λ ∂d/∂λ.
+
+The bounds need d* = max_p d(p) and e* = max_p e(p). d is concave in p with gradient e(a)² = φ(a)'A⁻¹ΛA⁻¹φ(a), so *any* law
+certifies d* ≤ d(p) + max_a e(a)² - e(p), for every λ at once; and e* is bounded by d* at other penalties. `Dimensions`
+collects such certificates. `ridge_design` finds where to explore.
+
+Numbers that are differences of larger ones are never computed as such: the tail is projected off the head in L²(p), and
+d - (size of the head) and e are sums of positive terms of what is left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.designs.base import Design, orthonormal
+from koloss.designs.john import candidates
+from koloss.errors import DesignNotConverged
+
+Floats = NDArray[np.float64]
+
+SMALLEST_WEIGHT = 1e-12
+"""Laws that certify give every action at least this, so that nothing is divided by zero."""
+
+FACTORS = 2.0 ** np.arange(-4, 10)
+"""c of the bounds on e* by d* at the penalty cΛ."""
+
+
+class Tail(NamedTuple):
+    """The features beyond the head, projected off it in L²(p), in coordinates where their covariance is diagonal."""
+
+    variances: Floats  # σ_j ≥ 0
+    squares: Floats  # (N, t): squares of the coordinates of every action
+
+
+def tail_of(head: Floats, tail: Floats, p: Floats) -> Tail:
+    """Project the tail off the head in L²(p)."""
+    root = np.sqrt(p)[:, None]
+    rows = root * tail
+    if head.shape[1]:
+        basis, _ = np.linalg.qr(root * head)
+        for _ in range(2):  # the second time removes the rounding of the first
+            rows = rows - basis @ (basis.T @ rows)
+    variances, directions = np.linalg.eigh(rows.T @ rows)
+    return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
+
+
+class Dimensions:
+    """Certified d* and e* of features with a head and a tail, at penalties from a grid of powers of 2 times `unit`.
+
+    Parameters
+    ----------
+    head : array of shape (N, k₀)
+        Features without a penalty, linearly independent on the actions.
+    tail : array of shape (N, t)
+        Features with one.
+    residuals : array of shape (t + 1,)
+        Squared norm that is left of any action after the head and 0, 1, ..., t features of the tail, at most.
+    unit : float
+        A penalty on the grid.
+
+    Examples
+    --------
+    Ten unrelated arms, of which no law learns more than d* = 10/(1 + 10 λ):
+
+    >>> import numpy as np
+    >>> arms = Dimensions(np.empty((10, 0)), np.eye(10), np.ones(11), unit=0.1)
+    >>> _ = arms.improve(0.1)
+    >>> round(arms.excess(0.1), 6), round(arms.spread(0.1), 6)
+    (5.0, 2.5)
+    """
+
+    def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
+        self.head, self.tail, self.residuals = head, tail, residuals
+        self.penalties: Floats = unit * 2.0 ** np.arange(-40, 41)
+        counts = np.arange(tail.shape[1] + 1)[:, None]
+        self._excess = np.min(counts + residuals[:, None] / self.penalties, axis=0)  # Lemma F1.4 (2)
+
+    @property
+    def free(self) -> int:
+        """k₀, the number of features without a penalty."""
+        return self.head.shape[1]
+
+    def improve(self, penalty: float, p: Floats | None = None, steps: int = 6) -> Floats:
+        """Steps p ∝ p·e(·)² towards the largest d at this penalty; each law on the way is a certificate at all of them."""
+        N = len(self.tail)
+        p = np.full(N, 1 / N) if p is None else p
+        for _ in range(steps):
+            law = tail_of(self.head, self.tail, p)
+            self._certify(law)
+            p = p * (law.squares @ (1 / np.square(law.variances + penalty)))
+            p = np.maximum(p / p.sum(), SMALLEST_WEIGHT)
+            p /= p.sum()
+        return p
+
+    def _certify(self, law: Tail) -> None:
+        """d* ≤ d(p) + max e(a)² - e(p) (Lemma F1.4, 1), with room for rounding."""
+        variances, at, t, unit = law.variances[:, None], self.penalties, self.tail.shape[1], 2.3e-16
+        slope = at / (variances + at) ** 2
+        gap = (law.squares @ slope).max(axis=0) - law.variances @ slope
+        d = np.sum(variances / (variances + at), axis=0) + np.maximum(gap, 0.0)
+        bound = d * (1 + 10 * (t + self.free) * unit) + t * t * unit * law.variances[-1] / at
+        self._excess = np.minimum(self._excess, np.minimum(bound, t))
+
+    def excess(self, penalty: float) -> float:
+        """Upper bound on d* - k₀: that of the next smaller penalty on the grid."""
+        k = int(np.searchsorted(self.penalties, penalty * (1 + 1e-9), side="right")) - 1
+        if k < 0:
+            return float(self.tail.shape[1])
+        return float(self._excess[k])
+
+    def spread(self, penalty: float) -> float:
+        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½."""
+        shares = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
+        bounds = [c * self.excess(at) for c, at in zip(shares, FACTORS * penalty, strict=True)]
+        return min(*bounds, self.residuals[0] / penalty)
+
+
+class RidgeDesign(NamedTuple):
+    """Where to explore, and how much."""
+
+    design: Design  # π; its largest leverage is that of Σ(π) + Λ/γ
+    exploration: float  # γ
+
+
+def ridge_design(
+    features: Floats, penalties: Floats, cap: float, *, tolerance: float = 1e-3, max_rounds: int = 100
+) -> RidgeDesign:
+    """The least exploration γ, and the law π, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap.
+
+    The weights w = γπ maximise log det(Σ_a w_a φ(a)φ(a)' + Λ) - cap Σ_a w_a: there no leverage exceeds the cap, and π is the
+    log-det design for the penalty Λ/γ (Lemma F1.5, whose fixed point this is). γ exceeds 1 where the cap is too small.
+
+    Parameters
+    ----------
+    features : array of shape (N, M)
+    penalties : array of shape (M,)
+        The diagonal of Λ.
+    cap : float
+        Largest leverage allowed, ḡ².
+    tolerance : float
+        Relative, of γ.
+    max_rounds : int
+        Passes over the features before giving up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> design, gamma = ridge_design(np.eye(4), np.array([0.0, 0.0, 0.1, 0.1]), cap=20.0)
+    >>> design.weights.round(6).tolist(), round(gamma, 6)  # a penalty of 0.1 has its share of w = 1/20
+    ([0.5, 0.5, 0.0, 0.0], 0.1)
+    """
+    N, M = features.shape
+    stacked = np.vstack([features, np.diag(np.sqrt(penalties))[penalties > 0]])
+    Z, _ = orthonormal(stacked)
+    rows, penalty = np.ascontiguousarray(Z[:N]), Z[N:].T @ Z[N:]
+    for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
+        weights = np.zeros(N)
+        weights[support] = w / w.sum()
+        largest = _Leverage(rows[support], w / w.sum(), rows, penalty)
+        gamma = largest.least(cap, float(w.sum()))
+        gap = gamma / w.sum() - 1
+        if gap <= tolerance:
+            rank = int(Z.shape[1])
+            return RidgeDesign(Design(weights, rank, gamma * largest(gamma), "log-det design"), gamma)
+    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {gap:.3g}"
+    raise DesignNotConverged(message, gap=gap)
+
+
+class _Leverage:
+    """max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) as a function of γ, in coordinates where both matrices are diagonal."""
+
+    def __init__(self, support: Floats, weights: Floats, rows: Floats, penalty: Floats) -> None:
+        sigma = support.T @ (weights[:, None] * support)
+        # Of Σ + Λ, which is regular, Σ has the share h and Λ the share 1 - h in each direction.
+        root = np.linalg.cholesky(sigma + penalty)
+        half = np.linalg.solve(root, sigma)
+        self.shares, directions = np.linalg.eigh(np.linalg.solve(root, half.T))
+        self.shares = np.clip(self.shares, 0.0, 1.0)
+        self.squares = np.square(np.linalg.solve(root, rows.T).T @ directions)
+
+    def __call__(self, gamma: float) -> float:
+        return float(np.max(self.squares @ (1 / (gamma * self.shares + 1 - self.shares))))
+
+    def least(self, cap: float, near: float) -> float:
+        """The least γ with leverages at most the cap, from above."""
+        high = near
+        while self(high) > cap and high < 1e12 * near:
+            high *= 1.0 + 1e-4 if high < 1.01 * near else 2.0
+        low = 0.0
+        while high - low > 1e-9 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self(middle) > cap else (low, middle)
+        return high
