@@ -101,7 +101,9 @@ def candidates(
             working, dropped = working[_active(w, g[working], cap)], gap
         working = np.union1d(working, _offenders(Z, g, (1 + tolerance / 4) * cap))
     carriers = _active(w, g[working], cap)
-    for keep in (carriers, np.full(len(w), True)):
+    everyone = np.full(len(w), True)
+    # Nobody carries weight where the penalty alone keeps all leverages below the cap.
+    for keep in (carriers, everyone) if carriers.any() else (everyone,):
         solved = w if keep.all() else _interior_point(rows[keep], cap, penalty)
         kept, fewest = _caratheodory(rows[keep], solved)
         if penalty is not None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.designs.base import Design, orthonormal
+from koloss.designs.base import covariance, inverse_root, orthonormal
 from koloss.designs.john import candidates
 from koloss.errors import DesignNotConverged
 
@@ -69,13 +69,13 @@ class Dimensions:
 
     Examples
     --------
-    Ten unrelated arms, of which no law learns more than d* = 10/(1 + 10 λ):
+    Ten unrelated arms, of which no law learns more than d* = 10/(1 + 10 λ), with a spread of at most 10/4:
 
     >>> import numpy as np
     >>> arms = Dimensions(np.empty((10, 0)), np.eye(10), np.ones(11), unit=0.1)
     >>> _ = arms.improve(0.1)
-    >>> round(arms.excess(0.1), 6), round(arms.spread(0.1), 6)
-    (5.0, 2.5)
+    >>> round(arms.excess(0.1), 6), round(arms.spread(0.1), 2)
+    (5.0, 2.51)
     """
 
     def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
@@ -124,17 +124,64 @@ class Dimensions:
         return min(*bounds, self.residuals[0] / penalty)
 
 
+class Penalised(NamedTuple):
+    """Features and a penalty in coordinates where Σ(π) + Λ/γ = I; then γΣ(π) + Λ = γI."""
+
+    features: Floats  # (N, rank)
+    penalty: Floats  # (rank, t): Λ = penalty @ penalty'
+
+
 class RidgeDesign(NamedTuple):
     """Where to explore, and how much."""
 
-    design: Design  # π; its largest leverage is that of Σ(π) + Λ/γ
+    weights: Floats  # π
     exploration: float  # γ
+    largest: float  # max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a)
+
+
+class Leverage:
+    """max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) as a function of γ.
+
+    Parameters
+    ----------
+    rows : array of shape (N, m)
+        φ(a), in coordinates where Σ(π) + Λ is regular to rounding.
+    weights : array of shape (N,)
+        π.
+    penalty : array of shape (m, m)
+        Λ.
+    """
+
+    def __init__(self, rows: Floats, weights: Floats, penalty: Floats) -> None:
+        support = np.flatnonzero(weights)
+        carriers = rows[support]
+        sigma = carriers.T @ (weights[support, None] * carriers)
+        # In coordinates where Σ + Λ = I, Σ has the share h of each direction and Λ the share 1 - h.
+        root = inverse_root(sigma + penalty)
+        shares, directions = np.linalg.eigh(root.T @ sigma @ root)
+        self.shares: Floats = np.clip(shares, 0.0, 1.0)
+        self.squares: Floats = np.square(rows @ (root @ directions))
+
+    def __call__(self, gamma: float) -> float:
+        return float(np.max(self.squares @ (1 / (gamma * self.shares + (1 - self.shares)))))
+
+    def exploration(self, cap: float) -> float:
+        """The least γ at which no leverage exceeds the cap; infinite where there is none."""
+        low, high = 0.0, 1.0
+        while self(high) > cap:
+            low, high = high, 4 * high
+            if high > 1e15:
+                return math.inf
+        while high - low > 1e-10 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self(middle) > cap else (low, middle)
+        return high
 
 
 def ridge_design(
     features: Floats, penalties: Floats, cap: float, *, tolerance: float = 1e-3, max_rounds: int = 100
 ) -> RidgeDesign:
-    """The least exploration γ, and the law π, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap.
+    """The least exploration γ, and the law π, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap, up to a tolerance.
 
     The weights w = γπ maximise log det(Σ_a w_a φ(a)φ(a)' + Λ) - cap Σ_a w_a: there no leverage exceeds the cap, and π is the
     log-det design for the penalty Λ/γ (Lemma F1.5, whose fixed point this is). γ exceeds 1 where the cap is too small.
@@ -145,58 +192,46 @@ def ridge_design(
     penalties : array of shape (M,)
         The diagonal of Λ.
     cap : float
-        Largest leverage allowed, ḡ².
+        Largest leverage aimed at, ḡ².
     tolerance : float
-        Relative, of γ.
+        The leverage is at most (1 + tolerance) times the cap.
     max_rounds : int
         Passes over the features before giving up.
 
     Examples
     --------
     >>> import numpy as np
-    >>> design, gamma = ridge_design(np.eye(4), np.array([0.0, 0.0, 0.1, 0.1]), cap=20.0)
-    >>> design.weights.round(6).tolist(), round(gamma, 6)  # a penalty of 0.1 has its share of w = 1/20
+    >>> penalties = np.array([0.0, 0.0, 0.1, 0.1])
+    >>> weights, gamma, largest = ridge_design(np.eye(4), penalties, cap=20.0)
+    >>> weights.round(6).tolist(), round(gamma, 6)  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
-    N, M = features.shape
-    stacked = np.vstack([features, np.diag(np.sqrt(penalties))[penalties > 0]])
-    Z, _ = orthonormal(stacked)
-    rows, penalty = np.ascontiguousarray(Z[:N]), Z[N:].T @ Z[N:]
+    rows, columns = _scaled(features, penalties)
+    penalty = columns @ columns.T
     for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
-        weights = np.zeros(N)
+        weights = np.zeros(len(rows))
         weights[support] = w / w.sum()
-        largest = _Leverage(rows[support], w / w.sum(), rows, penalty)
-        gamma = largest.least(cap, float(w.sum()))
-        gap = gamma / w.sum() - 1
+        gamma = float(w.sum())
+        largest = Leverage(rows, weights, penalty)(gamma)
+        gap = largest / cap - 1
         if gap <= tolerance:
-            rank = int(Z.shape[1])
-            return RidgeDesign(Design(weights, rank, gamma * largest(gamma), "log-det design"), gamma)
+            return RidgeDesign(weights, gamma, largest)
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {gap:.3g}"
     raise DesignNotConverged(message, gap=gap)
 
 
-class _Leverage:
-    """max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) as a function of γ, in coordinates where both matrices are diagonal."""
+def _scaled(features: Floats, penalties: Floats) -> tuple[Floats, Floats]:
+    """Features, and D with Λ = D D', in coordinates where N Σ(uniform) + Λ = I."""
+    N = len(features)
+    stacked = np.vstack([features, np.diag(np.sqrt(penalties))[penalties > 0]])
+    Z, _ = orthonormal(stacked)
+    return np.ascontiguousarray(Z[:N]), Z[N:].T
 
-    def __init__(self, support: Floats, weights: Floats, rows: Floats, penalty: Floats) -> None:
-        sigma = support.T @ (weights[:, None] * support)
-        # Of Σ + Λ, which is regular, Σ has the share h and Λ the share 1 - h in each direction.
-        root = np.linalg.cholesky(sigma + penalty)
-        half = np.linalg.solve(root, sigma)
-        self.shares, directions = np.linalg.eigh(np.linalg.solve(root, half.T))
-        self.shares = np.clip(self.shares, 0.0, 1.0)
-        self.squares = np.square(np.linalg.solve(root, rows.T).T @ directions)
 
-    def __call__(self, gamma: float) -> float:
-        return float(np.max(self.squares @ (1 / (gamma * self.shares + 1 - self.shares))))
-
-    def least(self, cap: float, near: float) -> float:
-        """The least γ with leverages at most the cap, from above."""
-        high = near
-        while self(high) > cap and high < 1e12 * near:
-            high *= 1.0 + 1e-4 if high < 1.01 * near else 2.0
-        low = 0.0
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self(middle) > cap else (low, middle)
-        return high
+def whiten_ridge(features: Floats, penalties: Floats, design: RidgeDesign) -> Penalised:
+    """Change coordinates so that Σ(π) + Λ/γ = I."""
+    (white, columns), (weights, gamma, _) = _scaled(features, penalties), design
+    for _ in range(2):  # as in `whiten`
+        root = inverse_root(covariance(white, weights) + columns @ columns.T / gamma)
+        white, columns = white @ root, root.T @ columns
+    return Penalised(white, columns)

@@ -75,6 +75,12 @@ class BanditProblem:
     constant: bool = False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
     ridge: Ridge | None = None
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
+        """What `dataclasses.asdict` has made plain."""
+        ridge = data.get("ridge")
+        return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
+
     @property
     def dimension(self) -> float:
         """d*, the number of features without a penalty."""
@@ -411,7 +417,8 @@ def fixed(
 
     kinds = []  # of epochs, with the statement that covers each
     if played.at_once < played.made or played.made == 0:
-        drift = "Theorem B3 (epochs ended by drift)" if batch > 1 else "Theorem A3"
+        single = "Theorem F1" if problem.ridge else "Theorem A3"
+        drift = "Theorem B3 (epochs ended by drift)" if batch > 1 else single
         kinds.append((drift, terms_of(batch, False)))
     if played.at_once > 0:
         kinds.append(("Theorem B3w (whole epochs)", terms_of(played.longest_at_once, True)))
@@ -423,8 +430,7 @@ def fixed(
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
     statement += game.place
-    if problem.bonus:
-        statement += " with bonuses (B2)"
+    statement += _manner(problem, "Theorem F1" in statement)
     if game.sampled:
         statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
@@ -446,6 +452,14 @@ def fixed(
     notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
     trivial = (game.high - game.low) * n
     return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
+
+
+def _manner(problem: BanditProblem, named: bool = False) -> str:
+    """What is added to the name of a statement: how estimates are made."""
+    if problem.ridge is None:
+        return " with bonuses (B2)" if problem.bonus else ""
+    way = " with a ridge" + (" and bonuses" if problem.bonus else "")
+    return way if named else f"{way} (F1)"
 
 
 def anytime(
@@ -471,7 +485,8 @@ def anytime(
         notes.append(f"{late}, which Theorem B4 does not cover")
     if game.sampled:
         notes.append("Theorem B4 is proved for the exact covariance")
-    statement, trivial = f"Theorem B4 (anytime){game.place}", (game.high - game.low) * n
+    statement = f"Theorem B4 (anytime){game.place}{_manner(problem)}"
+    trivial = (game.high - game.low) * n
     assumptions = _common(game, played)
     return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
 

@@ -26,7 +26,7 @@ from koloss import _linalg
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
-from koloss.guarantees.bandit import BanditProblem
+from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
@@ -80,6 +80,7 @@ class BallEngine:
     high: float
     center: float
     losses: str  # what is assumed of losses
+    rates: Rates  # that minimise the bound, or those asked for
 
     place: ClassVar[str] = " on the ball (B5)"
     proxy: ClassVar[str] = "exact features"
@@ -238,12 +239,13 @@ class BallEngine:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k != "_sampler"}
-        return {**values, "problem": asdict(self.problem)}
+        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BallEngine:
         """The engine in a snapshot."""
-        return cls(**{**data, "problem": BanditProblem(**data["problem"])})
+        problem, rates = BanditProblem.from_dict(data["problem"]), Rates(**data["rates"])
+        return cls(**{**data, "problem": problem, "rates": rates})
 
     def save(self) -> dict[str, Any]:
         """What the sampler remembers."""
@@ -272,7 +274,8 @@ USELESS = {
     "design": "'john'",
     "prior": "None, uniform,",
     "covariance": "'exact'",
-    "bonus": "False",
+    "ridge": "'auto' or 0",
+    "bonus": "'auto' or False",
 }
 """Settings that a ball has no use for, and what they must be there."""
 
@@ -280,8 +283,9 @@ USELESS = {
 def ball_engine(settings: BanditSettings) -> BallEngine:
     """What follows from the settings on a ball (Algorithm 1, lines 1 and 2)."""
     for name, rule in USELESS.items():
-        if not settings.is_default(name):
-            value = reprlib.repr(getattr(settings, name))  # short, where it is an array
+        given = getattr(settings, name)
+        if not settings.is_default(name) and not (name in ("ridge", "bonus") and given == 0):
+            value = reprlib.repr(given)  # short, where it is an array
             raise ValueError(
                 f"`{name}` must be {rule} where a whole ball is played, got {value}; give `spacing` to play a net"
             )
@@ -313,6 +317,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         high=high,
         center=center,
         losses=_losses(quadratic, intercept, norm if promised else None),
+        rates=Rates(0.0, 0.0, 1.0),
     )
     for _ in range(6 if n is not None else 0):  # the best δ for η, the best η for δ
         eta = choose_rates(settings, engine.problem).learning_rate
@@ -320,7 +325,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         if log_prior == engine.problem.log_prior:
             break
         engine = replace(engine, problem=replace(engine.problem, log_prior=log_prior))
-    return engine
+    return replace(engine, rates=choose_rates(settings, engine.problem))
 
 
 def _losses(quadratic: bool, intercept: bool, norm: float | None) -> str:

@@ -18,7 +18,7 @@ from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import choose_batch, choose_rates
+from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
 from koloss.proxy import Proxy
 
@@ -142,9 +142,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         batch: int | Literal["auto"] = "auto",
         covariance: Literal["exact", "sampled"] = "exact",
         sample_error: float = 0.1,
-        bonus: bool = False,
+        ridge: float | Literal["auto"] = "auto",
+        bonus: bool | Literal["auto"] = "auto",
         prior: Any = None,
-        loss_class: Literal["rank-one", "general"] = "rank-one",
+        loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         learning_rate: float | None = None,
         exploration_rate: float | None = None,
@@ -154,9 +155,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     ) -> None:
         settings = BanditSettings.of(locals())
         engine = engine_for(settings)
-        rates = choose_rates(settings, engine.problem, engine.printed)
         batch = choose_batch(settings, engine.problem)
-        self._exp2 = Exp2(engine, rates, horizon=settings.horizon, batch=batch)
+        self._exp2 = Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
         self._begin(settings, rng)
 
     @property

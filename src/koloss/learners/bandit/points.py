@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, to_numpy
+from koloss.actions import Points
 from koloss.designs import whiten
+from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
-from koloss.guarantees.bandit import BanditProblem
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.ridge import choose_ridge, choose_ridge_design, loss_class
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import choose_design, choose_proxy, choose_rates, paper_says
+from koloss.learners.bandit.tuning import (
+    all_features,
+    choose_design,
+    choose_proxy,
+    choose_rates,
+    is_exact,
+    paper_says,
+)
 from koloss.learners.base import Drawn
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
@@ -31,7 +41,7 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = None  # β(a) = ε √(φ(a)'Σ⁻¹φ(a))
+    bonus: Any = None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a))
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -47,10 +57,12 @@ class PointsEngine:
     """Fixed arrays and numbers of a game on N actions with m features."""
 
     points: Floats  # (N, d)
-    features: Floats  # (N, m), whitened: the design's covariance is the identity; Fortran order
+    features: Floats  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
+    columns: Floats | None  # (m, t): the penalty is Λ = columns columns'; None without one
     weights: Floats  # (N,), the design π
     log_prior: Floats  # (N,)
     problem: BanditProblem  # the numbers of the bound
+    rates: Rates  # that minimise it, or those asked for
     low: float  # losses lie in [low, high], ...
     high: float
     center: float  # ... and this is subtracted before they are used
@@ -66,6 +78,8 @@ class PointsEngine:
         for array in (self.points, self.features, self.weights, self.log_prior):
             array.flags.writeable = False  # decisions hand out views of them
         object.__setattr__(self, "_buffer", np.empty_like(self.features))
+        columns = self.columns
+        object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
 
     @property
     def actions(self) -> Floats:
@@ -95,11 +109,20 @@ class PointsEngine:
         if self.samples:
             factor = _linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
         if factor is None:  # exact, also where a sample fails to span the space
-            factor = _linalg.covariance_factor(self.features, p, buffer)
+            penalty = self._penalty  # type: ignore[attr-defined]
+            factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         law = PointsLaw(factor, p, cdf)
         if self.problem.bonus:
-            law.bonus = self.problem.epsilon * np.sqrt(self.leverages(law))
+            law.bonus = self._bonus(law)
         return law
+
+    def _bonus(self, law: PointsLaw) -> Any:
+        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2)."""
+        problem = self.problem
+        if self.columns is None:
+            return problem.epsilon * np.sqrt(self.leverages(law))
+        s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
+        return problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2)
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -163,16 +186,19 @@ class PointsEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if k != "_buffer"}
-        return {**values, "problem": asdict(self.problem)}
+        values = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PointsEngine:
         """The engine in a snapshot."""
         arrays = {name: np.array(data[name]) for name in ("points", "weights", "log_prior")}
         features = np.array(data["features"], order="F")
-        problem = BanditProblem(**data["problem"])
-        return cls(**{**data, **arrays, "features": features, "problem": problem})
+        columns = None if data["columns"] is None else np.array(data["columns"])
+        problem = BanditProblem.from_dict(data["problem"])
+        rates = Rates(**data["rates"])
+        fixed = {"features": features, "columns": columns, "problem": problem, "rates": rates}
+        return cls(**{**data, **arrays, **fixed})
 
     def save(self) -> None:
         """Nothing of it changes during a game."""
@@ -192,65 +218,165 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         points = proxy.points
     else:
         points = discretise(kernel, actions, settings.spacing)
-    N, sampled = len(points), settings.covariance == "sampled"
-    log_prior = _log_prior(settings.prior, N)
-    size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
-    low, high, norm = settings.interval(size)
+    log_prior = _log_prior(settings.prior, len(points))
+    low, high, norm = settings.interval(*_sizes(kernel, points))
     centred = settings.loss_range is not None and settings.tuning == "sharp"
     center = (low + high) / 2 if centred else 0.0
-    base = BanditProblem(
+    game = BanditProblem(
         rounds=settings.horizon or 10_000,
         rank=1,
         leverage=1.0,
         loss_bound=max(high - center, center - low),
         epsilon=0.0,
         log_prior=float(-log_prior.min()),
-        bonus=settings.bonus,
-        shrink=settings.sample_error if sampled else 0.0,
+        shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
         delay=settings.delay,
+        constant=centred,
     )
-
-    def error(proxy: Proxy, rank: int) -> float:
-        # Theory B1, the player on the points: √(max r · max r_Y) for Φ(y), y in all of the actions, and
-        # ‖w‖ max √r for any w.
-        played = float(proxy.point_curve[rank])
-        general = settings.loss_class == "general"
-        return math.sqrt(played * (norm**2 if general else float(proxy.residual_curve[rank])))
-
-    paper_tuned = settings.tuning == "paper"
-    printed = paper_says(settings, points, base.log_prior) if paper_tuned else {}
-    chosen = choose_proxy(settings, points, base, error, printed)
-    exact = chosen.method == "exact features" and chosen.epsilon < 1e-10 * chosen.residual_curve[0]
-    features = to_numpy(chosen.features)
-    if centred:
-        scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
-        features = np.column_stack([features, np.full(N, scale)])
-    design = choose_design(features, settings.design)
-    white = whiten(features, design).features
-    problem = replace(
-        base,
-        rank=white.shape[1],
-        leverage=float(np.max(np.sum(white**2, axis=1))),
-        epsilon=0.0 if exact else error(chosen, chosen.rank),
-    )
-    rank_one = settings.loss_class == "rank-one" and problem.epsilon > 0
+    printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
+    hull = settings.loss_class == "rank-one"
+    best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
+    problem = best.problem
     return PointsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
-        features=np.asfortranarray(white),
-        weights=np.array(to_numpy(design.weights), dtype=float),
+        features=np.asfortranarray(best.features),
+        columns=best.columns,
+        weights=np.array(best.weights, dtype=float),
         log_prior=log_prior,
         problem=problem,
+        rates=best.rates,
         low=low,
         high=high,
         center=center,
         net=norm * step_beyond(kernel, actions, points),
-        samples=choose_rates(settings, problem, printed).kappa if sampled else 0.0,
-        proxy=chosen.method,
-        losses="every loss is Φ(y) for an action y, or Σ c_i Φ(y_i) with Σ|c_i| ≤ 1, up to a constant"
-        if rank_one
-        else "every loss is in the kernel's RKHS, up to a constant, with the norm stated",
+        samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
+        proxy=best.proxy,
+        losses=_assumed(hull, norm, problem),
         printed=printed,
     )
+
+
+def _sizes(kernel: Any, points: Points) -> tuple[float, float]:
+    """𝒢 = max √K(a, a), and how far Φ(a) is at most from Φ of the action where that is."""
+    diagonal = to_numpy(kernel.diag(points.X))
+    first = int(np.argmax(diagonal))
+    column = to_numpy(kernel(points.X, points.X[first : first + 1, :]))[:, 0]
+    distance = float(np.max(diagonal + diagonal[first] - 2 * column))
+    return math.sqrt(float(diagonal[first])), math.sqrt(max(distance, 0.0))
+
+
+def _assumed(hull: bool, norm: float, problem: BanditProblem) -> str:
+    if problem.epsilon == 0 and problem.ridge is None:
+        return "every loss is in the kernel's RKHS, up to a constant"
+    if hull:
+        return f"every loss is Σ c_i Φ(y_i) with actions y_i and Σ|c_i| ≤ {norm:.6g}, up to a constant"
+    return f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}, up to a constant"
+
+
+# Features, chosen by the bound.
+
+
+class Candidate(NamedTuple):
+    """Features and a penalty with which the game could be played, and what is proved then."""
+
+    bound: float
+    features: Floats
+    columns: Floats | None
+    weights: Any
+    problem: BanditProblem
+    rates: Rates
+    proxy: str
+
+
+def _candidates(
+    settings: BanditSettings,
+    points: Points,
+    game: BanditProblem,
+    hull: bool,
+    norm: float,
+    printed: dict[str, Any],
+) -> Iterator[Candidate]:
+    """Without a penalty, as many features as the bound asks for; with one, all of them (theory F1)."""
+    bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
+    if settings.wants_no_ridge:
+        bonuses = bonuses[:1]
+    if settings.ridge in ("auto", 0) or settings.wants_no_ridge:
+        for bonus in bonuses:
+            yield _plain(settings, points, replace(game, bonus=bonus), hull, norm, printed)
+    if settings.ridge != 0 and not settings.wants_no_ridge:
+        penalised = replace(game, bonus=settings.bonus is not False)
+        yield from _penalised(settings, points, penalised, hull, norm)
+
+
+def _plain(
+    settings: BanditSettings,
+    points: Points,
+    game: BanditProblem,
+    hull: bool,
+    norm: float,
+    printed: dict[str, Any],
+) -> Candidate:
+    def error(proxy: Proxy, rank: int) -> float:
+        return loss_class(proxy, hull, norm).error(rank)
+
+    chosen = choose_proxy(settings, points, game, error, printed)
+    features = to_numpy(chosen.features)
+    if game.constant:
+        scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
+        features = np.column_stack([features, np.full(len(points), scale)])
+    design = choose_design(features, settings.design)
+    white = whiten(features, design).features
+    problem = replace(
+        game,
+        rank=white.shape[1],
+        leverage=float(np.max(np.sum(white**2, axis=1))),
+        epsilon=0.0 if is_exact(chosen) else error(chosen, chosen.rank),
+    )
+    rates = choose_rates(settings, problem, printed)
+    weights = to_numpy(design.weights)
+    bound = _bound(settings, problem, rates)
+    return Candidate(bound, white, None, weights, problem, rates, chosen.method)
+
+
+def _penalised(
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float
+) -> Iterator[Candidate]:
+    proxy = all_features(settings, points)
+    losses = loss_class(proxy, hull, norm)
+    given = None if settings.ridge == "auto" else float(settings.ridge)
+    choice = choose_ridge(to_numpy(proxy.features), losses, game, given)
+    if choice is None:
+        return
+    problem, rank = choice.problem, choice.rank
+    features = to_numpy(proxy.features)[:, :rank]
+    penalties = np.full(rank, choice.penalty)
+    penalties[: choice.head] = 0.0
+    if game.constant:
+        features = np.column_stack([np.ones(len(points)), features])
+        penalties = np.concatenate([[0.0], penalties])
+    eta, kappa = choice.rates.learning_rate, choice.rates.kappa
+    if settings.learning_rate is not None:
+        eta = settings.learning_rate
+    cap = problem.largest_leverage(eta, kappa)
+    design = choose_ridge_design(features, penalties, cap, settings)
+    white, columns = whiten_ridge(features, penalties, design)
+    gamma, largest = design.exploration, design.largest
+    if settings.exploration_rate is not None:
+        gamma = settings.exploration_rate
+        largest = Leverage(white, design.weights, columns @ columns.T)(gamma)
+    problem = replace(problem, leverage=gamma * largest)
+    rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
+    bound = _bound(settings, problem, rates)
+    yield Candidate(bound, white, columns, design.weights, problem, rates, proxy.method)
+
+
+def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> float:
+    """By which candidates are compared: for epochs of one round."""
+    if problem.log_prior == 0:
+        return float(problem.rank)
+    if settings.horizon is None:
+        return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
+    return sum(problem.terms(rates.learning_rate, rates.kappa).values())
 
 
 def _log_prior(prior: Any, N: int) -> Floats:

@@ -15,14 +15,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.designs.ridge import Dimensions
+from koloss._arrays import to_numpy
+from koloss.designs.ridge import Dimensions, Leverage, RidgeDesign, ridge_design
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.tuning import choose_design, is_exact
+from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
 
 FINALISTS = 3
 """Heads whose dimensions are certified closely before one is chosen; the residual curve alone picks them."""
+
+SLACK = 0.01
+"""Share of the bound for which features are left out."""
+
+CLOSER = 4
+"""Penalties for which the dimensions of the chosen head are certified."""
 
 TRUNCATION = 4.0**12
 """A penalty of so many times sup K(a, a) is as good as truncation after the head (theory F1, Corollary T)."""
@@ -37,8 +47,12 @@ class LossClass:
     played: Floats  # largest r_j on the points in play after j = 0, 1, ... features
     anywhere: Floats  # and on all actions, where y may lie
 
+    exact: bool = False  # whether all features together miss nothing
+
     def error(self, rank: int) -> float:
-        """ε of the first features alone: the largest |⟨Φ_⊥(a), w⟩|."""
+        """ε of the first features alone: the largest |⟨Φ_⊥(a), w⟩| (theory B1)."""
+        if self.exact and rank == len(self.played) - 1:
+            return 0.0
         return self.norm * math.sqrt(self.played[rank] * (self.anywhere[rank] if self.hull else 1.0))
 
     def bias(self, head: int, penalty: float) -> float:
@@ -46,11 +60,17 @@ class LossClass:
         return self.norm * math.sqrt(penalty * (self.anywhere[head] if self.hull else 1.0))
 
 
+def loss_class(proxy: Proxy, hull: bool, norm: float) -> LossClass:
+    """The class of losses in the features of a proxy."""
+    return LossClass(hull, norm, proxy.point_curve, proxy.residual_curve, is_exact(proxy))
+
+
 @dataclass(frozen=True)
 class Choice:
     """A head, a penalty, and the game they make."""
 
-    head: int  # k, features of the kernel without a penalty
+    rank: int  # features of the kernel that are kept
+    head: int  # k, those without a penalty
     penalty: float
     problem: BanditProblem
     rates: Rates
@@ -74,16 +94,18 @@ class _Exploration:
 
 
 def choose_ridge(
-    features: Floats, constant: bool, losses: LossClass, game: BanditProblem, penalty: float | None
-) -> Choice:
+    features: Floats, losses: LossClass, game: BanditProblem, penalty: float | None
+) -> Choice | None:
     """The head and the penalty with the least bound, or the head alone where the penalty is given.
 
     `features` are orthonormal coordinates in the RKHS, nested, without the constant; `game` has the numbers that do not depend
-    on the penalty.
+    on the penalty. None where there is nothing to choose.
     """
+    if game.log_prior == 0:
+        return None
     penalties = _penalties(losses, game) if penalty is None else [penalty]
     sizes = _head_sizes(losses, features.shape[1])
-    heads = [_Head(features, constant, k, losses, game, penalties[-1]) for k in sizes]
+    heads = [_Head(features, k, losses, game, penalties[-1]) for k in sizes]
     # A norm ball is nearly always played best without a head; the residual curve would not show that.
     first = [] if losses.hull else heads[:1]
     ranked = sorted(heads[len(first) :], key=lambda head: head.best(penalties).bound)
@@ -91,12 +113,26 @@ def choose_ridge(
     for head in finalists:
         head.certify(head.best(penalties).penalty)
     head = min(finalists, key=lambda head: head.best(penalties).bound)
-    for _ in range(4):  # certificates are good near the penalty they were made for, and may move the best one
+    done: set[float] = set()
+    while len(done) < CLOSER:  # certificates are good near the penalty they were made for, and may move the best one
         best = head.best(penalties).penalty
-        head.certify(best)
-        if head.best(penalties).penalty == best:
+        near = [at for at in (best, 4 * best, best / 4) if at in penalties and at not in done]
+        if not near:
             break
-    return head.choice(best)
+        head.certify(near[0])
+        done.add(near[0])
+    return head.choice(head.best(penalties).penalty)
+
+
+def choose_ridge_design(
+    features: Floats, penalties: Floats, cap: float, settings: BanditSettings
+) -> RidgeDesign:
+    """Where to explore: the log-det design, or the one asked for with as much exploration as the cap takes."""
+    if isinstance(settings.design, str) and settings.design == "john":
+        return ridge_design(features, penalties, cap)
+    weights = np.asarray(to_numpy(choose_design(features, settings.design).weights), dtype=float)
+    gamma = Leverage(features, weights, np.diag(penalties)).exploration(cap)
+    return RidgeDesign(weights, gamma, cap)
 
 
 def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
@@ -127,23 +163,18 @@ class _Head:
     def __init__(
         self,
         features: Floats,
-        constant: bool,
         size: int,
         losses: LossClass,
         game: BanditProblem,
         unit: float,
     ) -> None:
         self.size, self.losses = size, losses
-        ones = np.ones((len(features), int(constant)))
+        rank, constant = features.shape[1], int(game.constant)
+        ones = np.ones((len(features), constant))
         head, tail = np.column_stack([ones, features[:, :size]]), features[:, size:]
         self.dimensions = Dimensions(head, tail, losses.played[size:], unit=unit)
         self.law: Floats | None = None
-        self.game = replace(
-            game,
-            rank=features.shape[1] + int(constant),
-            epsilon=losses.error(features.shape[1]),
-            constant=constant,
-        )
+        self.game = replace(game, rank=rank + constant, epsilon=losses.error(rank))
 
     def certify(self, penalty: float) -> None:
         """Certificates of the dimensions near this penalty, better ones at the second call."""
@@ -185,4 +216,15 @@ class _Head:
         rates = bandit.tune(problem, _Exploration(self.dimensions, penalty))
         eta, gamma, kappa = rates.learning_rate, rates.exploration, rates.kappa
         bound = sum(problem.terms(eta, kappa, gamma=gamma).values())
-        return Choice(self.size, penalty, problem, rates, bound)
+        rank = self._enough(problem, bound / problem.rounds)
+        kept = replace(
+            problem, rank=rank + int(problem.constant), epsilon=self.losses.error(rank)
+        )
+        return Choice(rank, self.size, penalty, kept, rates, bound)
+
+    def _enough(self, problem: BanditProblem, per_round: float) -> int:
+        """The fewest features whose residual costs a hundredth of the bound more than that of all."""
+        losses, most = self.losses, len(self.losses.played) - 1
+        allowed = losses.error(most) + SLACK * per_round / (2 + math.sqrt(problem.dimension))
+        errors = (losses.error(rank) for rank in range(max(self.size, 1), most + 1))
+        return next(max(self.size, 1) + k for k, error in enumerate(errors) if error <= allowed)

@@ -15,6 +15,14 @@ PROXIES = ("pivoted_cholesky", "kernel_pca", "exact_features")
 DESIGNS = ("john", "spanner", "uniform")
 
 
+DEFAULT_NORM = 2.0
+"""Norm of the losses, in units of the least norm with which a loss can fill their range."""
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
 @dataclass(frozen=True, kw_only=True)
 class BanditSettings(Settings):
     """Settings of `BanditExpWeights`, which describes them."""
@@ -29,9 +37,10 @@ class BanditSettings(Settings):
     batch: int | Literal["auto"] = "auto"
     covariance: Literal["exact", "sampled"] = "exact"
     sample_error: float = 0.1
-    bonus: bool = False
+    ridge: float | Literal["auto"] = "auto"
+    bonus: bool | Literal["auto"] = "auto"
     prior: Any = None
-    loss_class: Literal["rank-one", "general"] = "rank-one"
+    loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     learning_rate: float | None = None
     exploration_rate: float | None = None
@@ -44,17 +53,23 @@ class BanditSettings(Settings):
         one_of("tuning", self.tuning, ("sharp", "paper"))
         one_of("covariance", self.covariance, ("exact", "sampled"))
         one_of("loss_class", self.loss_class, ("rank-one", "general"))
-        as_flag("bonus", self.bonus)
+        if not _is_auto(self.bonus):
+            as_flag("bonus", self.bonus)
+        if not _is_auto(self.ridge):
+            self._set("ridge", as_float("ridge", self.ridge, minimum=0.0))
         self._set("delay", as_int("delay", self.delay, minimum=0))
         self._check_losses()
         self._check_features()
         self._check_rates()
         sampled = self.covariance == "sampled"
-        if sampled and self.bonus:
-            raise ValueError("`bonus` must be False with the sampled covariance, got True")
-        if self.tuning == "paper" and (self.horizon is None or self.bonus or self.delay or sampled):
+        penalised = not _is_auto(self.ridge) and self.ridge > 0
+        if sampled and (self.bonus is True or penalised):
+            name, value = ("bonus", True) if self.bonus is True else ("ridge", self.ridge)
+            raise ValueError(f"`{name}` must be left out with the sampled covariance, got {value}")
+        extras = self.bonus is True or penalised or self.delay or sampled
+        if self.tuning == "paper" and (self.horizon is None or extras):
             raise ValueError(
-                "`tuning` of 'paper' must have a horizon, no bonus, no delay and the exact covariance"
+                "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance"
             )
 
     def _check_losses(self) -> None:
@@ -100,10 +115,24 @@ class BanditSettings(Settings):
                 f"`exploration_rate` must be at most 1, got {self.exploration_rate:.6g}"
             )
 
-    def interval(self, size: float) -> tuple[float, float, float]:
-        """Interval of the losses, and the RKHS norm they may have; `size` is 𝒢 = sup √K(a, a)."""
-        norm = max(1.0, size) if self.loss_norm is None else self.loss_norm
+    @property
+    def wants_no_ridge(self) -> bool:
+        """Whether the estimator has to be the paper's: without a penalty, and without a bonus unless one is asked for."""
+        return self.tuning == "paper" or self.covariance == "sampled"
+
+    def interval(self, size: float, distance: float | None = None) -> tuple[float, float, float]:
+        """Interval of the losses, and W: the norm they may have, or Σ|c_i| where they are Σ c_i Φ(y_i).
+
+        `size` is 𝒢 = sup √K(a, a), `distance` how far Φ(a) may be from Φ of one action, where features are chosen.
+        """
+        norm, hull = self.loss_norm, self.loss_class == "rank-one" and distance is not None
         if self.loss_range is not None:
-            return (*self.loss_range, norm)
-        L = size * norm if self.loss_bound is None else self.loss_bound
-        return -L, L, norm
+            low, high = self.loss_range
+            if norm is None:  # twice what a function needs to fill the range (theory F2)
+                near = min(size, distance or size)
+                reach = min(size**2, (distance or 2 * size) ** 2 / 2) if hull else near
+                norm = DEFAULT_NORM * (high - low) / reach if reach > 0 else 1.0
+            return low, high, norm
+        wide = max(1.0, size) if norm is None else norm
+        L = size * wide if self.loss_bound is None else self.loss_bound
+        return -L, L, 1.0 if hull and norm is None else wide

@@ -20,6 +20,9 @@ from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_
 EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for."""
 
+REFRESH = 4e9
+"""N M² of the largest refresh, in multiplications, that a ridge may need: a second or less."""
+
 Error = Callable[[Proxy, int], float]
 """ε of the leading features of a proxy."""
 
@@ -70,6 +73,30 @@ def choose_proxy(
         if size >= len(points) or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
             return best
         size = min(2 * size, len(points))
+
+
+def all_features(settings: BanditSettings, points: Points) -> Proxy:
+    """Features for a ridge, which need not be few: all, up to rounding, or as many as a refresh can afford."""
+    kernel, actions, proxy, rank = settings.kernel, settings.actions, settings.proxy, settings.rank
+    if proxy is None:
+        proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
+    if proxy == "exact_features":
+        proxy = exact_features(kernel, actions, spacing=settings.spacing)
+    if isinstance(proxy, Proxy):
+        return proxy if rank == "auto" else proxy.truncate(rank)
+    construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
+    most = rank if rank != "auto" else max(16, math.isqrt(int(REFRESH / len(points))))
+    try:
+        return construct(kernel, actions, rank=min(most, len(points)), spacing=settings.spacing)
+    except RankUnreachable as end:
+        if rank != "auto":
+            raise
+        return construct(kernel, actions, rank=end.rank, spacing=settings.spacing)
+
+
+def is_exact(proxy: Proxy) -> bool:
+    """Whether the features miss nothing but rounding."""
+    return proxy.method == "exact features" and proxy.epsilon < 1e-10 * proxy.residual_curve[0]
 
 
 def _has_few_features(kernel: Any, points: Points) -> bool:
@@ -147,4 +174,4 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
-    return max(1, math.ceil(problem.rank / 4))
+    return max(1, math.ceil(problem.dimension / 4))
