@@ -16,6 +16,7 @@ d - (size of the head) and e are sums of positive terms of what is left.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,28 @@ def tail_of(head: Floats, tail: Floats, p: Floats) -> Tail:
     return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
 
 
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """Upper bounds on d* - k₀ and e*, for penalties on a grid of powers of 2."""
+
+    free: int  # k₀, the number of features without a penalty
+    rest: int  # and with one
+    residual: float  # squared norm of any action that the head leaves, at most
+    penalties: Floats
+    excesses: Floats
+
+    def excess(self, penalty: float) -> float:
+        """Upper bound on d* - k₀: that of the next smaller penalty on the grid."""
+        k = int(np.searchsorted(self.penalties, penalty * (1 + 1e-9), side="right")) - 1
+        return float(self.excesses[k]) if k >= 0 else float(self.rest)
+
+    def spread(self, penalty: float) -> float:
+        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½."""
+        shares = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
+        bounds = [c * self.excess(at) for c, at in zip(shares, FACTORS * penalty, strict=True)]
+        return float(min(*bounds, self.residual / penalty))
+
+
 class Dimensions:
     """Certified d* and e* of features with a head and a tail, at penalties from a grid of powers of 2 times `unit`.
 
@@ -74,20 +97,19 @@ class Dimensions:
     >>> import numpy as np
     >>> arms = Dimensions(np.empty((10, 0)), np.eye(10), np.ones(11), unit=0.1)
     >>> _ = arms.improve(0.1)
-    >>> round(arms.excess(0.1), 6), round(arms.spread(0.1), 2)
+    >>> round(arms.certificates.excess(0.1), 6), round(arms.certificates.spread(0.1), 2)
     (5.0, 2.51)
     """
 
     def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
-        self.head, self.tail, self.residuals = head, tail, residuals
-        self.penalties: Floats = unit * 2.0 ** np.arange(-40, 41)
+        self.head, self.tail = head, tail
+        penalties = unit * 2.0 ** np.arange(-40, 41)
         counts = np.arange(tail.shape[1] + 1)[:, None]
-        self._excess = np.min(counts + residuals[:, None] / self.penalties, axis=0)  # Lemma F1.4 (2)
-
-    @property
-    def free(self) -> int:
-        """k₀, the number of features without a penalty."""
-        return self.head.shape[1]
+        excesses = np.min(counts + residuals[:, None] / penalties, axis=0)  # Lemma F1.4 (2)
+        residual = float(residuals[0])
+        self.certificates = Certificates(
+            head.shape[1], tail.shape[1], residual, penalties, excesses
+        )
 
     def improve(self, penalty: float, p: Floats | None = None, steps: int = 6) -> Floats:
         """Steps p ∝ p·e(·)² towards the largest d at this penalty; each law on the way is a certificate at all of them."""
@@ -103,32 +125,22 @@ class Dimensions:
 
     def _certify(self, law: Tail) -> None:
         """d* ≤ d(p) + max e(a)² - e(p) (Lemma F1.4, 1), with room for rounding."""
-        variances, at, t, unit = law.variances[:, None], self.penalties, self.tail.shape[1], 2.3e-16
+        known, variances, rounding = self.certificates, law.variances[:, None], 2.3e-16
+        at, t = known.penalties, known.rest
         slope = at / (variances + at) ** 2
         gap = (law.squares @ slope).max(axis=0) - law.variances @ slope
         d = np.sum(variances / (variances + at), axis=0) + np.maximum(gap, 0.0)
-        bound = d * (1 + 10 * (t + self.free) * unit) + t * t * unit * law.variances[-1] / at
-        self._excess = np.minimum(self._excess, np.minimum(bound, t))
-
-    def excess(self, penalty: float) -> float:
-        """Upper bound on d* - k₀: that of the next smaller penalty on the grid."""
-        k = int(np.searchsorted(self.penalties, penalty * (1 + 1e-9), side="right")) - 1
-        if k < 0:
-            return float(self.tail.shape[1])
-        return float(self._excess[k])
-
-    def spread(self, penalty: float) -> float:
-        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½."""
-        shares = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
-        bounds = [c * self.excess(at) for c, at in zip(shares, FACTORS * penalty, strict=True)]
-        return min(*bounds, self.residuals[0] / penalty)
+        bound = d * (1 + 10 * (t + known.free) * rounding)
+        bound += t * t * rounding * law.variances[-1] / at
+        excesses = np.minimum(known.excesses, np.minimum(bound, t))
+        self.certificates = replace(known, excesses=excesses)
 
 
 class Penalised(NamedTuple):
     """Features and a penalty in coordinates where Σ(π) + Λ/γ = I; then γΣ(π) + Λ = γI."""
 
     features: Floats  # (N, rank)
-    penalty: Floats  # (rank, t): Λ = penalty @ penalty'
+    columns: Floats  # (rank, t): Λ = columns @ columns.T
 
 
 class RidgeDesign(NamedTuple):
@@ -179,7 +191,7 @@ class Leverage:
 
 
 def ridge_design(
-    features: Floats, penalties: Floats, cap: float, *, tolerance: float = 1e-3, max_rounds: int = 100
+    features: Floats, columns: Floats, cap: float, *, tolerance: float = 1e-3, max_rounds: int = 100
 ) -> RidgeDesign:
     """The least exploration γ, and the law π, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap, up to a tolerance.
 
@@ -189,8 +201,8 @@ def ridge_design(
     Parameters
     ----------
     features : array of shape (N, M)
-    penalties : array of shape (M,)
-        The diagonal of Λ.
+    columns : array of shape (M, t)
+        Λ = columns @ columns.T.
     cap : float
         Largest leverage aimed at, ḡ².
     tolerance : float
@@ -201,12 +213,12 @@ def ridge_design(
     Examples
     --------
     >>> import numpy as np
-    >>> penalties = np.array([0.0, 0.0, 0.1, 0.1])
-    >>> weights, gamma, largest = ridge_design(np.eye(4), penalties, cap=20.0)
+    >>> columns = np.sqrt(0.1) * np.eye(4)[:, 2:]
+    >>> weights, gamma, largest = ridge_design(np.eye(4), columns, cap=20.0)
     >>> weights.round(6).tolist(), round(gamma, 6)  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
-    rows, columns = _scaled(features, penalties)
+    rows, columns = _scaled(features, columns)
     penalty = columns @ columns.T
     for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
         weights = np.zeros(len(rows))
@@ -220,18 +232,18 @@ def ridge_design(
     raise DesignNotConverged(message, gap=gap)
 
 
-def _scaled(features: Floats, penalties: Floats) -> tuple[Floats, Floats]:
-    """Features, and D with Λ = D D', in coordinates where N Σ(uniform) + Λ = I."""
+def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """Features and the penalty's columns in coordinates where N Σ(uniform) + Λ = I."""
     N = len(features)
-    stacked = np.vstack([features, np.diag(np.sqrt(penalties))[penalties > 0]])
-    Z, _ = orthonormal(stacked)
+    Z, _ = orthonormal(np.vstack([features, columns.T]))
     return np.ascontiguousarray(Z[:N]), Z[N:].T
 
 
-def whiten_ridge(features: Floats, penalties: Floats, design: RidgeDesign) -> Penalised:
+def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
     """Change coordinates so that Σ(π) + Λ/γ = I."""
-    (white, columns), (weights, gamma, _) = _scaled(features, penalties), design
+    white, columns = _scaled(features, columns)
     for _ in range(2):  # as in `whiten`
-        root = inverse_root(covariance(white, weights) + columns @ columns.T / gamma)
+        sigma = covariance(white, design.weights)
+        root = inverse_root(sigma + columns @ columns.T / design.exploration)
         white, columns = white @ root, root.T @ columns
     return Penalised(white, columns)

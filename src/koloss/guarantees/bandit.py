@@ -74,6 +74,7 @@ class BanditProblem:
     delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
     constant: bool = False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
     ridge: Ridge | None = None
+    floor: float = 0.0  # least constant of the rates without a horizon: that of stronger penalties before
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -293,8 +294,10 @@ def anytime_constant(problem: BanditProblem, kappa: float) -> float:
     """c m = 2G/κ + ψ(κ)m, the constant of the anytime rates, in units of the square of the estimates' bound."""
     L, E = problem.loss_bound, problem.estimate_bound
     if not problem.bonus:
-        return 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
-    return 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
+        own = 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
+    else:
+        own = 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
+    return max(own, problem.floor / E**2)
 
 
 def anytime_kappa(problem: BanditProblem) -> float:
@@ -324,7 +327,7 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, fl
     for (start, game), end in zip(levels, ends, strict=True):
         first, last = start, min(end, n)
         if first > last:
-            break
+            continue
         a = anytime_rate(game, kappa, 1)  # η_t = a/√t
         rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
         shares = game.leverage * game.estimate_bound / kappa * rates
@@ -463,7 +466,7 @@ def _manner(problem: BanditProblem, named: bool = False) -> str:
 
 
 def anytime(
-    problem: BanditProblem,
+    levels: Sequence[Level],
     rates: Rates,
     n: int,
     batch: int,
@@ -472,8 +475,8 @@ def anytime(
     played: Played,
 ) -> Guarantee:
     """Theorem B4: rates that need no horizon."""
-    log_prior, beside = comparator
-    terms = anytime_terms([(1, problem)], rates.kappa, n)
+    (log_prior, beside), (_, problem) = comparator, levels[-1]
+    terms = anytime_terms(levels, rates.kappa, n)
     terms["prior"] *= log_prior / problem.log_prior
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside

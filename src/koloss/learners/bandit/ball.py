@@ -26,7 +26,7 @@ from koloss import _linalg
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
-from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
@@ -207,6 +207,19 @@ class BallEngine:
         moments = quadratic_moments(law.matrix, law.vector)
         mean = float(np.sum(law.matrix * moments.second) + law.vector @ moments.mean)
         return law.log_normalizer - mean
+
+    def at(self, t: int) -> BallEngine:
+        """The engine of round t, always the same."""
+        return self
+
+    def rates_at(self, t: int) -> tuple[float, float]:
+        """η and γ of round t, without a horizon."""
+        eta = anytime_rate(self.problem_at(t), self.rates.kappa, t)
+        return eta, min(1.0, self.problem.exploration(eta, self.rates.kappa))
+
+    def levels(self, n: int) -> list[Level]:
+        """The game of the first n rounds, without a horizon."""
+        return [(1, self.problem_at(n))]
 
     def problem_at(self, t: int) -> BanditProblem:
         """d log(t + 1) in the place of log N (theory B4)."""

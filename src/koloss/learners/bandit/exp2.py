@@ -97,14 +97,14 @@ class Exp2:
 
     def rates_now(self) -> tuple[float, float]:
         """η and γ of an epoch that begins now."""
-        engine, rates = self.engine, self.rates
+        rates = self.rates
         if self.horizon is not None:
             return rates.learning_rate, rates.exploration
+        t = self.made + 1
+        engine = self.engine = self.engine.at(t)
         if engine.problem.log_prior == 0:
             return 1.0, 1.0
-        t = self.made + 1
-        eta = bandit.anytime_rate(engine.problem_at(t), rates.kappa, t)
-        return eta, min(1.0, engine.problem.exploration(eta, rates.kappa))
+        return engine.rates_at(t)
 
     def is_over(self) -> bool:
         """Whether the next single decision needs a new epoch."""
@@ -254,9 +254,9 @@ def prove(
         return bandit.one_action(rounds)
     game = bandit.Game(engine.low, engine.high, engine.losses, engine.place, engine.samples > 0)
     if horizon is None:
-        problem = engine.problem_at(rounds)
-        eta = bandit.anytime_rate(problem, rates.kappa, rounds)
+        levels = engine.levels(rounds)
+        eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)
         comparator = engine.comparator(rounds, eta)
-        return bandit.anytime(problem, rates, rounds, batch, comparator, game, played)
+        return bandit.anytime(levels, rates, rounds, batch, comparator, game, played)
     comparator = engine.comparator(rounds, rates.learning_rate)
     return bandit.fixed(engine.problem, rates, rounds, horizon, batch, comparator, game, played)

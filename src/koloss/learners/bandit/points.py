@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from koloss import _linalg
 from koloss._arrays import as_distribution, to_numpy
 from koloss.actions import Points
-from koloss.designs import whiten
+from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates
-from koloss.learners.bandit.ridge import choose_ridge, choose_ridge_design, loss_class
+from koloss.learners.bandit.ridge import (
+    LossClass,
+    Schedule,
+    choose_ridge,
+    choose_ridge_design,
+    choose_schedule,
+    loss_class,
+)
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     all_features,
@@ -71,6 +78,10 @@ class PointsEngine:
     proxy: str  # how the features were made
     losses: str  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
+    schedule: Schedule | None = None  # of penalties, without a horizon
+    level: int = 0  # of the schedule
+    leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
+    design: str | None = None  # "john" where a new level has a new design
 
     place: ClassVar[str] = ""
 
@@ -80,6 +91,7 @@ class PointsEngine:
         object.__setattr__(self, "_buffer", np.empty_like(self.features))
         columns = self.columns
         object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
+        object.__setattr__(self, "_length", float(np.max(np.sum(self.features**2, axis=1))))
 
     @property
     def actions(self) -> Floats:
@@ -156,7 +168,7 @@ class PointsEngine:
         """Upper bound on |X(a)| for estimates that add up to `moved`."""
         if law.bonus is not None:
             return math.inf  # the bonuses rise every time
-        return math.sqrt(float(moved @ moved) * self.problem.leverage)  # |φ(a)|² ≤ G: whitened
+        return math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
 
     # What is known.
 
@@ -174,9 +186,35 @@ class PointsEngine:
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 
-    def problem_at(self, t: int) -> BanditProblem:
-        """The numbers that the rates of round t depend on, without a horizon."""
-        return self.problem
+    # Without a horizon.
+
+    def at(self, t: int) -> PointsEngine:
+        """The engine of round t: a schedule of penalties moves on."""
+        if self.schedule is None or self.schedule.level(t) == self.level:
+            return self
+        schedule, level, kappa = self.schedule, self.schedule.level(t), self.rates.kappa
+        problem = schedule.problem(self.problem, kappa, level)
+        columns: Floats = self.columns * 2.0 ** (self.level - level)  # type: ignore[operator]
+        eta = bandit.anytime_rate(problem, kappa, schedule.first_round(level))
+        cap = problem.largest_leverage(eta, kappa)
+        fixed = Design(self.weights, problem.rank, 0.0, "given")
+        design = choose_ridge_design(self.features, columns, cap, self.design or fixed)
+        # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
+        leverage = design.exploration * design.largest
+        changed = {"columns": columns, "weights": design.weights, "problem": problem}
+        return replace(self, **changed, level=level, leverage=leverage)
+
+    def rates_at(self, t: int) -> tuple[float, float]:
+        """η and γ of round t of this level, without a horizon."""
+        eta = bandit.anytime_rate(self.problem, self.rates.kappa, t)
+        share = self.leverage / self.problem.leverage if self.leverage else 1.0
+        return eta, min(1.0, share * self.problem.exploration(eta, self.rates.kappa))
+
+    def levels(self, n: int) -> list[bandit.Level]:
+        """The games of the first n rounds, without a horizon."""
+        if self.schedule is None:
+            return [(1, self.problem)]
+        return self.schedule.levels(self.problem, self.rates.kappa, n)
 
     def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
         """log(1/prior) of what the player is compared with, and by name what that costs beside."""
@@ -187,7 +225,9 @@ class PointsEngine:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
-        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
+        schedule = None if self.schedule is None else self.schedule.to_dict()
+        numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
+        return {**values, **numbers, "schedule": schedule}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PointsEngine:
@@ -197,7 +237,9 @@ class PointsEngine:
         columns = None if data["columns"] is None else np.array(data["columns"])
         problem = BanditProblem.from_dict(data["problem"])
         rates = Rates(**data["rates"])
+        schedule = None if data["schedule"] is None else Schedule.from_dict(data["schedule"])
         fixed = {"features": features, "columns": columns, "problem": problem, "rates": rates}
+        fixed["schedule"] = schedule
         return cls(**{**data, **arrays, **fixed})
 
     def save(self) -> None:
@@ -249,10 +291,14 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         high=high,
         center=center,
         net=norm * step_beyond(kernel, actions, points),
+        level=best.schedule.level(1) if best.schedule else 0,
+        leverage=best.leverage,
         samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
         proxy=best.proxy,
         losses=_assumed(hull, norm, problem),
         printed=printed,
+        schedule=best.schedule,
+        design="john" if settings.is_default("design") else None,
     )
 
 
@@ -286,6 +332,8 @@ class Candidate(NamedTuple):
     problem: BanditProblem
     rates: Rates
     proxy: str
+    schedule: Schedule | None = None
+    leverage: float = 0.0
 
 
 def _candidates(
@@ -343,23 +391,22 @@ def _penalised(
 ) -> Iterator[Candidate]:
     proxy = all_features(settings, points)
     losses = loss_class(proxy, hull, norm)
+    if settings.horizon is None:
+        yield from _scheduled(settings, proxy, losses, game)
+        return
     given = None if settings.ridge == "auto" else float(settings.ridge)
     choice = choose_ridge(to_numpy(proxy.features), losses, game, given)
     if choice is None:
         return
     problem, rank = choice.problem, choice.rank
     features = to_numpy(proxy.features)[:, :rank]
-    penalties = np.full(rank, choice.penalty)
-    penalties[: choice.head] = 0.0
-    if game.constant:
-        features = np.column_stack([np.ones(len(points)), features])
-        penalties = np.concatenate([[0.0], penalties])
+    features, columns = _with_penalty(features, choice.head, choice.penalty, game.constant)
     eta, kappa = choice.rates.learning_rate, choice.rates.kappa
     if settings.learning_rate is not None:
         eta = settings.learning_rate
     cap = problem.largest_leverage(eta, kappa)
-    design = choose_ridge_design(features, penalties, cap, settings)
-    white, columns = whiten_ridge(features, penalties, design)
+    design = choose_ridge_design(features, columns, cap, settings.design)
+    white, columns = whiten_ridge(features, columns, design)
     gamma, largest = design.exploration, design.largest
     if settings.exploration_rate is not None:
         gamma = settings.exploration_rate
@@ -368,6 +415,39 @@ def _penalised(
     rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
     bound = _bound(settings, problem, rates)
     yield Candidate(bound, white, columns, design.weights, problem, rates, proxy.method)
+
+
+def _scheduled(
+    settings: BanditSettings, proxy: Proxy, losses: LossClass, game: BanditProblem
+) -> Iterator[Candidate]:
+    """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
+    features = to_numpy(proxy.features)
+    chosen = choose_schedule(features, losses, game)
+    if chosen is None:
+        return
+    schedule, kappa, bound = chosen
+    game = replace(game, rank=proxy.rank + int(game.constant), epsilon=losses.error(proxy.rank))
+    problem = schedule.problem(game, kappa, schedule.level(1))
+    features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
+    columns = columns * 2.0 ** -schedule.level(1)
+    eta = bandit.anytime_rate(problem, kappa, 1)
+    cap = problem.largest_leverage(eta, kappa)
+    design = choose_ridge_design(features, columns, cap, settings.design)
+    white, columns = whiten_ridge(features, columns, design)
+    rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
+    weights, method = design.weights, proxy.method
+    yield Candidate(bound, white, columns, weights, problem, rates, method, schedule, leverage)
+
+
+def _with_penalty(
+    features: Floats, head: int, penalty: float, constant: bool
+) -> tuple[Floats, Floats]:
+    """The constant, where it is one, and all features; and Λ = columns columns', which leaves out the head."""
+    N, rank = features.shape
+    if constant:
+        features = np.column_stack([np.ones(N), features])
+    columns = math.sqrt(penalty) * np.eye(rank + constant)[:, head + constant :]
+    return features, columns
 
 
 def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> float:

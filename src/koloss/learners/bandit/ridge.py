@@ -8,18 +8,25 @@ far above all eigenvalues is truncation after the head, and none at all is the e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
-from koloss.designs.ridge import Dimensions, Leverage, RidgeDesign, ridge_design
+from koloss.designs import Design
+from koloss.designs.ridge import (
+    Certificates,
+    Dimensions,
+    Leverage,
+    RidgeDesign,
+    ridge_design,
+)
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
-from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_design, is_exact
 from koloss.proxy import Proxy
 
@@ -80,10 +87,10 @@ class Choice:
 class _Exploration:
     """γ as a function of the largest leverage allowed, for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
 
-    def __init__(self, dimensions: Dimensions, penalty: float) -> None:
+    def __init__(self, certificates: Certificates, penalty: float) -> None:
         shares = 2.0 ** -np.arange(0.0, 24.0)
-        excess = np.array([dimensions.excess(at) for at in penalty / shares])
-        largest = (dimensions.free + excess) / shares
+        excess = np.array([certificates.excess(at) for at in penalty / shares])
+        largest = (certificates.free + excess) / shares
         self.log_shares, self.log_caps = np.log(shares), np.maximum.accumulate(np.log(largest))
 
     def __call__(self, cap: float) -> float:
@@ -124,14 +131,24 @@ def choose_ridge(
     return head.choice(head.best(penalties).penalty)
 
 
+def with_penalty(
+    game: BanditProblem, certificates: Certificates, penalty: float, bias: float, head_error: float
+) -> BanditProblem:
+    """The game with a penalty, for an optimal design."""
+    free, excess = certificates.free, certificates.excess(penalty)
+    spread = min(certificates.spread(penalty), excess)
+    ridge = Ridge(penalty, free, free + excess, spread, bias, head_error)
+    return replace(game, leverage=1.001 * (free + excess), ridge=ridge)
+
+
 def choose_ridge_design(
-    features: Floats, penalties: Floats, cap: float, settings: BanditSettings
+    features: Floats, columns: Floats, cap: float, design: str | Design
 ) -> RidgeDesign:
     """Where to explore: the log-det design, or the one asked for with as much exploration as the cap takes."""
-    if isinstance(settings.design, str) and settings.design == "john":
-        return ridge_design(features, penalties, cap)
-    weights = np.asarray(to_numpy(choose_design(features, settings.design).weights), dtype=float)
-    gamma = Leverage(features, weights, np.diag(penalties)).exploration(cap)
+    if isinstance(design, str) and design == "john":
+        return ridge_design(features, columns, cap)
+    weights = np.asarray(to_numpy(choose_design(features, design).weights), dtype=float)
+    gamma = Leverage(features, weights, columns @ columns.T).exploration(cap)
     return RidgeDesign(weights, gamma, cap)
 
 
@@ -146,10 +163,14 @@ def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
 def _penalties(losses: LossClass, game: BanditProblem) -> list[float]:
     """From truncation down to well below the penalty that balances bias and variance."""
     top = float(losses.played[0])
-    scale = losses.norm * (math.sqrt(top) if losses.hull else 1.0)
-    balance = (game.loss_bound / scale) ** 2 * game.log_prior / game.rounds
-    levels = math.ceil(math.log(max(top / balance, 1.0), 4)) + 5
+    levels = math.ceil(math.log(max(top / _balance(losses, game), 1.0), 4)) + 5
     return [top * TRUNCATION, *(top * 4.0**-j for j in range(-1, levels))]
+
+
+def _balance(losses: LossClass, game: BanditProblem) -> float:
+    """λ_n = (L/W)² log N / n, of Corollary N."""
+    scale = losses.norm * (math.sqrt(losses.played[0]) if losses.hull else 1.0)
+    return float((game.loss_bound / scale) ** 2 * game.log_prior / game.rounds)
 
 
 class _Quick(NamedTuple):
@@ -176,23 +197,19 @@ class _Head:
         self.law: Floats | None = None
         self.game = replace(game, rank=rank + constant, epsilon=losses.error(rank))
 
+    @property
+    def certificates(self) -> Certificates:
+        """What is known of d* and e*."""
+        return self.dimensions.certificates
+
     def certify(self, penalty: float) -> None:
         """Certificates of the dimensions near this penalty, better ones at the second call."""
         self.law = self.dimensions.improve(penalty, self.law)
 
     def problem(self, penalty: float) -> BanditProblem:
         """The game with this penalty, by the certificates there are."""
-        free, losses = self.dimensions.free, self.losses
-        excess = self.dimensions.excess(penalty)
-        ridge = Ridge(
-            penalty=penalty,
-            free=free,
-            dimension=free + excess,
-            spread=min(self.dimensions.spread(penalty), excess),
-            bias=losses.bias(self.size, penalty),
-            head_error=losses.error(self.size),
-        )
-        return replace(self.game, leverage=free + excess, ridge=ridge)
+        bias, error = self.losses.bias(self.size, penalty), self.losses.error(self.size)
+        return with_penalty(self.game, self.certificates, penalty, bias, error)
 
     def best(self, penalties: list[float]) -> _Quick:
         """The penalty of least bound, nearly."""
@@ -200,7 +217,7 @@ class _Head:
 
     def _bound(self, penalty: float) -> float:
         """The bound at κ = 2 and nearly the best rate, close enough to choose by."""
-        problem, explore = self.problem(penalty), _Exploration(self.dimensions, penalty)
+        problem, explore = self.problem(penalty), _Exploration(self.certificates, penalty)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
         for _ in range(3):
             constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * problem.second_moment
@@ -213,7 +230,7 @@ class _Head:
     def choice(self, penalty: float) -> Choice:
         """The game with this penalty, and the rates that minimise its bound."""
         problem = self.problem(penalty)
-        rates = bandit.tune(problem, _Exploration(self.dimensions, penalty))
+        rates = bandit.tune(problem, _Exploration(self.certificates, penalty))
         eta, gamma, kappa = rates.learning_rate, rates.exploration, rates.kappa
         bound = sum(problem.terms(eta, kappa, gamma=gamma).values())
         rank = self._enough(problem, bound / problem.rounds)
@@ -228,3 +245,79 @@ class _Head:
         allowed = losses.error(most) + SLACK * per_round / (2 + math.sqrt(problem.dimension))
         errors = (losses.error(rank) for rank in range(max(self.size, 1), most + 1))
         return next(max(self.size, 1) + k for k, error in enumerate(errors) if error <= allowed)
+
+
+# Without a horizon the penalty falls with time.
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Schedule:
+    """Penalties λ_j = λ_0 4^(-j), each for the rounds in which it is below `start`/t, but not below a fourth of it (theory F1.8)."""
+
+    penalty: float  # λ_0
+    start: float
+    bias: float  # b/√λ
+    head_error: float
+    certificates: Certificates
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
+        """The schedule in a snapshot."""
+        return cls(**{**data, "certificates": Certificates(**data["certificates"])})
+
+    def level(self, t: int) -> int:
+        """j in round t."""
+        return max(0, math.ceil(math.log(self.penalty * t / self.start, 4) - 1e-12))
+
+    def first_round(self, level: int) -> int:
+        """The round in which a level begins."""
+        t = max(1, math.floor(self.start / self.penalty * 4.0 ** (level - 1)))
+        while self.level(t) < level:
+            t += 1
+        return t
+
+    def problem(self, game: BanditProblem, kappa: float, level: int) -> BanditProblem:
+        """The game at a level; its rates are not above those of the levels before."""
+        floor = 0.0
+        for j in range(self.level(1), level + 1):
+            at = self.penalty * 4.0**-j
+            b = self.bias * math.sqrt(at)
+            problem = replace(with_penalty(game, self.certificates, at, b, self.head_error), floor=floor)
+            floor = bandit.anytime_constant(problem, kappa) * problem.estimate_bound**2
+        return problem
+
+    def levels(self, game: BanditProblem, kappa: float, n: int) -> list[bandit.Level]:
+        """All levels of n rounds."""
+        numbers = range(self.level(1), self.level(n) + 1)
+        return [(self.first_round(j), self.problem(game, kappa, j)) for j in numbers]
+
+
+def choose_schedule(
+    features: Floats, losses: LossClass, game: BanditProblem
+) -> tuple[Schedule, float, float] | None:
+    """A schedule without a head, its κ, and its bound after `game.rounds` rounds."""
+    if game.log_prior == 0:
+        return None
+    penalties = _penalties(losses, replace(game, rounds=100 * game.rounds))[2:]
+    head = _Head(features, 0, losses, game, penalties[-1])
+    for at in penalties[::2]:
+        head.certify(at)
+    balance = _balance(losses, game) * game.rounds
+    best = None
+    for kappa, j in product((1.25, 1.5, 1.75, 2.0), range(-4, 3)):
+        schedule = Schedule(
+            penalty=penalties[0],
+            start=balance * 4.0**j,
+            bias=losses.bias(0, 1.0),
+            head_error=losses.error(0),
+            certificates=head.certificates,
+        )
+        levels = schedule.levels(head.game, kappa, game.rounds)
+        bound = sum(bandit.anytime_terms(levels, kappa, game.rounds).values())
+        if best is None or bound < best[2]:
+            best = (schedule, kappa, bound)
+    return best
