@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,7 +215,10 @@ def ridge_design(
     >>> import numpy as np
     >>> columns = np.sqrt(0.1) * np.eye(4)[:, 2:]
     >>> weights, gamma, largest = ridge_design(np.eye(4), columns, cap=20.0)
-    >>> weights.round(6).tolist(), round(gamma, 6)  # 1/0.1 is below the cap: no need to explore there
+    >>> (
+    ...     weights.round(6).tolist(),
+    ...     round(gamma, 6),
+    ... )  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
     rows, columns = _scaled(features, columns)

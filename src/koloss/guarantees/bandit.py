@@ -72,9 +72,13 @@ class BanditProblem:
     bonus: bool = False  # whether actions get one for the error they may have (theory B2, F1)
     shrink: float = 0.0  # s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ (theory A4)
     delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
-    constant: bool = False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
+    constant: bool = (
+        False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
+    )
     ridge: Ridge | None = None
-    floor: float = 0.0  # least constant of the rates without a horizon: that of stronger penalties before
+    floor: float = (
+        0.0  # least constant of the rates without a horizon: that of stronger penalties before
+    )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -163,7 +167,11 @@ class BanditProblem:
         """U ≥ √(1 - γ) (q·(E x')²)^½."""
         if not self.bonus:
             return self.loss_bound
-        return self.loss_bound + self.bias * self.root_spread + self.epsilon * math.sqrt(self.dimension)
+        return (
+            self.loss_bound
+            + self.bias * self.root_spread
+            + self.epsilon * math.sqrt(self.dimension)
+        )
 
     def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
         """V: what one round adds to the bound, over η; b rounds make an epoch."""

@@ -23,6 +23,7 @@ from koloss.learners.bandit.ridge import (
     choose_ridge,
     choose_ridge_design,
     choose_schedule,
+    exploration_curve,
     loss_class,
 )
 from koloss.learners.bandit.settings import BanditSettings
@@ -186,6 +187,18 @@ class PointsEngine:
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 
+    def retuned(self, rounds: int) -> PointsEngine:
+        """The same features, with the rates for another number of rounds."""
+        problem = replace(self.problem, rounds=rounds)
+        if self.columns is None or problem.log_prior == 0:
+            return replace(self, rates=bandit.tune(problem))
+        leverage = Leverage(self.features, self.weights, self._penalty)  # type: ignore[attr-defined]
+        tuned = bandit.tune(problem, exploration_curve(leverage))
+        cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
+        gamma = leverage.exploration(cap)
+        rates = replace(tuned, exploration=min(1.0, gamma))
+        return replace(self, rates=rates, problem=replace(self.problem, leverage=gamma * cap))
+
     # Without a horizon.
 
     def at(self, t: int) -> PointsEngine:
@@ -194,15 +207,17 @@ class PointsEngine:
             return self
         schedule, level, kappa = self.schedule, self.schedule.level(t), self.rates.kappa
         problem = schedule.problem(self.problem, kappa, level)
-        columns: Floats = self.columns * 2.0 ** (self.level - level)  # type: ignore[operator]
+        assert self.columns is not None
+        columns = self.columns * 2.0 ** (self.level - level)
         eta = bandit.anytime_rate(problem, kappa, schedule.first_round(level))
         cap = problem.largest_leverage(eta, kappa)
         fixed = Design(self.weights, problem.rank, 0.0, "given")
         design = choose_ridge_design(self.features, columns, cap, self.design or fixed)
         # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
         leverage = design.exploration * design.largest
-        changed = {"columns": columns, "weights": design.weights, "problem": problem}
-        return replace(self, **changed, level=level, leverage=leverage)
+        weights = design.weights
+        moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
+        return replace(moved, leverage=leverage)
 
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t of this level, without a horizon."""
@@ -238,7 +253,8 @@ class PointsEngine:
         problem = BanditProblem.from_dict(data["problem"])
         rates = Rates(**data["rates"])
         schedule = None if data["schedule"] is None else Schedule.from_dict(data["schedule"])
-        fixed = {"features": features, "columns": columns, "problem": problem, "rates": rates}
+        fixed: dict[str, Any] = {"features": features, "columns": columns}
+        fixed |= {"problem": problem, "rates": rates}
         fixed["schedule"] = schedule
         return cls(**{**data, **arrays, **fixed})
 
@@ -315,7 +331,9 @@ def _assumed(hull: bool, norm: float, problem: BanditProblem) -> str:
     if problem.epsilon == 0 and problem.ridge is None:
         return "every loss is in the kernel's RKHS, up to a constant"
     if hull:
-        return f"every loss is Σ c_i Φ(y_i) with actions y_i and Σ|c_i| ≤ {norm:.6g}, up to a constant"
+        return (
+            f"every loss is Σ c_i Φ(y_i) with actions y_i and Σ|c_i| ≤ {norm:.6g}, up to a constant"
+        )
     return f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}, up to a constant"
 
 

@@ -8,7 +8,7 @@ far above all eigenvalues is truncation after the head, and none at all is the e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -60,7 +60,9 @@ class LossClass:
         """ε of the first features alone: the largest |⟨Φ_⊥(a), w⟩| (theory B1)."""
         if self.exact and rank == len(self.played) - 1:
             return 0.0
-        return self.norm * math.sqrt(self.played[rank] * (self.anywhere[rank] if self.hull else 1.0))
+        return self.norm * math.sqrt(
+            self.played[rank] * (self.anywhere[rank] if self.hull else 1.0)
+        )
 
     def bias(self, head: int, penalty: float) -> float:
         """b: the largest (θ'Λθ)^½."""
@@ -84,20 +86,19 @@ class Choice:
     bound: float
 
 
-class _Exploration:
-    """γ as a function of the largest leverage allowed, for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
+def exploration_curve(largest: Callable[[float], float]) -> Callable[[float], float]:
+    """γ as a function of the largest leverage allowed, nearly, from the largest leverage as a function of γ."""
+    shares = 2.0 ** -np.arange(0.0, 24.0)
+    log_caps = np.maximum.accumulate(np.log([largest(share) for share in shares]))
+    log_shares = np.log(shares)
 
-    def __init__(self, certificates: Certificates, penalty: float) -> None:
-        shares = 2.0 ** -np.arange(0.0, 24.0)
-        excess = np.array([certificates.excess(at) for at in penalty / shares])
-        largest = (certificates.free + excess) / shares
-        self.log_shares, self.log_caps = np.log(shares), np.maximum.accumulate(np.log(largest))
-
-    def __call__(self, cap: float) -> float:
+    def exploration(cap: float) -> float:
         log_cap = math.log(cap)
-        if log_cap < self.log_caps[0]:
-            return math.exp(self.log_caps[0] - log_cap)
-        return math.exp(float(np.interp(log_cap, self.log_caps, self.log_shares)))
+        if log_cap < log_caps[0]:
+            return math.exp(log_caps[0] - log_cap)
+        return math.exp(float(np.interp(log_cap, log_caps, log_shares)))
+
+    return exploration
 
 
 def choose_ridge(
@@ -121,7 +122,9 @@ def choose_ridge(
         head.certify(head.best(penalties).penalty)
     head = min(finalists, key=lambda head: head.best(penalties).bound)
     done: set[float] = set()
-    while len(done) < CLOSER:  # certificates are good near the penalty they were made for, and may move the best one
+    while (
+        len(done) < CLOSER
+    ):  # certificates are good near the penalty they were made for, and may move the best one
         best = head.best(penalties).penalty
         near = [at for at in (best, 4 * best, best / 4) if at in penalties and at not in done]
         if not near:
@@ -211,13 +214,18 @@ class _Head:
         bias, error = self.losses.bias(self.size, penalty), self.losses.error(self.size)
         return with_penalty(self.game, self.certificates, penalty, bias, error)
 
+    def exploration(self, penalty: float) -> Callable[[float], float]:
+        """γ for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
+        known = self.certificates
+        return exploration_curve(lambda share: (known.free + known.excess(penalty / share)) / share)
+
     def best(self, penalties: list[float]) -> _Quick:
         """The penalty of least bound, nearly."""
         return min(_Quick(self._bound(at), at) for at in penalties)
 
     def _bound(self, penalty: float) -> float:
         """The bound at κ = 2 and nearly the best rate, close enough to choose by."""
-        problem, explore = self.problem(penalty), _Exploration(self.certificates, penalty)
+        problem, explore = self.problem(penalty), self.exploration(penalty)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
         for _ in range(3):
             constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * problem.second_moment
@@ -230,13 +238,11 @@ class _Head:
     def choice(self, penalty: float) -> Choice:
         """The game with this penalty, and the rates that minimise its bound."""
         problem = self.problem(penalty)
-        rates = bandit.tune(problem, _Exploration(self.certificates, penalty))
+        rates = bandit.tune(problem, self.exploration(penalty))
         eta, gamma, kappa = rates.learning_rate, rates.exploration, rates.kappa
         bound = sum(problem.terms(eta, kappa, gamma=gamma).values())
         rank = self._enough(problem, bound / problem.rounds)
-        kept = replace(
-            problem, rank=rank + int(problem.constant), epsilon=self.losses.error(rank)
-        )
+        kept = replace(problem, rank=rank + int(problem.constant), epsilon=self.losses.error(rank))
         return Choice(rank, self.size, penalty, kept, rates, bound)
 
     def _enough(self, problem: BanditProblem, per_round: float) -> int:
@@ -286,7 +292,9 @@ class Schedule:
         for j in range(self.level(1), level + 1):
             at = self.penalty * 4.0**-j
             b = self.bias * math.sqrt(at)
-            problem = replace(with_penalty(game, self.certificates, at, b, self.head_error), floor=floor)
+            problem = replace(
+                with_penalty(game, self.certificates, at, b, self.head_error), floor=floor
+            )
             floor = bandit.anytime_constant(problem, kappa) * problem.estimate_bound**2
         return problem
 

@@ -36,7 +36,7 @@ from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import PointsEngine, points_engine
-from koloss.learners.bandit.tuning import choose_batch, choose_rates
+from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
 from koloss.learners.insured.exploration import Exploration, Floats
@@ -118,25 +118,27 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         rank: int | Literal["auto"] = "auto",
         design: str | Design = "john",
         batch: int | Literal["auto"] = "auto",
-        loss_class: Literal["rank-one", "general"] = "rank-one",
+        ridge: float | Literal["auto"] = "auto",
+        loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         spacing: float | None = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
-        engine, robust = points_engine(settings.robust), settings.robust
-        rates, batch = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
+        engine = points_engine(settings.watched)
+        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
-        self._prepare(engine, rates, batch)
+        self._prepare(engine, robust, batch)
         if self._is_short:
             self._end_stage("short")
 
-    def _prepare(self, engine: PointsEngine, rates: bandit.Rates, batch: int) -> None:
-        """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
-        self.engine, self.rates, self.batch = engine, rates, batch
+    def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
+        """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
+        self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
         problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
         self._width = engine.high - engine.low
@@ -156,6 +158,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def actions(self) -> Floats:
         return self.engine.points
 
+    @property
+    def rates(self) -> bandit.Rates:
+        """η, γ and κ of the robust learner for all rounds."""
+        return self.robust.rates
+
     # Stages in a row.
 
     def _watched(self, number: int, designs: int = 1) -> Watched:
@@ -173,11 +180,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """Who plays next: another policy, or exponential weights from scratch, tuned to the rounds that remain."""
         if stage.number + 1 < len(self._policies) and not self._is_short:
             return self._watched(stage.number + 1, stage.designs)
-        rates, horizon = self.rates, self.settings.horizon
+        engine, horizon = self.robust, self.settings.horizon
         if horizon is not None:
             horizon = max(horizon - self.ledger.made, 1)
-            rates = bandit.tune(replace(self.engine.problem, rounds=horizon))
-        return Exp2(self.engine, rates, horizon=horizon, batch=self.batch)
+            engine = engine.retuned(horizon)
+        return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play; losses of its decisions that are outstanding will not count."""
@@ -306,7 +313,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(stage, Exp2):
             played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
         # Tuned to all rounds: what remains after an alarm has a smaller bound.
-        last = prove(engine, self.rates, self.batch, rounds, settings.horizon, played)
+        robust = self.robust
+        last = prove(robust, robust.rates, self.batch, rounds, settings.horizon, played)
         if self._is_short:
             return last
         return insured.guarantee(
@@ -336,7 +344,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
-            "rates": asdict(self.rates),
+            "robust": None if self.robust is self.engine else self.robust.to_dict(),
             "batch": self.batch,
             "forecaster": self._forecaster.state(),
             "root_features": self._forecaster.features,
@@ -368,7 +376,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         names, width, count = self.settings.names, self.settings.width, len(engine.points)
         given, saved = self._replacements, data["policies"]
         self._policies = restore_policies(names, width, count, given, saved)
-        self._prepare(engine, bandit.Rates(**data["rates"]), data["batch"])
+        robust = engine if data["robust"] is None else PointsEngine.from_dict(data["robust"])
+        self._prepare(engine, robust, data["batch"])
         self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         for name, count in zip(self._COUNTS, data["counts"], strict=True):
             setattr(self, name, count)
@@ -378,7 +387,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._stage = self._last = self._watched(data["number"])
         self._last.load(data["watched"], self._explorations)
         if data["exp2"] is not None:
-            self._stage = Exp2.from_dict(engine, data["exp2"])
+            self._stage = Exp2.from_dict(robust, data["exp2"])
 
     def _restore(self, data: Mapping[str, Any]) -> None:
         super()._restore(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -31,7 +31,8 @@ class InsuredSettings(Settings):
     rank: int | Literal["auto"] = "auto"
     design: str | Design = "john"
     batch: int | Literal["auto"] = "auto"
-    loss_class: Literal["rank-one", "general"] = "rank-one"
+    ridge: float | Literal["auto"] = "auto"
+    loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     spacing: float | None = None
 
@@ -73,7 +74,14 @@ class InsuredSettings(Settings):
         }
         if self.horizon is None and self.batch == "auto":
             shared["batch"] = 1
+        if self.ridge == 0:
+            shared["bonus"] = False
         return BanditSettings(**shared)
+
+    @property
+    def watched(self) -> BanditSettings:
+        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms."""
+        return replace(self.robust, ridge=0.0, bonus=False)
 
     @property
     def policies(self) -> tuple[Any, ...]:
