@@ -103,7 +103,7 @@ class Dimensions:
 
     def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
         self.head, self.tail = head, tail
-        penalties = unit * 2.0 ** np.arange(-40, 41)
+        penalties: Floats = unit * 2.0 ** np.arange(-40.0, 41.0)
         counts = np.arange(tail.shape[1] + 1)[:, None]
         excesses = np.min(counts + residuals[:, None] / penalties, axis=0)  # Lemma F1.4 (2)
         residual = float(residuals[0])
@@ -118,8 +118,10 @@ class Dimensions:
         for _ in range(steps):
             law = tail_of(self.head, self.tail, p)
             self._certify(law)
-            p = p * (law.squares @ (1 / np.square(law.variances + penalty)))
-            p = np.maximum(p / p.sum(), SMALLEST_WEIGHT)
+            steeper = p * (law.squares @ (1 / np.square(law.variances + penalty)))
+            if steeper.sum() == 0:  # nothing is left beyond the head
+                break
+            p = np.maximum(steeper / steeper.sum(), SMALLEST_WEIGHT)
             p /= p.sum()
         return p
 

@@ -103,8 +103,11 @@ class BanditProblem:
 
     @property
     def estimate_bound(self) -> float:
-        """L, or L + b + ε with bonuses: an estimated loss is at most this times ḡ²."""
-        return self.loss_bound + self.bias + self.epsilon if self.bonus else self.loss_bound
+        """L, with bonuses L + min(b, 2ε_k) + ε: an estimated loss is at most this times ḡ²."""
+        if not self.bonus:
+            return self.loss_bound
+        largest = min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
+        return self.loss_bound + largest + self.epsilon
 
     # One estimate: x'(a) = x(a) - β(a), |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
 
@@ -358,7 +361,7 @@ def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last:
         return count * known + game.bias * own + game.epsilon * chi_error
     growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
     g = math.sqrt(kappa / (a * game.loss_bound)) * growth
-    return game.bias * (own + g) + game.epsilon * (chi_error + g)
+    return float(game.bias * (own + g) + game.epsilon * (chi_error + g))
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:

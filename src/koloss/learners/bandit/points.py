@@ -440,7 +440,8 @@ def _scheduled(
 ) -> Iterator[Candidate]:
     """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
     features = to_numpy(proxy.features)
-    chosen = choose_schedule(features, losses, game)
+    given = None if settings.ridge == "auto" else float(settings.ridge)
+    chosen = choose_schedule(features, losses, game, given)
     if chosen is None:
         return
     schedule, kappa, bound = chosen

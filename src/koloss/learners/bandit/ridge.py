@@ -305,21 +305,23 @@ class Schedule:
 
 
 def choose_schedule(
-    features: Floats, losses: LossClass, game: BanditProblem
+    features: Floats, losses: LossClass, game: BanditProblem, penalty: float | None
 ) -> tuple[Schedule, float, float] | None:
-    """A schedule without a head, its κ, and its bound after `game.rounds` rounds."""
+    """A schedule without a head, its κ, and its bound after `game.rounds` rounds; a penalty that is given stays."""
     if game.log_prior == 0:
         return None
     penalties = _penalties(losses, replace(game, rounds=100 * game.rounds))[2:]
+    starts = [_balance(losses, game) * game.rounds * 4.0**j for j in range(-4, 3)]
+    if penalty is not None:
+        penalties, starts = [penalty], [1e300]
     head = _Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)
-    balance = _balance(losses, game) * game.rounds
     best = None
-    for kappa, j in product((1.25, 1.5, 1.75, 2.0), range(-4, 3)):
+    for kappa, start in product((1.25, 1.5, 1.75, 2.0), starts):
         schedule = Schedule(
             penalty=penalties[0],
-            start=balance * 4.0**j,
+            start=start,
             bias=losses.bias(0, 1.0),
             head_error=losses.error(0),
             certificates=head.certificates,

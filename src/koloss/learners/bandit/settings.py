@@ -62,7 +62,7 @@ class BanditSettings(Settings):
         self._check_features()
         self._check_rates()
         sampled = self.covariance == "sampled"
-        penalised = not _is_auto(self.ridge) and self.ridge > 0
+        penalised = not isinstance(self.ridge, str) and self.ridge > 0
         if sampled and (self.bonus is True or penalised):
             name, value = ("bonus", True) if self.bonus is True else ("ridge", self.ridge)
             raise ValueError(f"`{name}` must be left out with the sampled covariance, got {value}")
