@@ -122,6 +122,8 @@ class _InPlay:
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delay = rounds, batch, delay
         self.full = learner.feedback == "full"
+        settings = getattr(learner, "settings", None)  # a player of the user's own has none
+        self.rewarded = getattr(settings, "goal", None) == "maximize"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
@@ -212,6 +214,8 @@ class _InPlay:
             news = float(news)
         elif isinstance(news, np.ndarray):
             news = news.copy()  # the losses of all actions are the game's, and stay as they are
+        if self.rewarded:
+            news = -news
         begin = time.perf_counter()
         self.learner.tell(decisions, news)
         self.seconds += time.perf_counter() - begin

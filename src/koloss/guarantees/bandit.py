@@ -76,9 +76,9 @@ class BanditProblem:
         False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
     )
     ridge: Ridge | None = None
-    floor: float = (
-        0.0  # least constant of the rates without a horizon: that of stronger penalties before
-    )
+    floor: float = 0.0  # of the constant of the rates without a horizon: that of penalties before
+    stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
+    misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -108,6 +108,15 @@ class BanditProblem:
             return self.loss_bound
         largest = min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
         return self.loss_bound + largest + self.epsilon
+
+    def in_units(self, unit: float) -> BanditProblem:
+        """The same game with losses in other units."""
+        ridge = self.ridge
+        if ridge is not None:
+            bias, error = ridge.bias / unit, ridge.head_error / unit
+            ridge = replace(ridge, bias=bias, head_error=error)
+        L, eps, misfit = self.loss_bound / unit, self.epsilon / unit, self.misfit / unit
+        return replace(self, loss_bound=L, epsilon=eps, misfit=misfit, ridge=ridge)
 
     # One estimate: x'(a) = x(a) - β(a), |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
 
@@ -147,10 +156,13 @@ class BanditProblem:
 
     def mean_bound(self, eta: float, kappa: float) -> float:
         """L̃ ≥ |E x'(a)|."""
-        L, eps, s = self.loss_bound, self.epsilon, self.shrink
+        L, eps, s = self.loss_bound, self.epsilon * self.stretch, self.shrink
         g = math.sqrt(self.largest_leverage(eta, kappa))
-        error = 2 * self.largest_bonus(g) if self.bonus else math.hypot(self.bias, eps) * g
-        return (L + eps + error + s * L * g) / (1 - s)
+        if self.bonus:
+            error = (1 + self.stretch) * self.largest_bonus(g)
+        else:
+            error = math.hypot(self.bias * self.stretch, eps) * g
+        return (L + eps + error + self.misfit * (1 + g) + s * L * g) / (1 - s)
 
     # One round.
 
@@ -193,15 +205,20 @@ class BanditProblem:
             value = psi(kappa + DRIFT) * side**2
         return value / (1 - s) ** 2
 
-    def bracket(self, gamma: float, g: float) -> float:
-        """What the errors of the estimates cost per round: of the features, and of the penalty."""
+    def bracket(self, root_gamma: float, g: float, n: float = 1.0) -> float:
+        """What the errors of estimates cost: of the features, of the penalty, of losses that are not in the class.
+
+        In n rounds, where `root_gamma` and `g` are the sums of √γ and ḡ over them.
+        """
         near = self.constant and self.shrink == 0
-        chi, chi_error = (math.sqrt(gamma), 1 + math.sqrt(gamma)) if near else (1.0, 3.0)
-        own = chi * min(0.5, self.root_spread)
-        if self.bonus:
-            error = chi_error + math.sqrt(self.dimension)
-            return self.bias * (self.root_spread + own) + self.epsilon * error
-        return self.bias * (own + g) + self.epsilon * (chi_error + g)
+        chi, chi_error = (root_gamma, n + root_gamma) if near else (n, 3 * n)
+        b, eps, own = self.bias, self.epsilon, chi * min(0.5, self.root_spread)
+        wide_b, wide_eps = b * self.stretch, eps * self.stretch
+        cost = wide_b * own + wide_eps * chi_error + self.misfit * (chi_error + g)
+        if not self.bonus:
+            return cost + (wide_b + wide_eps) * g
+        paid = n * (b * self.root_spread + eps * math.sqrt(self.dimension))
+        return cost + paid + (max(wide_b - b, 0.0) + max(wide_eps - eps, 0.0)) * g
 
     def terms(
         self,
@@ -231,7 +248,7 @@ class BanditProblem:
             "exploration": 2 * min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
-            "bias": n * self.bracket(min(gamma, 1.0), g) / (1 - s),
+            "bias": n * self.bracket(math.sqrt(min(gamma, 1.0)), g) / (1 - s),
             "delay": delay,
             "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
         }
@@ -264,6 +281,9 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
 
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
+    # In units of a power of two near L: losses told in other such units are played alike, bit for bit.
+    unit = math.ldexp(1.0, math.frexp(problem.loss_bound)[1])
+    problem = problem.in_units(unit)
     scale = 0.5 * math.log(problem.log_prior / (problem.dimension * problem.rounds))
     scale -= math.log(problem.estimate_bound)
 
@@ -288,7 +308,7 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
     _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
     kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
     gamma = share(eta, kappa) or problem.exploration(eta, kappa)
-    return Rates(eta, min(1.0, gamma), kappa)
+    return Rates(eta / unit, min(1.0, gamma), kappa)
 
 
 def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
@@ -354,14 +374,9 @@ def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last:
     count = last - first + 1
     root = math.sqrt(game.leverage * game.estimate_bound * a / kappa)
     roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
-    chi, chi_error = (roots, count + roots) if game.constant else (count, 3.0 * count)
-    own = chi * min(0.5, game.root_spread)
-    if game.bonus:
-        known = game.bias * game.root_spread + game.epsilon * math.sqrt(game.dimension)
-        return count * known + game.bias * own + game.epsilon * chi_error
     growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
     g = math.sqrt(kappa / (a * game.loss_bound)) * growth
-    return float(game.bias * (own + g) + game.epsilon * (chi_error + g))
+    return game.bracket(roots, g, count)
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
@@ -383,6 +398,7 @@ class Played:
     """What has been seen of a game."""
 
     made: int = 0  # decisions
+    heard: int = 0  # losses
     late: int = 0  # losses heard after their epoch
     longest_delay: int = 0  # most losses heard between a decision and its own
     unheard: int = 0  # losses not heard
@@ -399,6 +415,7 @@ class Game:
     losses: str  # what else is assumed of them
     place: str = ""  # added to the name of a statement
     sampled: bool = False  # whether the covariance is sampled
+    told: str = "loss"  # or reward
 
 
 Comparator = tuple[float, Mapping[str, float]]
@@ -454,8 +471,12 @@ def fixed(
     }
     if played.at_once:
         needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
+        if played.made < n:
+            needed[f"no later epoch is longer than {played.longest_at_once} rounds"] = None
     if late:
         needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
+        if played.at_once:
+            needed["nor do losses of an epoch depend on late actions heard of during it"] = None
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
         needed[text] = played.longest_delay <= problem.delay
@@ -507,7 +528,8 @@ def anytime(
 
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
-    in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
-    coin = "a round's loss does not depend on the coin that draws its action"
-    heard = True if played.made else None
-    return Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)
+    in_range = f"every {game.told} is in [{game.low:.6g}, {game.high:.6g}]"
+    coin = f"a round's {game.told} does not depend on the coin that draws its action"
+    heard = True if played.heard else None
+    known = (Assumption(game.losses),) if game.losses else ()
+    return Assumption(in_range, heard), *known, Assumption(coin)

@@ -112,13 +112,10 @@ def guarantee(
     for name, value in last.terms.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    checked = {"every loss is in": True if heard else None}
+    checked = {a.text: True if heard else None for a in last.assumptions[:1]}  # the range
     if horizon is not None:
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
-    assumptions = [
-        replace(a, holds=next((v for k, v in checked.items() if a.text.startswith(k)), a.holds))
-        for a in last.assumptions
-    ]
+    assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
     if late or crowd:
         assumptions += [
             Assumption("neither losses nor when they are heard depend on actions not yet heard of"),

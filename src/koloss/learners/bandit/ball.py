@@ -80,6 +80,7 @@ class BallEngine:
     high: float
     center: float
     losses: str  # what is assumed of losses
+    sign: int  # -1 where rewards are told
     rates: Rates  # that minimise the bound, or those asked for
 
     place: ClassVar[str] = " on the ball (B5)"
@@ -208,6 +209,16 @@ class BallEngine:
         mean = float(np.sum(law.matrix * moments.second) + law.vector @ moments.mean)
         return law.log_normalizer - mean
 
+    def for_norm(self, norm: float) -> BallEngine:
+        """Another norm makes another neighbourhood."""
+        quadratic, intercept = self.quadratic, self.intercept
+        return replace(self, norm=norm, losses=_losses(quadratic, intercept, norm))
+
+    def for_misfit(self, misfit: float) -> BallEngine:
+        """The same play, against losses that are up to so far from the class."""
+        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
+        return replace(self, problem=problem, losses=self.losses + near)
+
     def at(self, t: int) -> BallEngine:
         """The engine of round t, always the same."""
         return self
@@ -330,6 +341,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         high=high,
         center=center,
         losses=_losses(quadratic, intercept, norm if promised else None),
+        sign=settings.sign,
         rates=Rates(0.0, 0.0, 1.0),
     )
     for _ in range(6 if n is not None else 0):  # the best δ for η, the best η for δ

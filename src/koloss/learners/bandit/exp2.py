@@ -195,12 +195,15 @@ class Exp2:
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
         index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
-        return Recommendation(index, action, value + self.engine.center, "estimated")
+        return Recommendation(
+            index, action, self.engine.sign * (value + self.engine.center), "estimated"
+        )
 
     def played(self, longest_delay: int, unheard: int) -> bandit.Played:
         """What the bound needs to know of the game so far."""
         return bandit.Played(
             made=self.made,
+            heard=self.heard,
             late=self.late,
             longest_delay=longest_delay,
             unheard=unheard,
@@ -252,7 +255,9 @@ def prove(
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
         return bandit.one_action(rounds)
-    game = bandit.Game(engine.low, engine.high, engine.losses, engine.place, engine.samples > 0)
+    low, high = sorted((engine.sign * engine.low, engine.sign * engine.high))
+    what = "reward" if engine.sign < 0 else "loss"
+    game = bandit.Game(low, high, engine.losses, engine.place, engine.samples > 0, what)
     if horizon is None:
         levels = engine.levels(rounds)
         eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
@@ -16,7 +17,7 @@ from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
-from koloss.learners.bandit.points import PointsEngine, points_engine
+from koloss.learners.bandit.points import ArmsEngine, PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
@@ -145,11 +146,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         ridge: float | Literal["auto"] = "auto",
         bonus: bool | Literal["auto"] = "auto",
         prior: Any = None,
-        loss_class: Literal["rank-one", "general"] = "general",
+        loss_class: Literal["rank-one", "general", "any"] = "general",
         delay: int = 0,
         learning_rate: float | None = None,
         exploration_rate: float | None = None,
         spacing: float | None = None,
+        goal: Literal["minimize", "maximize"] = "minimize",
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -195,7 +197,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         engine = self._exp2.engine
-        return read_losses(loss, len(entries), engine.low, engine.high)
+        return read_losses(loss, len(entries), engine.low, engine.high, engine.sign)
 
     def _learn(
         self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
@@ -237,7 +239,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
         exp2 = self._exp2
-        return engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + engine.center
+        values = engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + engine.center
+        return engine.sign * values
 
     def _ball(self, name: str) -> BallEngine:
         engine = self.engine
@@ -264,10 +267,48 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # The bound.
 
+    def guarantee(
+        self,
+        *,
+        rounds: int | None = None,
+        printed: bool | None = None,
+        loss_norm: float | None = None,
+        misfit: float | None = None,
+    ) -> Guarantee:
+        """The regret bound, term by term.
+
+        Parameters
+        ----------
+        rounds : int, optional
+            After so many rounds; by default the horizon, or the rounds played where there is none.
+        printed : bool, optional
+            With the paper's tuning: the bound as the paper prints it (the default), or what is proved for the same
+            parameters.
+        loss_norm : float, optional
+            For losses of another norm than the learner plays for (theory F2).
+        misfit : float, optional
+            For losses that miss the class by so much at any action (theory F8).
+        """
+        if loss_norm is None and misfit is None:
+            return super().guarantee(rounds=rounds, printed=printed)
+        if printed:
+            raise ValueError("`printed` must be left out beside `loss_norm` or `misfit`")
+        n = self.settings.horizon or max(self.ledger.made, 1)
+        n = n if rounds is None else as_int("rounds", rounds, minimum=1)
+        engine = self.engine
+        if loss_norm is not None:
+            engine = engine.for_norm(as_float("loss_norm", loss_norm, positive=True))
+        if misfit is not None:
+            engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
+        return self._proved_by(engine, n)
+
     def _proved(self, rounds: int) -> Guarantee:
+        return self._proved_by(self.engine, rounds)
+
+    def _proved_by(self, engine: Engine, rounds: int) -> Guarantee:
         played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
         horizon = self.settings.horizon
-        return prove(self.engine, self.rates, self.batch, rounds, horizon, played)
+        return prove(engine, self.rates, self.batch, rounds, horizon, played)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
@@ -282,12 +323,15 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _save(self) -> dict[str, Any]:
         engine = self.engine
         kind = "points" if isinstance(engine, PointsEngine) else "ball"
+        if isinstance(engine, ArmsEngine):
+            kind = "arms"
         return {"kind": kind, "engine": engine.to_dict(), "exp2": self._exp2.to_dict()}
 
     def _load(self, data: Mapping[str, Any]) -> None:
         engine: Engine
-        if data["kind"] == "points":
-            engine = PointsEngine.from_dict(data["engine"])
+        if data["kind"] in ("points", "arms"):
+            made = PointsEngine if data["kind"] == "points" else ArmsEngine
+            engine = made.from_dict(data["engine"])
         else:
             from koloss.learners.bandit.ball import BallEngine
 

@@ -76,6 +76,8 @@ class PointsEngine:
     center: float  # ... and this is subtracted before they are used
     net: float  # how much better than the best point of the net an action may be, per round
     samples: float  # κ of the rates where Σ is estimated from draws; 0 where it is exact
+    sign: int  # -1 where rewards are told
+    norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
     proxy: str  # how the features were made
     losses: str  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
@@ -92,7 +94,8 @@ class PointsEngine:
         object.__setattr__(self, "_buffer", np.empty_like(self.features))
         columns = self.columns
         object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
-        object.__setattr__(self, "_length", float(np.max(np.sum(self.features**2, axis=1))))
+        length = float(np.max(np.sum(self.features**2, axis=1)))
+        object.__setattr__(self, "_length", length)
 
     @property
     def actions(self) -> Floats:
@@ -199,6 +202,24 @@ class PointsEngine:
         rates = replace(tuned, exploration=min(1.0, gamma))
         return replace(self, rates=rates, problem=replace(self.problem, leverage=gamma * cap))
 
+    # What if.
+
+    def for_norm(self, norm: float) -> PointsEngine:
+        """The same play, against losses of another norm."""
+        if math.isinf(self.norm):
+            raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
+        stretch, was = norm / self.norm, f"at most {self.norm:.6g}"
+        losses = self.losses.replace(was, f"at most {norm:.6g}").replace(
+            f"≤ {self.norm:.6g}", f"≤ {norm:.6g}"
+        )
+        problem = replace(self.problem, stretch=stretch)
+        return replace(self, problem=problem, net=self.net * stretch, losses=losses)
+
+    def for_misfit(self, misfit: float) -> PointsEngine:
+        """The same play, against losses that are up to so far from the class."""
+        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
+        return replace(self, problem=problem, losses=self.losses + near)
+
     # Without a horizon.
 
     def at(self, t: int) -> PointsEngine:
@@ -269,6 +290,47 @@ class PointsEngine:
         return PointsLaw(**{**data, "factor": np.array(data["factor"], order="F")})
 
 
+class ArmsEngine(PointsEngine):
+    """Actions that have nothing to do with each other: EXP3, with the design's exploration.
+
+    The features are the indicators, so that Σ = diag(p), and an estimate is the loss over the probability.
+    """
+
+    def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
+        log_q = self.log_prior - eta * theta
+        q = np.exp(log_q - log_q.max())
+        p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
+        return p
+
+    def law(
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
+    ) -> PointsLaw:
+        p = self.mixture(theta, credit, eta, gamma)
+        cdf = np.cumsum(p)
+        cdf /= cdf[-1]
+        return PointsLaw(p, p, cdf)
+
+    def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
+        total = np.zeros(len(law.factor))
+        np.add.at(total, rows, np.asarray(losses) / law.factor[rows])
+        return total
+
+    def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
+        return float(np.max(-gain))
+
+    def reach(self, law: PointsLaw, moved: Floats) -> float:
+        return float(np.max(np.abs(moved)))
+
+    def leverages(self, law: PointsLaw) -> Any:
+        return 1 / law.factor
+
+    def values(self, theta: Floats, mass: float) -> Any:
+        return theta / mass
+
+    def law_from_dict(self, data: Mapping[str, Any]) -> PointsLaw:
+        return PointsLaw(**data)
+
+
 def points_engine(settings: BanditSettings) -> PointsEngine:
     """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2)."""
     kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
@@ -277,7 +339,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     else:
         points = discretise(kernel, actions, settings.spacing)
     log_prior = _log_prior(settings.prior, len(points))
-    low, high, norm = settings.interval(*_sizes(kernel, points))
+    size, distance = _sizes(kernel, points)
+    low, high, norm = settings.interval(size, distance)
     centred = settings.loss_range is not None and settings.tuning == "sharp"
     center = (low + high) / 2 if centred else 0.0
     game = BanditProblem(
@@ -291,6 +354,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         delay=settings.delay,
         constant=centred,
     )
+    if settings.loss_class == "any":
+        return arms_engine(settings, points, game, log_prior, low, high)
     printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
     hull = settings.loss_class == "rank-one"
     best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
@@ -306,7 +371,9 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         low=low,
         high=high,
         center=center,
-        net=norm * step_beyond(kernel, actions, points),
+        net=norm * (size if hull else 1.0) * step_beyond(kernel, actions, points),
+        sign=settings.sign,
+        norm=norm,
         level=best.schedule.level(1) if best.schedule else 0,
         leverage=best.leverage,
         samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
@@ -315,6 +382,42 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         printed=printed,
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
+    )
+
+
+def arms_engine(
+    settings: BanditSettings,
+    points: Points,
+    game: BanditProblem,
+    log_prior: Floats,
+    low: float,
+    high: float,
+) -> ArmsEngine:
+    """Any losses at all: every action is a feature of its own, whatever the kernel (theory F8)."""
+    if points is not settings.actions:
+        raise ValueError(
+            f"`loss_class` of 'any' must have a finite set of actions, got {settings.actions!r}"
+        )
+    N = len(points)
+    problem = replace(game, rank=N, leverage=float(N), constant=True)
+    return ArmsEngine(
+        points=np.array(to_numpy(points.X), dtype=float),
+        features=np.zeros((N, 0), order="F"),
+        columns=None,
+        weights=np.full(N, 1 / N),
+        log_prior=log_prior,
+        problem=problem,
+        rates=choose_rates(settings, problem),
+        low=low,
+        high=high,
+        center=(low + high) / 2,
+        net=0.0,
+        sign=settings.sign,
+        norm=math.inf,
+        samples=0.0,
+        proxy="indicators",
+        losses="",
+        printed={},
     )
 
 

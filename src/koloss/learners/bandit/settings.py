@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -40,25 +41,28 @@ class BanditSettings(Settings):
     ridge: float | Literal["auto"] = "auto"
     bonus: bool | Literal["auto"] = "auto"
     prior: Any = None
-    loss_class: Literal["rank-one", "general"] = "general"
+    loss_class: Literal["rank-one", "general", "any"] = "general"
     delay: int = 0
     learning_rate: float | None = None
     exploration_rate: float | None = None
     spacing: float | None = None
+    goal: Literal["minimize", "maximize"] = "minimize"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("tuning", self.tuning, ("sharp", "paper"))
+        one_of("goal", self.goal, ("minimize", "maximize"))
         one_of("covariance", self.covariance, ("exact", "sampled"))
-        one_of("loss_class", self.loss_class, ("rank-one", "general"))
+        one_of("loss_class", self.loss_class, ("rank-one", "general", "any"))
         if not _is_auto(self.bonus):
             as_flag("bonus", self.bonus)
         if not _is_auto(self.ridge):
             self._set("ridge", as_float("ridge", self.ridge, minimum=0.0))
         self._set("delay", as_int("delay", self.delay, minimum=0))
         self._check_losses()
+        self._check_any()
         self._check_features()
         self._check_rates()
         sampled = self.covariance == "sampled"
@@ -80,6 +84,21 @@ class BanditSettings(Settings):
         for name in ("loss_bound", "loss_norm"):
             if getattr(self, name) is not None:
                 self._set(name, as_float(name, getattr(self, name), positive=True))
+
+    def _check_any(self) -> None:
+        """Where nothing is assumed of losses, features and their errors have no say."""
+        if self.loss_class != "any":
+            return
+        if self.loss_range is None and self.loss_bound is None:
+            raise ValueError("`loss_class` of 'any' must have a `loss_range` or `loss_bound`")
+        if self.tuning == "paper":
+            raise ValueError("`tuning` must be 'sharp' where `loss_class` is 'any', got 'paper'")
+        for name in ("loss_norm", "proxy", "rank", "design", "covariance", "ridge", "bonus"):
+            if not self.is_default(name) and getattr(self, name) != 0:
+                value = reprlib.repr(getattr(self, name))
+                raise ValueError(
+                    f"`{name}` must be left out where `loss_class` is 'any', got {value}"
+                )
 
     def _check_features(self) -> None:
         if not (isinstance(self.rank, str) and self.rank == "auto"):
@@ -116,6 +135,11 @@ class BanditSettings(Settings):
             )
 
     @property
+    def sign(self) -> int:
+        """What a loss is times, to be told: -1 where rewards are told."""
+        return -1 if self.goal == "maximize" else 1
+
+    @property
     def wants_no_ridge(self) -> bool:
         """Whether the estimator has to be the paper's: without a penalty, and without a bonus unless one is asked for."""
         return self.tuning == "paper" or self.covariance == "sampled"
@@ -127,7 +151,7 @@ class BanditSettings(Settings):
         """
         norm, hull = self.loss_norm, self.loss_class == "rank-one" and distance is not None
         if self.loss_range is not None:
-            low, high = self.loss_range
+            low, high = sorted(self.sign * end for end in self.loss_range)
             if norm is None:  # twice what a function needs to fill the range (theory F2)
                 near = min(size, distance or size)
                 reach = min(size**2, (distance or 2 * size) ** 2 / 2) if hull else near

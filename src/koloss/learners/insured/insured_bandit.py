@@ -122,6 +122,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         spacing: float | None = None,
+        goal: Literal["minimize", "maximize"] = "minimize",
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -212,12 +213,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return drawn
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
-        return read_losses(loss, len(entries), self.engine.low, self.engine.high)
+        engine = self.engine
+        return read_losses(loss, len(entries), engine.low, engine.high, engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
         stage = self._stage
         if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
-            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, float(loss))
+            told = self.engine.sign * float(loss)
+            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         stage, ledger = self._stage, self.ledger
@@ -270,7 +273,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return self._stage.recommend()
         index = int(self._forecaster.mean.argmin())
         loss = float(self._forecaster.mean[index]) * self._width + self.engine.center
-        return Recommendation(index, self.engine.points[index], loss, "estimated")
+        best = self.engine.points[index]
+        return Recommendation(index, best, self.engine.sign * loss, "estimated")
 
     @property
     def diagnostics(self) -> InsuredDiagnostics:
@@ -303,7 +307,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
-            estimated_losses=forecaster.mean * rho + self.engine.center,
+            estimated_losses=self.engine.sign * (forecaster.mean * rho + self.engine.center),
             robust=robust,
         )
 

@@ -35,6 +35,7 @@ class InsuredSettings(Settings):
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     spacing: float | None = None
+    goal: Literal["minimize", "maximize"] = "minimize"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
 
