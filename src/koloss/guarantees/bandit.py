@@ -79,6 +79,7 @@ class BanditProblem:
     floor: float = 0.0  # of the constant of the rates without a horizon: that of penalties before
     stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
     misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
+    learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -218,7 +219,9 @@ class BanditProblem:
         if not self.bonus:
             return cost + (wide_b + wide_eps) * g
         paid = n * (b * self.root_spread + eps * math.sqrt(self.dimension))
-        return cost + paid + (max(wide_b - b, 0.0) + max(wide_eps - eps, 0.0)) * g
+        # Until the range has been heard, a bonus in units of it may be too small (Theorem F3.3).
+        sure = (0.0, 0.0) if self.learned else (b, eps)
+        return cost + paid + (max(wide_b - sure[0], 0.0) + max(wide_eps - sure[1], 0.0)) * g
 
     def terms(
         self,
@@ -251,7 +254,12 @@ class BanditProblem:
             "bias": n * self.bracket(math.sqrt(min(gamma, 1.0)), g) / (1 - s),
             "delay": delay,
             "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
+            "range": self.range_cost(g, b if whole else 1),
         }
+
+    def range_cost(self, g: float, b: int = 1) -> float:
+        """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
+        return 2 * self.loss_bound * b * (g**2 + g + 1) if self.learned else 0.0
 
 
 @dataclass(frozen=True)
@@ -366,6 +374,8 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, fl
         total["variance"] += psi(kappa) * game.second_moment * rates
         total["prior"] = game.log_prior * math.sqrt(last) / a
         total["bias"] += _anytime_bias(game, kappa, a, first, last)
+        g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
+        total["range"] = game.range_cost(g)
     return total
 
 
@@ -524,6 +534,46 @@ def anytime(
     trivial = (game.high - game.low) * n
     assumptions = _common(game, played)
     return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
+
+
+# Losses that are not where they were said to be (theory F3).
+
+
+def in_units_of_the_range(promise: Guarantee, heard: str) -> Guarantee:
+    """A bound for a range that is learned: a multiple of ρ."""
+    told = f"ρ is the largest minus the smallest loss over all actions and rounds; heard so far: {heard}"
+    free = Assumption("the constant is a feature without a penalty", True)
+    return replace(
+        promise,
+        statement=f"{promise.statement}, the range learned (F3)",
+        assumptions=(free, *promise.assumptions[1:]),
+        notes=(*promise.notes, told),
+        unit="ρ",
+    )
+
+
+def widened(promise: Guarantee, R: float, factor: float, width: float) -> Guarantee:
+    """A bound after the interval of the losses has widened: the main terms by a factor, and each step once."""
+    grows = ("exploration", "variance", "prior")
+    terms = {k: v * factor if k in grows else v for k, v in promise.terms.items()}
+    terms["range"] = width * (factor - 1) * (R + math.sqrt(R))
+    return replace(promise, terms=terms)
+
+
+def outside(
+    promise: Guarantee, rule: str, beyond: float, squares: float, *, R: float, G: float, n: int
+) -> Guarantee:
+    """A bound that prices what was heard outside: in expectation, by the sums of distances and their squares."""
+    if rule == "clip":
+        cost = beyond + (1 + math.sqrt(R)) * math.sqrt(n * squares)
+        cost = min(cost, (R + math.sqrt(G) + 1) * beyond)
+    else:
+        cost = beyond * (R + math.sqrt(R))
+    note = f"losses outside count by their distance, {beyond:.6g} in all so far"
+    first, *rest = promise.assumptions
+    first = replace(first, text=f"{first.text}, or is counted as outside", holds=True)
+    terms = {**promise.terms, "outside": cost}
+    return replace(promise, terms=terms, assumptions=(first, *rest), notes=(*promise.notes, note))
 
 
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:

@@ -35,6 +35,7 @@ class Guarantee:
     assumptions: tuple[Assumption, ...] = ()
     proved: bool = True  # for the settings in use
     notes: tuple[str, ...] = ()  # what else a reader should know
+    unit: str = ""  # "ρ" where the terms are multiples of the range of the losses
 
     @property
     def total(self) -> float:
@@ -54,7 +55,8 @@ class Guarantee:
     def __str__(self) -> str:
         parts = " + ".join(f"{value:.4g} ({key})" for key, value in self.terms.items() if value > 0)
         verdict = "" if self.informative else f"; trivial: at most {self.trivial:.4g}"
-        bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{verdict}"
+        unit = f" {self.unit}" if self.unit else ""
+        bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{unit}{verdict}"
         lines = [f"{self.statement}: R_{self.rounds} ≤ {bound}"]
         if not self.proved:
             lines.append("  not proved for these settings")

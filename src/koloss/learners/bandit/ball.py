@@ -28,6 +28,7 @@ from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn
@@ -80,6 +81,8 @@ class BallEngine:
     high: float
     center: float
     losses: str  # what is assumed of losses
+    outside: str  # what becomes of losses that are not in [low, high]
+    learned: bool  # whether [low, high] is only a unit
     sign: int  # -1 where rewards are told
     rates: Rates  # that minimise the bound, or those asked for
 
@@ -209,6 +212,10 @@ class BallEngine:
         mean = float(np.sum(law.matrix * moments.second) + law.vector @ moments.mean)
         return law.log_normalizer - mean
 
+    def loss_range(self) -> LossRange:
+        """Where losses lie, before any is heard."""
+        return LossRange(self.low, self.high, self.outside, self.learned)
+
     def for_norm(self, norm: float) -> BallEngine:
         """Another norm makes another neighbourhood."""
         quadratic, intercept = self.quadratic, self.intercept
@@ -336,11 +343,14 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
             epsilon=0.0,
             log_prior=d * math.log(2 * (n or 1)),
             delay=settings.delay,
+            learned=settings.learns_range,
         ),
         low=low,
         high=high,
         center=center,
         losses=_losses(quadratic, intercept, norm if promised else None),
+        outside=settings.outside,
+        learned=settings.learns_range,
         sign=settings.sign,
         rates=Rates(0.0, 0.0, 1.0),
     )

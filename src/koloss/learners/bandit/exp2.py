@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Drawn, Recommendation
 
@@ -52,6 +53,8 @@ class Epoch:
     eta: float
     gamma: float
     weight: float  # of its estimates: 1, or 1 - γ without a horizon
+    center: float  # subtracted from its losses before they are used
+    scale: float  # of its bonuses
     at_once: bool  # whether all its actions were drawn at once
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
@@ -86,17 +89,27 @@ class Exp2:
         self.credit: Floats | None = None  # Σ of all bonuses
         if engine.problem.bonus:
             self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
+        self.range = engine.loss_range()
         self.epoch: Epoch | None = None
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after their epoch was over
         self.mass = 0.0  # Σ of the weights of all estimates
+        self.level = 0.0  # and of these times the centres
         self.epochs = 0
         self.at_once = 0  # decisions made in epochs that were drawn at once
         self.longest_at_once = 0
 
     def rates_now(self) -> tuple[float, float]:
         """η and γ of an epoch that begins now."""
+        eta, gamma = self._tuned_rates()
+        if self.range.moves:
+            factor = self.range.factor
+            eta = eta / factor if factor > 0 else 0.0  # nothing has been learned then
+        return eta, gamma if self.range.known else 1.0
+
+    def _tuned_rates(self) -> tuple[float, float]:
+        """Rates for losses in the interval that the engine is tuned to."""
         rates = self.rates
         if self.horizon is not None:
             return rates.learning_rate, rates.exploration
@@ -131,29 +144,39 @@ class Exp2:
         eta, gamma = self.rates_now()
         law = self.engine.law(self.theta, self.credit, eta, gamma, rng)  # type: ignore[arg-type]
         weight = 1.0 if self.horizon is not None else 1 - gamma
+        center, scale = self.engine.center, 1.0
+        if self.range.moves:
+            center = self.range.center
+            scale = self.range.factor if self.range.learned else 1.0
+        if not self.range.known:
+            weight = 0.0  # only to be listened to
         zero = np.zeros_like(self.theta)
-        return Epoch(law, self.epochs + 1, eta, gamma, weight, at_once, zero, zero)
+        number = self.epochs + 1
+        return Epoch(law, number, eta, gamma, weight, center, scale, at_once, zero, zero)
 
     def learn(self, epoch: Epoch, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
         engine, count = self.engine, len(keys)
+        admitted = self.range.admitted(losses)
         if epoch.together:
-            values = (np.asarray(losses) - engine.center) * epoch.weight
+            values = (np.asarray(admitted) - epoch.center) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = (losses[0] - engine.center) * epoch.weight
+            value = (admitted[0] - epoch.center) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
         self.theta += estimate
         if self.credit is not None:
-            self.credit += count * epoch.weight * epoch.law.bonus
+            self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
         self.mass += count * epoch.weight
+        self.level += count * epoch.weight * epoch.center
         self.heard += count
+        moved = self.range.hear(losses)
         if epoch.over:
             self.late += count
             return
         epoch.heard += count
         epoch.gain = epoch.gain + estimate
-        if not epoch.at_once and self.batch > 1 and self._has_drifted(epoch):
+        if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
             epoch.shrink()
 
     def _has_drifted(self, epoch: Epoch) -> bool:
@@ -169,7 +192,7 @@ class Exp2:
 
     def drift(self, epoch: Epoch) -> float:
         """Largest rise of a log-weight since the epoch began."""
-        rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight)
+        rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight * epoch.scale)
         return max(0.0, epoch.eta * rise)
 
     # What is known.
@@ -195,9 +218,13 @@ class Exp2:
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
         index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
-        return Recommendation(
-            index, action, self.engine.sign * (value + self.engine.center), "estimated"
-        )
+        value += self.mean_center
+        return Recommendation(index, action, self.engine.sign * value, "estimated")
+
+    @property
+    def mean_center(self) -> float:
+        """What was subtracted from losses, on average."""
+        return self.level / self.mass if self.range.moves and self.mass > 0 else self.engine.center
 
     def played(self, longest_delay: int, unheard: int) -> bandit.Played:
         """What the bound needs to know of the game so far."""
@@ -214,7 +241,7 @@ class Exp2:
     # Snapshots.
 
     _NUMBERS: ClassVar = (
-        *("horizon", "batch", "made", "heard", "late", "mass", "epochs"),
+        *("horizon", "batch", "made", "heard", "late", "mass", "level", "epochs"),
         *("at_once", "longest_at_once"),
     )
 
@@ -225,6 +252,7 @@ class Exp2:
             "rates": asdict(self.rates),
             "theta": self.theta.copy(),
             "credit": None if self.credit is None else self.credit.copy(),
+            "range": self.range.to_dict(),
             "sampler": self.engine.save(),
         }
 
@@ -236,6 +264,7 @@ class Exp2:
             setattr(exp2, name, data[name])
         exp2.theta = np.array(data["theta"])
         exp2.credit = None if data["credit"] is None else np.array(data["credit"])
+        exp2.range = LossRange.from_dict(data["range"])
         engine.load(data["sampler"])
         return exp2
 
@@ -251,17 +280,33 @@ def prove(
     rounds: int,
     horizon: int | None,
     played: bandit.Played,
+    heard: LossRange | None = None,
 ) -> Guarantee:
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
         return bandit.one_action(rounds)
+    heard = engine.loss_range() if heard is None else heard
     low, high = sorted((engine.sign * engine.low, engine.sign * engine.high))
+    if heard.outside == "widen":
+        low, high = sorted((engine.sign * heard.heard_low, engine.sign * heard.heard_high))
     what = "reward" if engine.sign < 0 else "loss"
     game = bandit.Game(low, high, engine.losses, engine.place, engine.samples > 0, what)
     if horizon is None:
         levels = engine.levels(rounds)
         eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)
         comparator = engine.comparator(rounds, eta)
-        return bandit.anytime(levels, rates, rounds, batch, comparator, game, played)
-    comparator = engine.comparator(rounds, rates.learning_rate)
-    return bandit.fixed(engine.problem, rates, rounds, horizon, batch, comparator, game, played)
+        promise = bandit.anytime(levels, rates, rounds, batch, comparator, game, played)
+    else:
+        problem, eta = engine.problem, rates.learning_rate
+        comparator = engine.comparator(rounds, eta)
+        promise = bandit.fixed(problem, rates, rounds, horizon, batch, comparator, game, played)
+    R = engine.problem.largest_leverage(eta, rates.kappa)
+    if heard.learned:
+        seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
+        return bandit.in_units_of_the_range(promise, seen)
+    if heard.outside == "widen":
+        return bandit.widened(promise, R, heard.factor, 2 * engine.problem.loss_bound)
+    if heard.beyond:
+        G, rule = engine.problem.leverage, heard.outside
+        return bandit.outside(promise, rule, heard.beyond, heard.squares, R=R, G=G, n=rounds)
+    return promise

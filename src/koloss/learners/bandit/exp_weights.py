@@ -134,7 +134,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         *,
         horizon: int | None,
         loss_bound: float | None = None,
-        loss_range: tuple[float, float] | None = None,
+        loss_range: tuple[float, float] | Literal["learn"] | None = None,
+        outside: Literal["raise", "clip", "widen", "keep"] = "raise",
         loss_norm: float | None = None,
         tuning: Literal["sharp", "paper"] = "sharp",
         proxy: str | Proxy | None = None,
@@ -196,8 +197,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         return self._exp2.draw(count, self._rng)
 
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
-        engine = self._exp2.engine
-        return read_losses(loss, len(entries), engine.low, engine.high, engine.sign)
+        low, high = self._exp2.range.limits
+        return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
         self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
@@ -239,7 +240,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
         exp2 = self._exp2
-        values = engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + engine.center
+        values = engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + exp2.mean_center
         return engine.sign * values
 
     def _ball(self, name: str) -> BallEngine:
@@ -308,7 +309,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _proved_by(self, engine: Engine, rounds: int) -> Guarantee:
         played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
         horizon = self.settings.horizon
-        return prove(engine, self.rates, self.batch, rounds, horizon, played)
+        heard = self._exp2.range
+        return prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:

@@ -17,6 +17,7 @@ from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
     LossClass,
     Schedule,
@@ -76,6 +77,8 @@ class PointsEngine:
     center: float  # ... and this is subtracted before they are used
     net: float  # how much better than the best point of the net an action may be, per round
     samples: float  # κ of the rates where Σ is estimated from draws; 0 where it is exact
+    outside: str  # what becomes of losses that are not in [low, high]
+    learned: bool  # whether [low, high] is only a unit
     sign: int  # -1 where rewards are told
     norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
     proxy: str  # how the features were made
@@ -101,6 +104,10 @@ class PointsEngine:
     def actions(self) -> Floats:
         """The actions in play."""
         return self.points
+
+    def loss_range(self) -> LossRange:
+        """Where losses lie, before any is heard."""
+        return LossRange(self.low, self.high, self.outside, self.learned)
 
     # Algorithm 1.
 
@@ -353,6 +360,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
         delay=settings.delay,
         constant=centred,
+        learned=settings.learns_range,
     )
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
@@ -372,6 +380,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         high=high,
         center=center,
         net=norm * (size if hull else 1.0) * step_beyond(kernel, actions, points),
+        outside=settings.outside,
+        learned=settings.learns_range,
         sign=settings.sign,
         norm=norm,
         level=best.schedule.level(1) if best.schedule else 0,
@@ -412,6 +422,8 @@ def arms_engine(
         high=high,
         center=(low + high) / 2,
         net=0.0,
+        outside=settings.outside,
+        learned=settings.learns_range,
         sign=settings.sign,
         norm=math.inf,
         samples=0.0,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from koloss._arrays import as_flag, as_float, as_int, as_interval, one_of
 from koloss.designs import Design
+from koloss.learners.bandit.loss_range import OUTSIDE
 from koloss.learners.base import Settings
 from koloss.proxy import Proxy
 
@@ -20,6 +21,12 @@ DEFAULT_NORM = 2.0
 """Norm of the losses, in units of the least norm with which a loss can fill their range."""
 
 
+def _as_range(value: Any) -> tuple[float, float]:
+    if isinstance(value, str):
+        raise ValueError(f"`loss_range` must be (low, high) or 'learn', got {value!r}")
+    return as_interval("loss_range", value)
+
+
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
@@ -29,7 +36,8 @@ class BanditSettings(Settings):
     """Settings of `BanditExpWeights`, which describes them."""
 
     loss_bound: float | None = None
-    loss_range: tuple[float, float] | None = None
+    loss_range: tuple[float, float] | Literal["learn"] | None = None
+    outside: Literal["raise", "clip", "widen", "keep"] = "raise"
     loss_norm: float | None = None
     tuning: Literal["sharp", "paper"] = "sharp"
     proxy: str | Proxy | None = None
@@ -80,7 +88,17 @@ class BanditSettings(Settings):
         if self.loss_range is not None:
             if self.loss_bound is not None:
                 raise ValueError("give `loss_bound` or `loss_range`, not both")
-            self._set("loss_range", as_interval("loss_range", self.loss_range))
+            if not self.learns_range:
+                self._set("loss_range", _as_range(self.loss_range))
+        one_of("outside", self.outside, OUTSIDE)
+        if self.outside != "raise" and (self.loss_range is None or self.learns_range):
+            raise ValueError(
+                f"`outside` must be 'raise' unless `loss_range` is an interval, got {self.outside!r}"
+            )
+        if self.learns_range and self.tuning == "paper":
+            raise ValueError(
+                "`loss_range` must be an interval with the paper's tuning, got 'learn'"
+            )
         for name in ("loss_bound", "loss_norm"):
             if getattr(self, name) is not None:
                 self._set(name, as_float(name, getattr(self, name), positive=True))
@@ -135,6 +153,11 @@ class BanditSettings(Settings):
             )
 
     @property
+    def learns_range(self) -> bool:
+        """Whether the range of losses is learned from what is heard; everything is in units of it then."""
+        return isinstance(self.loss_range, str) and self.loss_range == "learn"
+
+    @property
     def sign(self) -> int:
         """What a loss is times, to be told: -1 where rewards are told."""
         return -1 if self.goal == "maximize" else 1
@@ -151,7 +174,8 @@ class BanditSettings(Settings):
         """
         norm, hull = self.loss_norm, self.loss_class == "rank-one" and distance is not None
         if self.loss_range is not None:
-            low, high = sorted(self.sign * end for end in self.loss_range)
+            ends = (-0.5, 0.5) if isinstance(self.loss_range, str) else self.loss_range
+            low, high = sorted(self.sign * end for end in ends)
             if norm is None:  # twice what a function needs to fill the range (theory F2)
                 near = min(size, distance or size)
                 reach = min(size**2, (distance or 2 * size) ** 2 / 2) if hull else near
