@@ -61,9 +61,10 @@ def _together(learner: Any, numbers: Any) -> float:
     return float(binomtest(int(np.sum(first & (numbers < p))), len(numbers), p**2).pvalue)
 
 
-@trial("a learner and a market of one seed: within the guarantee", quick=20, full=300)
+@trial("a learner and a market of one seed: not stuck", quick=20, full=300)
 def market(rng: np.random.Generator) -> Cases:
-    # The guarantee bounds the mean; of 2,000 runs with seeds of their own none exceeded it.
+    # The regret of independent runs is 0.58 of the guarantee, with a standard deviation of 0.16: twice the guarantee is
+    # nearly nine of these away. With one stream for both it is three times the guarantee.
     seed, rounds = _seed(rng), 400
     learner = kl.BanditExpWeights(ARMS, KERNEL, horizon=rounds, loss_range=(0, 1), rng=seed)
     numbers = np.random.default_rng(seed)
@@ -75,7 +76,7 @@ def market(rng: np.random.Generator) -> Cases:
         paid += losses[decision.index]
         total += losses
     regret, bound = paid - total.min(), learner.guarantee().total
-    yield None if regret <= bound else f"seed {seed}: regret {regret:g} above {bound:.1f}"
+    yield None if regret <= 2 * bound else f"seed {seed}: regret {regret:g} above 2 · {bound:.1f}"
 
 
 # Forks.
