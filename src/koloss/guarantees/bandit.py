@@ -573,7 +573,8 @@ def outside(
     first, *rest = promise.assumptions
     first = replace(first, text=f"{first.text}, or is counted as outside", holds=True)
     terms = {**promise.terms, "outside": cost}
-    return replace(promise, terms=terms, assumptions=(first, *rest), notes=(*promise.notes, note))
+    assumed, notes = (first, *rest), (*promise.notes, note)
+    return replace(promise, terms=terms, trivial=math.inf, assumptions=assumed, notes=notes)
 
 
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:

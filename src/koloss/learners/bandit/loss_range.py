@@ -12,6 +12,7 @@ it is beyond ("clip"), or as it is, with everything else as stated ("keep").
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -65,7 +66,7 @@ class LossRange:
         """What is refused."""
         if self.outside == "raise" and not self.learned:
             return self.low, self.high
-        return -math.inf, math.inf
+        return -sys.float_info.max, sys.float_info.max
 
     def admitted(self, losses: Any) -> Any:
         """Losses as they enter the estimates."""
