@@ -23,6 +23,7 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -55,6 +56,7 @@ class Epoch:
     weight: float  # of its estimates: 1, or 1 - γ without a horizon
     center: float  # subtracted from its losses before they are used
     scale: float  # of its bonuses
+    half: float  # farthest from the centre that a loss enters its estimate
     at_once: bool  # whether all its actions were drawn at once
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
@@ -67,6 +69,11 @@ class Epoch:
     def together(self) -> bool:
         """Whether losses told at once make one matrix product."""
         return self.at_once and not self.over
+
+    def centred(self, losses: Any) -> Any:
+        """Losses as they enter the estimates."""
+        values = losses - self.center
+        return values if math.isinf(self.half) else np.clip(values, -self.half, self.half)
 
     def shrink(self) -> None:
         """The epoch is over: keep only what late losses need."""
@@ -87,7 +94,7 @@ class Exp2:
         self.engine, self.rates, self.horizon, self.batch = engine, rates, horizon, batch
         self.theta: Floats = np.zeros(engine.problem.rank)  # Σ of all estimates
         self.credit: Floats | None = None  # Σ of all bonuses
-        if engine.problem.bonus:
+        if engine.problem.bonus or engine.problem.hindsight:
             self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
         self.range = engine.loss_range()
         self.epoch: Epoch | None = None
@@ -142,27 +149,39 @@ class Exp2:
 
     def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
         eta, gamma = self.rates_now()
-        law = self.engine.law(self.theta, self.credit, eta, gamma, rng)  # type: ignore[arg-type]
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        center, scale = self.engine.center, 1.0
+        problem, center, scale, half, nu = (
+            self.engine.problem,
+            self.engine.center,
+            1.0,
+            math.inf,
+            0.0,
+        )
         if self.range.moves:
             center = self.range.center
             scale = self.range.factor if self.range.learned else 1.0
+        if problem.hindsight:
+            factor = self.range.factor if self.range.moves else 1.0
+            nu = problem.variance_bonus(eta * factor, self.rates.kappa)
+            nu *= 1.0 if self.range.learned else factor  # it has the scale of the epoch, too
+            if self.range.moves:
+                half = factor * problem.loss_bound
+        law = self.engine.law(self.theta, self.credit, eta, gamma, rng, nu)  # type: ignore[arg-type]
         if not self.range.known:
             weight = 0.0  # only to be listened to
         zero = np.zeros_like(self.theta)
         number = self.epochs + 1
-        return Epoch(law, number, eta, gamma, weight, center, scale, at_once, zero, zero)
+        return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
 
     def learn(self, epoch: Epoch, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
         engine, count = self.engine, len(keys)
         admitted = self.range.admitted(losses)
         if epoch.together:
-            values = (np.asarray(admitted) - epoch.center) * epoch.weight
+            values = epoch.centred(np.asarray(admitted)) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = (admitted[0] - epoch.center) * epoch.weight
+            value = epoch.centred(admitted[0]) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
         self.theta += estimate
         if self.credit is not None:
@@ -305,8 +324,8 @@ def prove(
         seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
         return bandit.in_units_of_the_range(promise, seen)
     if heard.outside == "widen":
-        return bandit.widened(promise, R, heard.factor, 2 * engine.problem.loss_bound)
+        return bandit.widened(promise, engine.problem, R, heard.factor)
     if heard.beyond:
-        G, rule = engine.problem.leverage, heard.outside
-        return bandit.outside(promise, rule, heard.beyond, heard.squares, R=R, G=G, n=rounds)
+        rule, sums = heard.outside, (heard.beyond, heard.squares)
+        return bandit.outside(promise, engine.problem, rule, *sums, R=R, n=rounds)
     return promise

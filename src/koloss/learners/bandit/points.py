@@ -50,7 +50,9 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a))
+    bonus: Any = (
+        None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
+    )
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -122,9 +124,9 @@ class PointsEngine:
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
-        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7)."""
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
+        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
@@ -135,17 +137,22 @@ class PointsEngine:
             penalty = self._penalty  # type: ignore[attr-defined]
             factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         law = PointsLaw(factor, p, cdf)
-        if self.problem.bonus:
-            law.bonus = self._bonus(law)
+        if self.problem.bonus or self.problem.hindsight:
+            law.bonus = self._bonus(law, nu)
         return law
 
-    def _bonus(self, law: PointsLaw) -> Any:
-        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2)."""
+    def _bonus(self, law: PointsLaw, nu: float) -> Any:
+        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
         problem = self.problem
         if self.columns is None:
-            return problem.epsilon * np.sqrt(self.leverages(law))
-        s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
-        return problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2)
+            s2 = self.leverages(law)
+            bonus = problem.epsilon * np.sqrt(s2) if problem.bonus else 0.0
+        else:
+            s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
+            bonus = (
+                problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2) if problem.bonus else 0.0
+            )
+        return bonus + nu * s2 if nu else bonus
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -304,18 +311,19 @@ class ArmsEngine(PointsEngine):
     """
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
-        log_q = self.log_prior - eta * theta
+        score = theta if credit is None else theta - credit
+        log_q = self.log_prior - eta * score
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
-        return PointsLaw(p, p, cdf)
+        return PointsLaw(p, p, cdf, nu / p if self.problem.hindsight else None)
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         total = np.zeros(len(law.factor))
@@ -323,10 +331,10 @@ class ArmsEngine(PointsEngine):
         return total
 
     def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
-        return float(np.max(-gain))
+        return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
 
     def reach(self, law: PointsLaw, moved: Floats) -> float:
-        return float(np.max(np.abs(moved)))
+        return float(np.max(np.abs(moved))) if law.bonus is None else math.inf
 
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor
@@ -361,6 +369,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         delay=settings.delay,
         constant=centred,
         learned=settings.learns_range,
+        hindsight=settings.regret == "hindsight",
     )
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)

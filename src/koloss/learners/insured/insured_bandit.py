@@ -123,6 +123,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         delay: int = 0,
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:
