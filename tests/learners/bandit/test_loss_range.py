@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_no_game_exceeds_the_bound(name, horizon):
     assert promise.unit == "ρ"
     assert regret <= sum(promise.terms.values()) * width
     known = [eta for eta in rates if eta > 0]
-    assert all(a >= b for a, b in zip(known, known[1:], strict=False))
+    assert all(a >= b for a, b in pairwise(known))
 
 
 def test_the_first_decision_is_drawn_from_the_design_and_only_listened_to():

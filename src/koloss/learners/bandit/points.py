@@ -17,6 +17,7 @@ from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
     LossClass,
@@ -371,12 +372,14 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         learned=settings.learns_range,
         hindsight=settings.regret == "hindsight",
     )
+    doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
     printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
     hull = settings.loss_class == "rank-one"
     best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
     problem = best.problem
+    warn_of_cost(len(points), problem.rank)
     return PointsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.asfortranarray(best.features),
