@@ -174,9 +174,10 @@ class Stalker(Adversary):
         q = np.maximum(p - self.exploration_rate / len(p), 1e-300)
         behind = np.log(q[0] / q)
         if t < self.end:
+            self._in = np.zeros(len(p), dtype=bool)
             signs = np.where(behind >= self.hidden, -1.0, 1.0)
         else:
-            self._in = behind < 1 if self._in is None or t == 0 else self._in | (behind < 1)
+            self._in = (behind < 1) if self._in is None else self._in | (behind < 1)
             signs = np.where(self._in, 0.0, -1.0)
         signs[0] = 0.0
         return self.center + self.half * signs
