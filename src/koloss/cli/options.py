@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 
 from koloss._arrays import as_int
 from koloss.actions import Ball, Box
+from koloss.errors import KolossError
 from koloss.kernels import Kernel
 
 UsageError: Any = typer.BadParameter.__base__
@@ -179,17 +180,21 @@ def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
 def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
     """Turn an error of the library, which names an argument, into one that names the option.
 
-    `flags` are the options of arguments that are not called like them.
+    `flags` are the options of arguments that are not called like them. An error that names none of them is no mistake of
+    whoever typed the command, and stays what it is.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         from koloss.experiments import SpecError
 
-        if isinstance(error, SpecError):  # names a file and a line
-            raise UsageError(str(error)) from error
         flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
-        raise UsageError(_with_flags(str(error), flags)) from error
+        names = re.findall(r"`(\w+)`", str(error))
+        if not isinstance(error, (SpecError, KolossError)) and flags.keys().isdisjoint(names):
+            raise
+        # A SpecError names a file and a line.
+        message = str(error) if isinstance(error, SpecError) else _with_flags(str(error), flags)
+        raise UsageError(message) from error
 
 
 def _with_flags(message: str, flags: Mapping[str, str]) -> str:
