@@ -36,18 +36,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     part = target.with_name(PARTS.replace("*", secrets.token_hex(8)))
     try:
         # Not by `tempfile`, whose files are for their owner alone.
-        with open(part, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException as error:
+        with naming(path, part):
+            with open(part, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
+    except BaseException:
         with contextlib.suppress(OSError):
             part.unlink()
-        if isinstance(error, OSError) and error.filename in (None, str(part)):
-            error.filename, error.filename2 = str(path), None  # a full disk names no file
         raise
     _sync_folder(target.parent)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str], part: Path | None = None) -> Iterator[None]:
+    """Let an error of the system name the file that it is about: that of a full disk names none, or the `part` of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or error.filename == str(part):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

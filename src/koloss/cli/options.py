@@ -1,10 +1,12 @@
 """Options that verbs share, the names they take, and how an error of the library comes to name an option."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, get_args
 
 import typer
@@ -80,6 +82,18 @@ def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **
 def folder(default: Any, text: str) -> Any:
     """The option `--out`."""
     return option(default, "Output", text, file_okay=False)
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed; nothing is made here."""
+    try:
+        there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    except OSError as error:
+        raise UsageError(f"--out must be a folder, got {out}: {error.strerror}") from error
+    if not there.is_dir():
+        raise UsageError(f"--out must be a folder, got {out}: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--out must be a folder to write to, got {out}: {there} is not")
 
 
 def spec_argument(default: Any, text: str, metavar: str) -> Any:

@@ -1,6 +1,5 @@
 """Verbs that play: `reproduce`, `run` and `arena`."""
 
-import os
 import signal
 import sys
 import threading
@@ -64,7 +63,7 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
 
     size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
     as_json = context.params["as_json"]
-    _check_folder(out)
+    options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
             chosen = [options.read_spec(spec) for spec in specs] or None
@@ -107,7 +106,7 @@ def arena(
     """
     from koloss.report import arena as library
 
-    _check_folder(out)
+    options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context):
             results = library.run(
@@ -220,19 +219,6 @@ def _signals_as_errors() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is computed; nothing is made here."""
-    try:
-        there = next(path for path in (out, *out.absolute().parents) if path.exists())
-    except OSError as error:
-        raise options.UsageError(f"--out must be a folder, got {out}: {error.strerror}") from error
-    if not there.is_dir():
-        raise options.UsageError(f"--out must be a folder, got {out}: {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        problem = f"{there} cannot be written to"
-        raise options.UsageError(f"--out must be a folder to write to, got {out}: {problem}")
 
 
 def _say(line: str) -> None:

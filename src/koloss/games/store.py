@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._files import PARTS, replacing
+from koloss._files import PARTS, naming, replacing
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
 from koloss.games.workers import do_all
@@ -228,17 +228,17 @@ def locked(folder: Path) -> Iterator[None]:
     Whatever is still half written then was left by a process that was killed, and is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a+", encoding="ascii") as file:
-        try:
-            _lock(file.fileno())
-        except (BlockingIOError, PermissionError):
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            advice = "wait until that ends, or choose another folder"
-            raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    with open(folder / ".lock", "ab+", buffering=0) as file:
+        with naming(file.name):
+            try:
+                _lock(file.fileno())
+            except (BlockingIOError, PermissionError):
+                file.seek(0)
+                holder = file.read().decode(errors="replace").strip() or "unknown"
+                advice = "wait until that ends, or choose another folder"
+                raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
         for inside in ("", "figures/", "runs/**/"):
             for stray in folder.glob(f"{inside}{PARTS}"):
                 stray.unlink(missing_ok=True)
