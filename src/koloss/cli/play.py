@@ -184,7 +184,7 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         with _signals_as_errors(), bar:
             yield tell
     except KeyboardInterrupt as error:
-        how, code = ("interrupted", 130)
+        how, code = "interrupted", 130
         if isinstance(error, _Ended):
             how, code = f"ended by {error.signal.name}", 128 + error.signal
         with suppress(OSError):  # a terminal that was closed

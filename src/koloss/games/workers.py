@@ -93,16 +93,21 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs,))
-        with _no_interrupts():
-            self.process.start()
-        theirs.close()  # now the pipe ends when the process does
         self.task: int | None = None
         self.started = False
+        try:
+            with _no_interrupts():
+                self.process.start()
+            theirs.close()  # now the pipe ends when the process does
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
         self.pipe.close()
-        self.process.kill()
-        self.process.join()
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
 
 
 def _work(
@@ -120,13 +125,13 @@ def _work(
                     readable, result = worker.pipe.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
+                    worker.process.join(timeout=10)  # it is ending, and its code says how
+                    worker.end()
                     if not worker.started:
-                        worker.process.join(timeout=10)  # it is ending, and its code says how
                         tries -= 1
                         # One that was killed, with a negative code, says nothing about the others.
                         if tries == 0 or (worker.process.exitcode or 0) >= 0:
                             raise RuntimeError(CANNOT_START) from None
-                    worker.end()
                     if worker.task is not None:
                         lost.append(worker.task)
                     if waiting:
