@@ -129,6 +129,10 @@ class Sampler(abc.ABC):
     def load(self, data: Mapping[str, Any]) -> None:  # noqa: B027
         """Take such data back."""
 
+    def followed(self) -> Any:
+        """The potential of the last density, where it is remembered."""
+        return None
+
 
 def sampler_for(
     kernel: Any,
@@ -220,7 +224,7 @@ class OnBall(_OfForm):
 
     def load(self, data: Mapping[str, Any]) -> None:
         self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = data["acceptance"]
+        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
 
 
 class OnBox(_OfForm):
@@ -260,7 +264,14 @@ class ByChains(Sampler):
         return self.particles.to_dict()
 
     def load(self, data: Mapping[str, Any]) -> None:
-        self.particles = Particles.from_dict(data)
+        mine, theirs = self.particles, Particles.from_dict(data)
+        names = ("actions", "move", "moves", "learning_rate")
+        if len(mine) != len(theirs) or any(getattr(mine, n) != getattr(theirs, n) for n in names):
+            raise ValueError(f"the particles must be {mine!r}, got {theirs!r}")
+        self.particles = theirs
+
+    def followed(self) -> Any:
+        return self.particles.potential
 
 
 def _form(loss: Loss) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
+from koloss.learners.reading import Reader
 from koloss.oracles import minimize
 
 F = TypeVar("F", bound=FullSettings)
@@ -51,6 +52,18 @@ class Game:
         if low is not None and high is not None:
             width = high - low if isinstance(actions, Points) else min(width, high - low)
         return cls(actions, kernel, norm, low, high, width, radius, diameter)
+
+    @classmethod
+    def from_dict(cls, data: Reader, settings: FullSettings) -> Game:
+        """The game in a snapshot with these settings."""
+        said = getattr(settings, "loss_range", None) or (None, None)
+        if (data.raw("low"), data.raw("high")) != said:
+            data.refuse("low", "must be that of the settings", data.raw("low"))
+        norm = data.number("norm", positive=True)
+        if settings.loss_norm not in (None, norm):
+            data.refuse("norm", "must be that of the settings", norm)
+        sizes = (data.number(name, 0) for name in ("width", "radius", "diameter"))
+        return cls(settings.actions, settings.kernel, norm, *said, *sizes)
 
     @property
     def is_finite(self) -> bool:
@@ -94,6 +107,12 @@ class Game:
             rule = f"must have a range of at most {width:.6g}"
             raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
         return values
+
+    def check_family(self, loss: Loss) -> None:
+        """Refuse a loss that is not in the kernel's own form, whatever its size."""
+        self._check_dimension(loss)
+        if type(self.kernel.own_loss(loss)) is not type(loss):
+            raise TypeError(f"`loss` must be one of {self.kernel!r}, got {type(loss).__name__}")
 
     def _check_dimension(self, loss: Loss) -> None:
         d = self.actions.dimension
@@ -169,8 +188,8 @@ class FullInformation(Learner[F, Law]):
     def _save(self) -> dict[str, Any]:
         return {"game": self.game.numbers()}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
-        self._prepare(Game(self.settings.actions, self.settings.kernel, **data["game"]))
+    def _load(self, data: Reader) -> None:
+        self._prepare(Game.from_dict(data.part("game"), self.settings))
 
 
 @dataclass(frozen=True)
@@ -238,8 +257,17 @@ def to_plain(total: Any) -> Any:
     return None if total is None else total.copy()
 
 
-def from_plain(data: Any) -> Any:
-    """The sum of losses of such data."""
-    if isinstance(data, Mapping):
-        return Loss.from_dict(data)
-    return None if data is None else np.array(data)
+def from_plain(data: Reader, name: str, game: Game) -> Any:
+    """The sum of losses of a game in a snapshot: values on points, a loss, or None."""
+    value = data.raw(name)
+    if isinstance(value, Mapping):
+        if game.is_finite:
+            data.refuse(name, "must be the values on all points", value)
+        loss = Loss.from_dict(value)
+        game.check_family(loss)
+        return loss
+    if value is None:
+        return None
+    if not game.is_finite:
+        data.refuse(name, "must be a loss", value)
+    return data.array(name, (len(game.points),))
