@@ -39,10 +39,11 @@ class Reader:
     """
 
     def __init__(self, data: Any, place: str = "", whole: Reader | None = None) -> None:
-        self._data, self._place, self._whole = data, place, whole or self
+        self._data, self._place = data, place
+        self._whole: Reader = self if whole is None else whole
         self._taken: set[str] = set()
         self._parts: list[Reader] = []
-        self.latest = place  # where the reading is
+        self._latest = (self, "")  # where the reading is
         if not isinstance(data, Mapping):
             self.refuse("", "must be a mapping", data)
 
@@ -62,7 +63,8 @@ class Reader:
             raise
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            near = f"at `{self._whole.latest}`, or for what was read before it"
+            part, name = self._whole._latest
+            near = f"at `{part._name(name)}`, or for what was read before it"
             raise SnapshotError(
                 f"`state` must be intact, got one that fails {near}: {what}"
             ) from error
@@ -81,11 +83,13 @@ class Reader:
 
     def raw(self, name: str) -> Any:
         """A value as it is."""
-        self._whole.latest = self._name(name)
-        if name not in self._data:
-            raise SnapshotError(f"`{self._name(name)}` in `state` must be there, got nothing")
+        self._whole._latest = (self, name)
         self._taken.add(name)
-        return self._data[name]
+        try:
+            return self._data[name]
+        except KeyError:
+            message = f"`{self._name(name)}` in `state` must be there, got nothing"
+            raise SnapshotError(message) from None
 
     def has_key(self, name: str) -> bool:
         """Whether there is such a key."""

@@ -17,8 +17,9 @@ import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -239,17 +240,22 @@ def _read(file: IO[bytes], size: int, only: str | None = None) -> dict[str, Any]
 
 def _array(content: bytes) -> Any:
     """The array of a .npy file, which must be exactly as long as its header says."""
-    file = io.BytesIO(content)
-    version = npy.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"an array is of version {version}")
-    header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = header(file)
-    fits = math.prod(shape) * dtype.itemsize == len(content) - file.tell()
+    begin = 10 + int.from_bytes(content[8:10], "little")
+    shape, order, dtype = _header(content[:begin])
+    fits = math.prod(shape) * dtype.itemsize == len(content) - begin
     if dtype.hasobject or not fits or min(shape, default=0) < 0 or max(shape, default=0) > 2**40:
         raise ValueError(f"an array of {len(content)} bytes has shape {shape} and dtype {dtype}")
-    file.seek(0)
-    return npy.read_array(file, allow_pickle=False)
+    return np.ndarray(shape, dtype, bytearray(content), begin, order=order)
+
+
+@lru_cache(maxsize=256)
+def _header(content: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], Any]:
+    """Shape, order and dtype of an array; those of a snapshot have few different ones."""
+    file = io.BytesIO(content)
+    if npy.read_magic(file) != (1, 0):
+        raise ValueError("an array is of another version than 1.0")
+    shape, fortran, dtype = npy.read_array_header_1_0(file)
+    return shape, "F" if fortran else "C", dtype
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

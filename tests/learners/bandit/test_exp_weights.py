@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
+from koloss.learners.reading import Reader
 from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))

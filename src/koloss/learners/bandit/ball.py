@@ -294,13 +294,13 @@ class BallEngine:
             gamma=data.number("gamma", 0, 1, positive=True),
             log_normalizer=data.number("log_normalizer"),
         )
-        if not np.allclose(law.frame.T @ law.frame, np.eye(d), rtol=0, atol=ROUNDING):
+        if np.abs(law.frame.T @ law.frame - np.eye(d)).max() > ROUNDING:
             data.refuse("frame", "must be orthogonal", law.frame)
         if over:
             data.nothing("matrix", "vector", "ahead")
             return law
         law.matrix, law.vector = data.array("matrix", (d, d)), data.array("vector", (d,))
-        if not np.allclose(law.matrix, law.matrix.T, rtol=1e-9, atol=0):
+        if np.any(law.matrix != law.matrix.T):
             data.refuse("matrix", "must be symmetric", law.matrix)
         if data.has("ahead"):
             law.ahead = self._inside(data, "ahead", None)
