@@ -20,8 +20,22 @@ from koloss.errors import PolicyError, SnapshotError
 MOST = 2**62
 """Largest count."""
 
+LARGEST, SMALLEST = 1e120, 1e-120
+"""Sizes of what is multiplied and divided by: the products of a round are still numbers."""
+
+FARTHEST = 1e152
+"""Largest coordinate: its square is still a number."""
+
 ROUNDING = 1e-6
 """Probabilities add up to 1 but for this."""
+
+
+def shown(value: Any) -> str:
+    """A value in a few words, whatever it is."""
+    try:
+        return reprlib.repr(value)
+    except Exception:  # an integer of thousands of digits, an object that cannot be shown
+        return f"a value of type {type(value).__name__}"
 
 
 class Reader:
@@ -49,7 +63,7 @@ class Reader:
 
     def refuse(self, name: str, rule: str, got: Any) -> NoReturn:
         """Say what is wrong with a value."""
-        raise SnapshotError(f"`{self._name(name)}` in `state` {rule}, got {reprlib.repr(got)}")
+        raise SnapshotError(f"`{self._name(name)}` in `state` {rule}, got {shown(got)}")
 
     def _name(self, name: str) -> str:
         return ".".join(filter(None, (self._place, name)))
@@ -152,7 +166,7 @@ class Reader:
         value = self.raw(name)
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
         good = good and abs(value) <= (1e308 if finite else math.inf)  # NaN is not
-        if not good or not least <= value <= most or (positive and value <= 0):
+        if not good or not least <= value <= most or (positive and value < SMALLEST):
             kind = "a positive" if positive else "a finite" if finite else "a"
             self.refuse(name, f"must be {kind} number from {least:.6g} to {most:.6g}", value)
         number: float = value
@@ -179,13 +193,13 @@ class Reader:
         self,
         name: str,
         shape: tuple[int | None, ...],
-        least: float = -math.inf,
-        most: float = math.inf,
+        least: float = -LARGEST,
+        most: float = LARGEST,
         *,
         whole: bool = False,
         order: Literal["C", "F"] | None = None,
     ) -> NDArray[Any]:
-        """A finite array of a shape, in which None stands for any length."""
+        """An array of numbers in a range, of a shape in which None stands for any length."""
         value = self.raw(name)
         if not isinstance(value, np.ndarray):
             self.refuse(name, "must be an array", value)
@@ -201,9 +215,9 @@ class Reader:
             self.refuse(name, f"must have shape {wanted}", value.shape)
         if value.size:
             low, high = value.min(), value.max()
-            if not (max(least, -1e308) <= low and high <= min(most, 1e308)):  # NaN is not
+            if not (least <= low and high <= most):  # NaN is not
                 limits = f"from {least:.6g} to {most:.6g}"
-                self.refuse(name, f"must hold finite numbers {limits}", [float(low), float(high)])
+                self.refuse(name, f"must hold numbers {limits}", [float(low), float(high)])
         copied: NDArray[Any] = np.array(
             value, dtype=np.int64 if whole else float, order=order or "K"
         )
@@ -219,6 +233,6 @@ class Reader:
     def factor(self, name: str, size: int) -> NDArray[np.float64]:
         """A Cholesky factor, lower triangular and in Fortran order."""
         factor = self.array(name, (size, size), order="F")
-        if not np.all(factor.diagonal() > 0):
+        if not np.all(factor.diagonal() >= SMALLEST):
             self.refuse(name, "must have a positive diagonal", float(factor.diagonal().min()))
         return factor

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import reprlib
 import stat
 import sys
 import tempfile
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from koloss.errors import SnapshotError, SnapshotInUse
+from koloss.learners.reading import shown
 
 FORMAT = 2
 """Form of the snapshots written here; those of format 1 are of another form and are refused."""
@@ -53,14 +53,12 @@ def unseal(kind: str, snapshot: Any) -> dict[str, Any]:
         )
     if type(version) is not int or version != FORMAT:
         newer = ": it needs a newer koloss" if type(version) is int and version > FORMAT else ""
-        shown = reprlib.repr(version)
-        raise SnapshotError(f"`state` must be of format {FORMAT}, got {shown}{newer}")
+        raise SnapshotError(f"`state` must be of format {FORMAT}, got {shown(version)}{newer}")
     theirs = snapshot["kind"]
     if not isinstance(theirs, str) or theirs != kind:
-        shown = (
-            theirs if isinstance(theirs, str) and theirs.isidentifier() else reprlib.repr(theirs)
-        )
-        raise SnapshotError(f"`state` must be a snapshot of {kind}, got one of {shown}")
+        named = isinstance(theirs, str) and theirs.isidentifier()
+        got = theirs if named else shown(theirs)
+        raise SnapshotError(f"`state` must be a snapshot of {kind}, got one of {got}")
     state = {name: value for name, value in snapshot.items() if name != "digest"}
     try:
         intact = str(snapshot.get("digest")) == _digest(state)
@@ -97,7 +95,7 @@ def _split(value: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         if ARRAY in value or not all(isinstance(key, str) for key in value):
             rule = f"must have keys that are text, and none that is {ARRAY!r}"
-            raise TypeError(f"`state` {rule}, got {reprlib.repr(list(value))}")
+            raise TypeError(f"`state` {rule}, got {shown(list(value))}")
         return {k: _split(value[k], arrays) for k in sorted(value)}
     if isinstance(value, (list, tuple)):
         return [_split(v, arrays) for v in value]
@@ -225,7 +223,7 @@ def _read(file: IO[bytes], size: int, only: str | None = None) -> dict[str, Any]
         known = members.infolist()
         names = [info.filename for info in known]
         if len(set(names)) < len(names) or not all(map(MEMBER.fullmatch, names)):
-            raise ValueError(f"it has other members: {reprlib.repr(names)}")
+            raise ValueError(f"it has other members: {shown(names)}")
         if "json.npy" not in names:
             raise ValueError("it has no member json.npy")
         for info in known:
@@ -261,7 +259,7 @@ def _header(content: bytes) -> tuple[tuple[int, ...], Literal["C", "F"], Any]:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError(f"a key comes twice among {reprlib.repr([key for key, _ in pairs])}")
+        raise ValueError(f"a key comes twice among {shown([key for key, _ in pairs])}")
     return values
 
 

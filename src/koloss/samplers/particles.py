@@ -301,6 +301,8 @@ class Particles:
         if data["potential"] is not None:
             self._potential = Loss.from_dict(data["potential"])
             self._check("potential", self._potential)
+            if self.points is None:
+                raise ValueError("`points` must be there where there is a potential, got None")
 
 
 COUNTS = ("rounds", "resamplings", "restarts")

@@ -50,7 +50,12 @@ class QuadraticBall:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
         """A sampler that remembers this."""
-        sampler, tangent = cls(), data["tangent"]
+        sampler = cls()
+        if set(data) != set(sampler.to_dict()):
+            raise ValueError(
+                f"a sampler must have {', '.join(sampler.to_dict())}, got {list(data)}"
+            )
+        tangent = data["tangent"]
         sampler._tangent = None if tangent is None else as_float("tangent", tangent)
         sampler._kind = one_of("kind", data["kind"], ("", "angular", "tilted"))
         sampler._calls = as_int("calls", data["calls"], minimum=0)

@@ -251,14 +251,16 @@ class BallEngine:
         if not same or intercept != (settings.loss_range is not None):
             data.refuse("quadratic", "must fit the settings", [quadratic, intercept])
         low, high, center = interval_from_dict(data, settings)
+        problem = data.part("problem")
         m = len(sphere_design(d, quadratic, intercept)[0])
+        problem.number("leverage", m, m)
         return cls(
             dimension=data.count("dimension", d, d),
             radius=data.number("radius", r, r),
             quadratic=quadratic,
             intercept=intercept,
             norm=data.number("norm", positive=True) if data.has("norm") else None,
-            problem=problem_from_dict(data.part("problem"), m, settings),
+            problem=problem_from_dict(problem, m, settings),
             low=low,
             high=high,
             center=center,

@@ -35,7 +35,7 @@ from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Drawn, Recommendation
-from koloss.learners.reading import Reader
+from koloss.learners.reading import SMALLEST, Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -286,7 +286,7 @@ class Exp2:
 
 def rates_from_dict(data: Reader, horizon: int | None) -> Rates:
     """The rates in a snapshot; zero without a horizon, where they change with time."""
-    least = 0.0 if horizon is None else 1e-308
+    least = 0.0 if horizon is None else SMALLEST
     return Rates(
         data.number("learning_rate", least, 0.0 if horizon is None else math.inf),
         data.number("exploration", least, 1.0),

@@ -18,7 +18,7 @@ from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_design, choose_proxy, choose_rates, paper_says
 from koloss.learners.base import Drawn
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
 
@@ -170,7 +170,7 @@ class PointsEngine:
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
         """The engine in a snapshot of a game with these settings."""
-        points = data.array("points", (None, settings.actions.dimension))
+        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
         N = len(points)
         if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
             data.refuse("points", "must be those of the settings", points)
@@ -184,12 +184,16 @@ class PointsEngine:
         printed = data.raw("printed")
         if bool(printed) != (settings.tuning == "paper"):
             data.refuse("printed", "must be there with the paper's tuning alone", printed)
+        problem = problem_from_dict(data.part("problem"), features.shape[1], settings)
+        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
+        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
+            data.refuse("features", "must have the leverage of the problem", leverage)
         return cls(
             points=points,
             features=features,
             weights=data.distribution("weights", N),
             log_prior=log_prior,
-            problem=problem_from_dict(data.part("problem"), features.shape[1], settings),
+            problem=problem,
             low=low,
             high=high,
             center=center,

@@ -43,7 +43,7 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import ExpWeightsSettings
-from koloss.learners.reading import Reader
+from koloss.learners.reading import ROUNDING, Reader
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             self._total = self._expansion.loss if len(self._expansion) else None
         self._sampler.load(data.raw("sampler"))
         if (followed := self._sampler.followed()) is not None:
-            self.game.check_family(followed)
+            self.game.check_family(followed[0])
         self._stale = data.flag("stale")
         if self._sampler.exact and not self._stale:
             data.refuse("stale", "must be True for draws that are exact", False)
@@ -347,7 +347,23 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             good = not self.game.is_finite or np.ptp(potential) < np.inf
         if not good:
             data.refuse("learner.total", "must give probabilities", potential)
+        self._check_followed(data)
         super()._check(data)
+
+    def _check_followed(self, data: Reader) -> None:
+        """Refuse particles that follow a density which no losses of this game can have made."""
+        if (followed := self._sampler.followed()) is None:
+            return
+        (potential, X), game, heard = followed, self.game, self.ledger.heard
+        size = max(game.width, game.norm * game.diameter) * heard
+        most = (
+            self.learning_rate * math.sqrt(max(heard, 1)) * size
+        )  # without a horizon the rate has fallen
+        if self._prior is not None:
+            most += float(np.ptp(to_numpy(self._prior(X))))
+        spread = float(np.ptp(to_numpy(potential(X))))
+        if not spread <= most * (1 + ROUNDING) + ROUNDING:
+            data.refuse("learner.sampler.potential", f"must vary by at most {most:.6g}", spread)
 
 
 def _prior(game: Game, prior: Any) -> tuple[Any, float]:

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpstrf
 
 from koloss._arrays import to_numpy
 from koloss.kernels import Kernel, KernelLoss
-from koloss.learners.reading import Reader
+from koloss.learners.reading import FARTHEST, Reader
 
 SHORTEST = 64
 """Expansions with fewer centres are left alone."""
@@ -140,7 +140,8 @@ class Expansion:
     def loaded(self, data: Reader) -> Expansion:
         """The sum in a snapshot, of the kernel, dimension and size of this one."""
         pivots, centers = (
-            data.array(name, (None, self.pivots.shape[1])) for name in ("pivots", "centers")
+            data.array(name, (None, self.pivots.shape[1]), -FARTHEST, FARTHEST)
+            for name in ("pivots", "centers")
         )
         return Expansion(
             kernel=self.kernel,

@@ -38,7 +38,7 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import LeaderSettings
-from koloss.learners.reading import Reader
+from koloss.learners.reading import FARTHEST, Reader
 from koloss.oracles import projection_for
 from koloss.oracles.hull import Projection
 
@@ -246,7 +246,7 @@ def _projection(data: Reader, game: Game) -> Projection:
     """A projection in a snapshot of a game."""
     weights = data.distribution("weights", None)
     k, index = len(weights), None
-    atoms = data.array("atoms", (k, game.actions.dimension))
+    atoms = data.array("atoms", (k, game.actions.dimension), -FARTHEST, FARTHEST)
     if not game.is_finite:
         data.nothing("index")
         good = bool(np.all(game.actions.contains(atoms)))

@@ -7,6 +7,7 @@ A learner of this kind adds how it draws, what it makes of a loss (`_learn_from`
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
-from koloss.learners.reading import Reader
+from koloss.learners.reading import LARGEST, Reader
 from koloss.oracles import minimize
 
 F = TypeVar("F", bound=FullSettings)
@@ -59,11 +60,17 @@ class Game:
         said = getattr(settings, "loss_range", None) or (None, None)
         if (data.raw("low"), data.raw("high")) != said:
             data.refuse("low", "must be that of the settings", data.raw("low"))
-        norm = data.number("norm", positive=True)
+        norm = data.number("norm", 0, LARGEST, positive=True)
         if settings.loss_norm not in (None, norm):
             data.refuse("norm", "must be that of the settings", norm)
-        sizes = (data.number(name, 0) for name in ("width", "radius", "diameter"))
-        return cls(settings.actions, settings.kernel, norm, *said, *sizes)
+        width, most = data.number("width", 0), math.sqrt(LARGEST)
+        radius, diameter = (data.number(name, 0, most) for name in ("radius", "diameter"))
+        actions, kernel = settings.actions, settings.kernel
+        if not isinstance(actions, Points):
+            kernel.diag(
+                np.asarray(actions.bounds())
+            )  # which must be points where the kernel is defined
+        return cls(actions, kernel, norm, said[0], said[1], width, radius, diameter)
 
     @property
     def is_finite(self) -> bool:
@@ -113,6 +120,9 @@ class Game:
         self._check_dimension(loss)
         if type(self.kernel.own_loss(loss)) is not type(loss):
             raise TypeError(f"`loss` must be one of {self.kernel!r}, got {type(loss).__name__}")
+        for name, part in loss.parts().items():
+            if hasattr(part, "shape") and not np.abs(to_numpy(part)).max(initial=0) <= LARGEST:
+                raise ValueError(f"`{name}` must be at most {LARGEST:g}, got more")
 
     def _check_dimension(self, loss: Loss) -> None:
         d = self.actions.dimension

@@ -15,7 +15,7 @@ from koloss._arrays import to_numpy
 from koloss.kernels import Loss
 from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import Game, from_plain, to_plain
-from koloss.learners.reading import Reader
+from koloss.learners.reading import FARTHEST, Reader
 from koloss.oracles import Minimum, minimize
 
 WARM_LIMIT = 100_000
@@ -104,7 +104,7 @@ class Mixture:
     def from_dict(cls, data: Reader, atoms: Any) -> Mixture:
         """The mixture in a snapshot, with these atoms."""
         k = len(atoms)
-        sums = data.array("sums", (k,), 0)
+        sums = data.array("sums", (k,), 0, 1e300)  # they grow, up to `LARGE` and a step
         if k == 0 or sums[0] <= 0 or np.any(np.diff(sums) < 0):
             data.refuse("sums", "must be positive and must not fall", sums)
         room = data.count("room", k, max(2 * k, 64))
@@ -135,7 +135,7 @@ class MeanAction:
         if game.is_finite:
             atoms = mixture.array("rows", (None,), 0, len(game.points) - 1, whole=True)
         else:
-            atoms = mixture.array("rows", (None, game.actions.dimension))
+            atoms = mixture.array("rows", (None, game.actions.dimension), -FARTHEST, FARTHEST)
             if not np.all(game.actions.contains(atoms)):
                 mixture.refuse("rows", "must be actions", atoms)
         self.mixture = Mixture.from_dict(mixture, atoms)

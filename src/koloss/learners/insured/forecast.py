@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from koloss._arrays import to_numpy
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.reading import Reader
+from koloss.learners.reading import SMALLEST, Reader
 
 FADED = 2.0
 """A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
@@ -164,13 +164,13 @@ class Forecaster:
         N, m = features.shape
         discounts = data.array("discounts", (None,), 1e-3, 1)
         K = len(discounts)
-        ridge = data.array("ridge", (K,), 1e-300)
+        ridge = data.array("ridge", (K,), SMALLEST)
         forecaster = cls(features, discounts=discounts.tolist(), ridge=ridge.tolist())
         names = ("covariances", "means", "scale", "errors")
         covariances, means, scale, errors = (data.items(name, K) for name in names)
         for k in range(K):
             key = str(k)
-            forecaster.covariances[k] = covariances.array(key, (m, m), order="F")
+            forecaster.covariances[k] = covariances.array(key, (m, m), -FADED, FADED, order="F")
             forecaster.means[k] = means.array(key, (m,))
             forecaster.scale[k] = scale.number(key, 1, FADED)
             forecaster.errors[k] = errors.number(key, 0)
