@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import as_vector, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Ball, Points
 from koloss.errors import LossOutOfBounds
 from koloss.guarantees.full import Played
 from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
-from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.reading import LARGEST, ROUNDING, Reader
 from koloss.oracles import minimize
 
 F = TypeVar("F", bound=FullSettings)
@@ -70,6 +70,10 @@ class Game:
             kernel.diag(
                 np.asarray(actions.bounds())
             )  # which must be points where the kernel is defined
+        if isinstance(actions, Ball):  # where it is known in closed form
+            same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
+            if not same:
+                data.refuse("radius", "must be that of the features", radius)
         return cls(actions, kernel, norm, said[0], said[1], width, radius, diameter)
 
     @property

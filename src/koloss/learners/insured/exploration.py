@@ -121,4 +121,4 @@ class Exploration:
     def from_dict(cls, data: Reader, count: int, rank: int) -> Exploration:
         """The exploration in a snapshot, of so many actions with so many features."""
         features = data.array("features", (count, rank), order="F")
-        return cls(data.count("number", 2), features, data.distribution("weights", count))
+        return cls(data.count("number", 1), features, data.distribution("weights", count))

@@ -389,7 +389,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         strays = data.items("strays")
         self._strays = [strays.count(str(k)) for k in range(len(strays))]
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
-        self._explorations = {one.number: one for one in (self._first, *kept)}
+        self._explorations = {one.number: one for one in (*kept, self._first)}
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
         if data.has("exp2"):
