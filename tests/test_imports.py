@@ -30,10 +30,10 @@ cli < __main__
 """A package imports those before it in these chains, and no other."""
 
 LEARNERS = """
-base, snapshots < bandit < insured
-base, snapshots < full
+reading < base, snapshots < bandit < insured
+reading < base, snapshots < full
 """
-"""The same inside `learners`, where `base` and `snapshots` are modules and may need each other."""
+"""The same inside `learners`, where `reading`, `base` and `snapshots` are modules; the last two may need each other."""
 
 
 @cache

@@ -83,6 +83,10 @@ class SnapshotError(KolossError, ValueError):
     """A snapshot that is damaged, of another kind, or from a newer version."""
 
 
+class SnapshotInUse(KolossError, FileExistsError):
+    """A file that another process has written, or that is no snapshot, would be replaced by one."""
+
+
 class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
 

@@ -126,8 +126,18 @@ class Sampler(abc.ABC):
         """What it remembers beside the potential, as plain data."""
         return {}
 
-    def load(self, data: Mapping[str, Any]) -> None:  # noqa: B027
+    def load(self, data: Mapping[str, Any]) -> None:
         """Take such data back."""
+        self._check_keys(data)
+
+    def _check_keys(self, data: Mapping[str, Any]) -> None:
+        expected = set(self.to_dict())
+        if set(data) != expected:
+            raise ValueError(f"a sampler must have {expected or 'no state'}, got {data!r}")
+
+    def followed(self) -> tuple[Any, Any] | None:
+        """The potential of the last density and points drawn from it, where these are remembered."""
+        return None
 
 
 def sampler_for(
@@ -219,8 +229,9 @@ class OnBall(_OfForm):
         return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
 
     def load(self, data: Mapping[str, Any]) -> None:
+        self._check_keys(data)
         self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = data["acceptance"]
+        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
 
 
 class OnBox(_OfForm):
@@ -260,7 +271,16 @@ class ByChains(Sampler):
         return self.particles.to_dict()
 
     def load(self, data: Mapping[str, Any]) -> None:
-        self.particles = Particles.from_dict(data)
+        self._check_keys(data)
+        mine, theirs = self.particles, Particles.from_dict(data)
+        names = ("actions", "move", "moves", "learning_rate")
+        if len(mine) != len(theirs) or any(getattr(mine, n) != getattr(theirs, n) for n in names):
+            raise ValueError(f"the particles must be {mine!r}, got {theirs!r}")
+        self.particles = theirs
+
+    def followed(self) -> tuple[Any, Any] | None:
+        cloud = self.particles
+        return None if cloud.potential is None else (cloud.potential, cloud.points)
 
 
 def _form(loss: Loss) -> tuple[Any, Any]:

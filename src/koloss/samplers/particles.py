@@ -110,6 +110,11 @@ class Particles:
     def __len__(self) -> int:
         return len(self.log_weights)
 
+    @property
+    def potential(self) -> Loss | None:
+        """Σ_t learning_rate_t · loss_t: the density is exp(-potential)."""
+        return self._potential
+
     def __repr__(self) -> str:
         return f"Particles({self.actions!r}, {len(self)}, rounds={self.rounds})"
 
@@ -293,8 +298,11 @@ class Particles:
             as_int("jumps", count, minimum=0) for count in data["jumps"]
         )
         self._step_size = as_float("step_size", data["step_size"], positive=True)
-        potential = data["potential"]
-        self._potential = None if potential is None else Loss.from_dict(potential)
+        if data["potential"] is not None:
+            self._potential = Loss.from_dict(data["potential"])
+            self._check("potential", self._potential)
+            if self.points is None:
+                raise ValueError("`points` must be there where there is a potential, got None")
 
 
 COUNTS = ("rounds", "resamplings", "restarts")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
+from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss._random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
@@ -51,8 +51,14 @@ class QuadraticBall:
     def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
         """A sampler that remembers this."""
         sampler = cls()
-        sampler._tangent = data["tangent"]
-        sampler._kind, sampler._calls = data["kind"], data["calls"]
+        if set(data) != set(sampler.to_dict()):
+            raise ValueError(
+                f"a sampler must have {', '.join(sampler.to_dict())}, got {list(data)}"
+            )
+        tangent = data["tangent"]
+        sampler._tangent = None if tangent is None else as_float("tangent", tangent)
+        sampler._kind = one_of("kind", data["kind"], ("", "angular", "tilted"))
+        sampler._calls = as_int("calls", data["calls"], minimum=0)
         return sampler
 
     def draw(

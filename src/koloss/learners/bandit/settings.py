@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from koloss._arrays import as_flag, as_float, as_int, as_interval, one_of
 from koloss.designs import Design
-from koloss.learners.base import Settings
+from koloss.learners.base import Described, Settings
 from koloss.proxy import Proxy
 
 PROXIES = ("pivoted_cholesky", "kernel_pca", "exact_features")
@@ -75,13 +75,16 @@ class BanditSettings(Settings):
                 raise ValueError(
                     f"`proxy` must be one of the actions {self.actions!r}, got one of {theirs!r}"
                 )
-        elif self.proxy is not None:
+        elif self.proxy is not None and not isinstance(self.proxy, Described):
             one_of("proxy", self.proxy, PROXIES)
-        if not isinstance(self.design, Design):
+        if not isinstance(self.design, (Design, Described)):
             one_of("design", self.design, DESIGNS)
         error = as_float("sample_error", self.sample_error, positive=True)
         if error >= 1:
             raise ValueError(f"`sample_error` must be below 1, got {error:.6g}")
+        self._set("sample_error", error)
+        if self.spacing is not None:
+            self._set("spacing", as_float("spacing", self.spacing, positive=True))
 
     def _check_rates(self) -> None:
         if not (isinstance(self.batch, str) and self.batch == "auto"):

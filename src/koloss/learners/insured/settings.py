@@ -11,7 +11,7 @@ import numpy as np
 from koloss._arrays import as_flag, as_float
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.base import Settings
+from koloss.learners.base import Described, Settings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.proxy import Proxy
 
@@ -56,13 +56,16 @@ class InsuredSettings(Settings):
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
+            if isinstance(policy, Described):
+                continue
             if not isinstance(policy, str):
                 check_policy(policy)
             elif policy not in BUILT_IN:
                 names = ", ".join(map(repr, BUILT_IN))
                 raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
-        _one_each("trigger", self.trigger, len(self.policies))
-        _one_each("premium", self.premium, len(self.policies))
+        for name in ("trigger", "premium"):
+            values = _one_each(name, getattr(self, name), len(self.policies))
+            self._set(name, values if np.ndim(getattr(self, name)) else values[0])
         self._set("loss_range", self.robust.loss_range)
 
     @property
