@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array
+from koloss._arrays import Array, as_size
 from koloss._plain import Plain
 from koloss.errors import NetTooLarge
 
@@ -59,6 +59,11 @@ class ActionSet(Plain, abc.ABC):
         A net of more than `max_bytes` is refused by `NetTooLarge`, which has the number of points it would have, or a
         lower bound.
         """
+
+
+def as_radius(radius: float) -> float:
+    """Radius of a ball, from 1e-150 to 1e150."""
+    return as_size("radius", radius, smallest=1e-150, largest=1e150)
 
 
 def slack(X: NDArray[Any]) -> float:

@@ -18,6 +18,7 @@ from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
+    MAX_BYTES,
     Proxy,
     allowance,
     check_rank,
@@ -98,6 +99,7 @@ def mercer_features(
     center: Array | None = None,
     scale: Array | float | None = None,
     spacing: float | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Proxy by truncating a Mercer expansion that is known in closed form; its `eigenvalues` are exact.
 
@@ -115,6 +117,8 @@ def mercer_features(
         the points.
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
     Raises
     ------
@@ -133,7 +137,7 @@ def mercer_features(
     True
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing)
+    points = discretise(kernel, actions, spacing, features=rank or 1, max_bytes=max_bytes)
     expansions = _expansions(kernel, points, center, scale)
     step = step_beyond(kernel, actions, points)
     if rank is not None:

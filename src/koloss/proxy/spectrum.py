@@ -14,7 +14,7 @@ from koloss._arrays import Array, as_float, as_int, one_of, to_numpy
 from koloss.actions import ActionSet
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
-from koloss.proxy.base import allowance, discretise
+from koloss.proxy.base import allowance, discretise, not_certified
 from koloss.proxy.kernel_pca import as_measure, draw, eigenspace
 
 Profile = Literal["polynomial", "exponential"]
@@ -188,6 +188,8 @@ def eigendecay(
         count = 512
     count = None if count is None else min(as_int("count", count, minimum=2), len(points))
     spectrum = eigenspace(kernel, points, measure, count)
+    if spectrum.negative < 0:
+        raise not_certified(spectrum.negative)
     mu = to_numpy(spectrum.eigenvalues).astype(float)
     phi = np.abs(to_numpy(spectrum.features)) / np.sqrt(mu)
     diagonal = to_numpy(kernel.diag(points.X)).astype(float)

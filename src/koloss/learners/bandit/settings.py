@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from koloss._arrays import as_flag, as_float, as_int, as_interval, one_of
+from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.base import Settings
 from koloss.proxy import Proxy
@@ -64,7 +64,7 @@ class BanditSettings(Settings):
             self._set("loss_range", as_interval("loss_range", self.loss_range))
         for name in ("loss_bound", "loss_norm"):
             if getattr(self, name) is not None:
-                self._set(name, as_float(name, getattr(self, name), positive=True))
+                self._set(name, as_size(name, getattr(self, name)))
 
     def _check_features(self) -> None:
         if not (isinstance(self.rank, str) and self.rank == "auto"):
@@ -94,7 +94,7 @@ class BanditSettings(Settings):
                 "`learning_rate` and `exploration_rate` must be left out without a horizon"
             )
         for name in given:
-            self._set(name, as_float(name, getattr(self, name), positive=True))
+            self._set(name, as_size(name, getattr(self, name)))
         if self.exploration_rate is not None and self.exploration_rate > 1:
             raise ValueError(
                 f"`exploration_rate` must be at most 1, got {self.exploration_rate:.6g}"

@@ -23,6 +23,7 @@ from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
 from koloss.oracles import minimize
+from koloss.proxy.pivoted_cholesky import negative_eigenvalue
 
 F = TypeVar("F", bound=FullSettings)
 
@@ -39,6 +40,7 @@ class Game:
     width: float  # ρ, the largest range of a loss
     radius: float  # of the features: sup ‖Φ(a)‖
     diameter: float  # sup ‖Φ(x) - Φ(y)‖, or an upper bound
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     @classmethod
     def of(cls, settings: FullSettings) -> Game:
@@ -50,7 +52,10 @@ class Game:
         width = norm * diameter
         if low is not None and high is not None:
             width = high - low if isinstance(actions, Points) else min(width, high - low)
-        return cls(actions, kernel, norm, low, high, width, radius, diameter)
+        eigenvalue = 0.0
+        if settings.projects and isinstance(actions, Points):
+            eigenvalue = negative_eigenvalue(kernel, actions)
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
 
     @property
     def is_finite(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from koloss._arrays import (
     as_distribution,
@@ -11,6 +11,7 @@ from koloss._arrays import (
     as_int,
     as_interval,
     as_points,
+    as_size,
     one_of,
     to_numpy,
 )
@@ -26,6 +27,10 @@ class FullSettings(Settings):
     loss_norm: float | None = None
     tuning: Literal["sharp", "paper"] = "sharp"
     learning_rate: float | None = None
+
+    projects: ClassVar[bool] = (
+        False  # whether the bound needs the geometry of the RKHS, not ranges alone
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +48,7 @@ class FullSettings(Settings):
         one_of("tuning", self.tuning, ("sharp", "paper"))
         for name in ("loss_norm", "learning_rate"):
             if getattr(self, name) is not None:
-                self._set(name, as_float(name, getattr(self, name), positive=True))
+                self._set(name, as_size(name, getattr(self, name)))
 
     def _need_kernel(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -98,6 +103,8 @@ class GradientSettings(FullSettings):
     first: Any = None
     mixing_rate: float | None = None
 
+    projects: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
@@ -120,6 +127,8 @@ class LeaderSettings(FullSettings):
 
     delay: int = 0
     tolerance: float | None = None
+
+    projects: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         as_int("horizon", self.horizon, minimum=1)
