@@ -7,10 +7,11 @@ device and its floating type.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat as compat
@@ -47,7 +48,7 @@ def as_array(
                 raise TypeError
             value = given if given.dtype.kind in "fc" else given.astype(np.float64)
         except (OverflowError, TypeError, ValueError) as error:
-            message = f"`{name}` must be an array of numbers, got {reprlib.repr(value)}"
+            message = f"`{name}` must be an array of numbers, got {shown(value)}"
             raise TypeError(message) from error
     xp = namespace(value)
     if xp.isdtype(value.dtype, ("integral", "bool")):
@@ -117,7 +118,7 @@ def as_float(
     except OverflowError:  # an integer beyond every float
         number = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must be a number, got {reprlib.repr(value)}") from error
+        raise TypeError(f"`{name}` must be a number, got {shown(value)}") from error
     if not math.isfinite(number):
         raise ValueError(f"`{name}` must be finite, got {number}")
     if positive and number <= 0:
@@ -125,6 +126,11 @@ def as_float(
     if minimum is not None and number < minimum:
         raise ValueError(f"`{name}` must be at least {minimum:.6g}, got {number:.6g}")
     return number
+
+
+def as_count(name: str, value: Any, *, minimum: int = 1) -> int:
+    """How many numbers or draws are asked for: no more than a billion."""
+    return as_int(name, value, minimum=minimum, maximum=10**9)
 
 
 def as_size(
@@ -145,12 +151,20 @@ def as_int(name: str, value: Any, *, minimum: int, maximum: int = 2**53) -> int:
             raise TypeError
         number = operator.index(value)
     except TypeError as error:
-        raise TypeError(f"`{name}` must be an integer, got {reprlib.repr(value)}") from error
+        raise TypeError(f"`{name}` must be an integer, got {shown(value)}") from error
     if number < minimum:
         raise ValueError(f"`{name}` must be at least {minimum}, got {_digits(number)}")
     if number > maximum:
         raise ValueError(f"`{name}` must be at most {maximum}, got {_digits(number)}")
     return number
+
+
+def shown(value: Any) -> str:
+    """A value as short text."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # of whole numbers with thousands of digits Python writes none
+        return f"a {type(value).__name__} with a number too large to be written"
 
 
 def _digits(number: int) -> str:
@@ -185,6 +199,19 @@ def one_of(name: str, value: Word, allowed: Sequence[str]) -> Word:
     if not isinstance(value, str) or value not in allowed:  # type: ignore[redundant-expr]
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+@contextlib.contextmanager
+def within_floats(names: str) -> Iterator[None]:
+    """Make overflows, and what follows from them, an error that names the arguments; also a decorator."""
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            yield
+    except (FloatingPointError, OverflowError, np.linalg.LinAlgError) as error:
+        rule = (
+            "must be of moderate size: what follows from them is beyond the floating point numbers"
+        )
+        raise ValueError(f"{names} {rule} ({error})") from error
 
 
 def matching(value: Any, like: Array) -> Array:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, as_points, to_numpy
 from koloss._random import as_generator
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, slack, steps, too_large
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
 from koloss.actions.points import Points
 
 
@@ -34,7 +34,9 @@ class Ball(ActionSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", as_int("dimension", self.dimension, minimum=1))
+        object.__setattr__(
+            self, "dimension", as_int("dimension", self.dimension, minimum=1, maximum=10**6)
+        )
         object.__setattr__(self, "radius", as_radius(self.radius))
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -43,8 +45,8 @@ class Ball(ActionSet):
 
     def contains(self, X: Array) -> NDArray[np.bool_]:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
-        return norms <= self.radius * (1 + slack(X))
+        inside: NDArray[np.bool_] = norms(X.astype(float)) <= self.radius * (1 + slack(X))
+        return inside
 
     def diameter(self) -> float:
         return 2 * self.radius
@@ -60,13 +62,13 @@ class Ball(ActionSet):
     def project(self, X: Array) -> NDArray[Any]:
         """Nearest point of the ball to each row of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        norms = np.linalg.norm(X, axis=1, keepdims=True)
-        projected: NDArray[Any] = X * (self.radius / np.maximum(norms, self.radius))
+        lengths = norms(X)[:, None]
+        projected: NDArray[Any] = X * (self.radius / np.maximum(lengths, self.radius))
         return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         rng = as_generator(rng)
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         directions = rng.standard_normal((size, self.dimension))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         return directions * (self.radius * rng.random((size, 1)) ** (1 / self.dimension))

@@ -71,6 +71,18 @@ def slack(X: NDArray[Any]) -> float:
     return max(1e-12, 4 * float(np.finfo(X.dtype).eps))
 
 
+def norms(X: NDArray[Any]) -> NDArray[Any]:
+    """Euclidean norms of the rows, also of those whose squares are beyond the floating point numbers."""
+    with np.errstate(over="ignore"):
+        lengths: NDArray[Any] = np.linalg.norm(X, axis=1)
+        far = ~np.isfinite(lengths)
+        if far.any():
+            size = np.abs(X[far]).max(axis=1)
+            lengths[far] = size * np.linalg.norm(X[far] / size[:, None], axis=1)
+        finite: NDArray[Any] = np.clip(lengths, 0.0, np.finfo(lengths.dtype).max)
+    return finite
+
+
 def too_large(spacing: float, actions: ActionSet, points: float, max_bytes: int) -> NetTooLarge:
     """The refusal of a net of (at least) so many points."""
     message = (

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from koloss._arrays import (
     LARGEST,
     Array,
+    as_count,
     as_float,
-    as_int,
     as_points,
     equal,
     frozen,
@@ -113,7 +113,7 @@ class Points(ActionSet):
         return X.min(axis=0), X.max(axis=0)
 
     def sample(self, size: int, rng: Any = None) -> Array:
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         index = as_generator(rng).integers(len(self), size=size)
         return self._take(index)
 

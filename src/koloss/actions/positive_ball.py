@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, as_points, as_vector, to_numpy
 from koloss._random import as_generator
 from koloss.actions.ball import Ball, exp
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, slack, steps, too_large
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
 from koloss.actions.points import Points
 
 
@@ -37,7 +37,7 @@ class PositiveBall(ActionSet):
     lower: Any = 0.0  # one bound for all, or one per coordinate; kept as a tuple; |lower| ≤ radius
 
     def __post_init__(self) -> None:
-        d = as_int("dimension", self.dimension, minimum=1)
+        d = as_int("dimension", self.dimension, minimum=1, maximum=10**6)
         radius = as_radius(self.radius)
         if isinstance(self.lower, (list, tuple)) or getattr(self.lower, "ndim", 0) > 0:
             lower = to_numpy(as_vector("lower", self.lower, length=d)).astype(float)
@@ -79,8 +79,7 @@ class PositiveBall(ActionSet):
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         room = self.radius * slack(X)
         above: NDArray[np.bool_] = np.all(np.asarray(self.lower) - room <= X, axis=1)
-        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
-        return above & (norms <= self.radius + room)
+        return above & (norms(X.astype(float)) <= self.radius + room)
 
     def diameter(self) -> float:
         # Taking min(x - lower, y - lower) off two points keeps them inside and their difference as it is. What is left has
@@ -151,7 +150,7 @@ class PositiveBall(ActionSet):
         # accept with probability exp(t (q(u) - room)) inside. Any t is valid; at the best one, where the mean of q
         # is `room`, about 1/√(πd) to 1/√(2πd) of the draws are accepted.
         rng = as_generator(rng)
-        size, d = as_int("size", size, minimum=1), self.dimension
+        size, d = as_count("size", size), self.dimension
         low, room = self._bounds
         if not np.any(low):
             return np.abs(Ball(d, self.radius).sample(size, rng))

@@ -106,13 +106,13 @@ class Kernel(Plain, abc.ABC):
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Gram matrix K(x_i, y_j), of shape (len(X), len(Y)); Y = X where it is missing."""
         X, Y = self._pair(X, Y)
-        with self._finite("X", X):
+        with finite(X, self):
             return self._gram(X, Y, namespace(X))
 
     def diag(self, X: Array) -> Array:
         """K(x, x) for every row of X, without the Gram matrix."""
         X = self._points("X", X)
-        with self._finite("X", X):
+        with finite(X, self):
             return self._diagonal(X, namespace(X))
 
     def features(self, X: Array) -> Array:
@@ -121,7 +121,7 @@ class Kernel(Plain, abc.ABC):
         `NoFiniteFeatures` is raised where the feature space is not of finite dimension.
         """
         X = self._points("X", X)
-        with self._finite("X", X):
+        with finite(X, self):
             return self._features(X, namespace(X))
 
     def gradient(self, X: Array, Y: Array | None = None, weights: Array | None = None) -> Array:
@@ -135,14 +135,14 @@ class Kernel(Plain, abc.ABC):
         n, p = X.shape[0], Y.shape[0]
         if weights is None:
             one = xp.ones_like(X[:, :1])
-            with self._finite("X", X):
+            with finite(X, self):
                 columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
             return xp.stack(columns, axis=1)
         weights = as_array("weights", weights, ndim=_axes(weights), like=X)
         if tuple(weights.shape) not in ((p,), (n, p)):
             shape = tuple(weights.shape)
             raise ValueError(f"`weights` must have shape ({p},) or ({n}, {p}), got {shape}")
-        with self._finite("X", X):
+        with finite(X, self):
             return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
 
     def bound(self, actions: ActionSet) -> float:
@@ -233,17 +233,6 @@ class Kernel(Plain, abc.ABC):
 
     # Checks.
 
-    @contextlib.contextmanager
-    def _finite(self, name: str, X: Array) -> Iterator[None]:
-        """Refuse points whose K(x, y) is beyond every floating point number."""
-        try:
-            with np.errstate(over="raise", invalid="raise"):
-                yield
-        except (FloatingPointError, OverflowError) as error:
-            size = float(namespace(X).max(namespace(X).abs(X)))
-            rule = f"must be smaller in size: K(x, y) of {self!r} is no finite number there"
-            raise ValueError(f"`{name}` {rule}, got {size:.6g}") from error
-
     def _points(self, name: str, X: Array) -> Array:
         X = as_points(name, X)
         self._check_domain(name, X)
@@ -326,6 +315,18 @@ class Stationary(Kernel):
     def modulus(self, distance: float, actions: ActionSet) -> float:
         # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y)
         return math.sqrt(2 * self._drop(as_float("distance", distance, minimum=0.0)))
+
+
+@contextlib.contextmanager
+def finite(X: Array, function: object) -> Iterator[None]:
+    """Refuse points at which a kernel or a loss is beyond every floating point number."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, OverflowError) as error:
+        size = float(namespace(X).max(namespace(X).abs(X)))
+        rule = f"must be smaller in size: {function!r} has no finite values there"
+        raise ValueError(f"`X` {rule}, got {size:.6g}") from error
 
 
 def squared_distances(X: Array, Y: Array, xp: Namespace) -> Array:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import Array, as_distribution, as_int, namespace, roundoff, to_numpy
+from koloss._arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
 from koloss._random import as_generator
 from koloss.actions import ActionSet, Points
 from koloss.errors import RankUnreachable
@@ -103,7 +103,7 @@ def kernel_pca(
     step = step_beyond(kernel, actions, points)
     sample = points
     if samples is not None:
-        samples = as_int("samples", samples, minimum=1)
+        samples = as_count("samples", samples)
         sample, measure = draw(actions, points, measure, samples, rng), None
     spectrum = eigenspace(kernel, sample, measure, rank)
     features = spectrum.features if sample is points else in_blocks(spectrum.feature_map, points.X)

@@ -7,6 +7,7 @@ that of any proxy. In several coordinates both expansions here are products of o
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from typing import Any
@@ -217,20 +218,25 @@ def _largest_products(expansions: list[Any], count: int, smallest: float) -> tup
 
     There are `count` of them, or fewer (but one) where the others are below `smallest`.
     """
+    d, eigenvalues = len(expansions), [functools.cache(e.eigenvalue) for e in expansions]
 
-    def product(index: tuple[int, ...]) -> float:
-        return float(math.prod(e.eigenvalue(k) for e, k in zip(expansions, index, strict=True)))
+    def factors(index: tuple[int, ...]) -> list[float]:
+        return [mu(k) for mu, k in zip(eigenvalues, index, strict=True)]
 
-    start = (0,) * len(expansions)
-    heap, seen = [(-product(start), start)], {start}
+    start = (0,) * d
+    heap, seen = [(-float(math.prod(factors(start))), start)], {start}
     largest: list[tuple[float, tuple[int, ...]]] = []
     while len(largest) < count and (not largest or -heap[0][0] >= smallest):
         negative, index = heapq.heappop(heap)
         largest.append((-negative, index))
-        for i in range(len(expansions)):
+        # Column i: the factors with coordinate i one further.
+        table = np.repeat(np.asarray(factors(index))[:, None], d, axis=1)
+        table[np.arange(d), np.arange(d)] = factors(tuple(k + 1 for k in index))
+        products = np.multiply.reduce(table, axis=0).tolist()
+        for i in range(d):
             following = (*index[:i], index[i] + 1, *index[i + 1 :])
             if following not in seen:
                 seen.add(following)
-                heapq.heappush(heap, (-product(following), following))
+                heapq.heappush(heap, (-products[i], following))
     values, indices = zip(*largest, strict=True)
     return np.asarray(indices), np.asarray(values)

@@ -37,6 +37,10 @@ WHOLE = 512
 """Up to so many points the smallest eigenvalue is that of the whole matrix, once one below zero has been noticed."""
 
 
+GLANCES = 64
+"""Columns that are looked at, beside the pivots', where the pivots leave nothing of the diagonal."""
+
+
 def pivoted_cholesky(
     kernel: KernelLike,
     actions: ActionSet,
@@ -172,9 +176,13 @@ def greedy(
         residual = assign(residual - row * row, pivot, 0.0)
         pivots.append(pivot)
     rows, left = rows[: len(pivots), :], residual
-    if exhausted and len(pivots) < n:  # then so are the other entries of a semidefinite matrix
-        row = column(pivot) - rows[:, pivot] @ rows
-        left = xp.minimum(residual, assign(-xp.abs(row), pivot, 0.0))
+    if (
+        exhausted
+    ):  # then nothing is left of the other entries of a semidefinite matrix either: look at some
+        others = np.setdiff1d(np.arange(n), pivots)
+        for i in others[:: len(others) // GLANCES + 1].tolist():
+            row = column(i) - rows[:, i] @ rows
+            left = xp.minimum(left, assign(-xp.abs(row), i, 0.0))
     seen = float(xp.min(left)) < -visible(diagonal) * abs(top)
     return Factor(rows, pivots, exhausted, _negative(column, left, pivots) if seen else 0.0)
 

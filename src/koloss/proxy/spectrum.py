@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, one_of, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, one_of, to_numpy
 from koloss.actions import ActionSet
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
@@ -182,7 +182,7 @@ def eigendecay(
     points = discretise(kernel, actions, spacing)
     measure = as_measure(measure, actions, points)
     if samples is not None:
-        samples = as_int("samples", samples, minimum=2)
+        samples = as_count("samples", samples, minimum=2)
         points, measure = draw(actions, points, measure, samples, rng), None
     if count is None and len(points) > 2048:
         count = 512

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from koloss._arrays import (
+    as_count,
     as_distribution,
     as_float,
     as_int,
@@ -69,7 +70,7 @@ class ExpWeightsSettings(FullSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("delay", as_int("delay", self.delay, minimum=0))
-        self._set("particles", as_int("particles", self.particles, minimum=2))
+        self._set("particles", as_count("particles", self.particles, minimum=2))
         self._set("compression", as_float("compression", self.compression, minimum=0.0))
         one_of("move", self.move, ("hit-and-run", "diffusion"))
         if self.loss_range is not None:
