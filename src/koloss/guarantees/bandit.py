@@ -297,7 +297,8 @@ def fixed(
     late = played.late
     if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
         statement, late = "Theorem B3-delay", 0
-    terms["delay"] += late * late_cost(problem, eta, kappa)
+    if late:
+        terms["delay"] += late * late_cost(problem, eta, kappa)
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
     statement += game.place

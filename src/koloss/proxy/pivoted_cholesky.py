@@ -149,7 +149,7 @@ def greedy(
 ) -> Factor:
     """Pivoted Cholesky factorisation of a positive semidefinite matrix given by its columns.
 
-    Ends at `most` pivots, when `enough(largest residual, size)`, or when only rounding is left. A matrix that is not
+    Ends at `most` pivots, when `enough(largest residual, size)` after one or more, or when only rounding is left. A matrix that is not
     positive semidefinite is noticed where what is left of its diagonal turns negative.
     """
     xp, n = namespace(diagonal), diagonal.shape[0]
@@ -164,7 +164,7 @@ def greedy(
         pivot = int(xp.argmax(residual))
         largest = float(residual[pivot])
         exhausted = largest <= allowance(size, diagonal) * top
-        if exhausted or size == most or (enough and enough(max(largest, 0.0), size)):
+        if exhausted or size == most or (size and enough and enough(max(largest, 0.0), size)):
             break
         if size == rows.shape[0]:  # more room, twice as much
             rows = xp.concat([rows, xp.empty((min(most, 2 * size) - size, n), **kind)], axis=0)

@@ -230,7 +230,8 @@ def _fit(profile: Profile, mu: NDArray[np.float64]) -> Decay:
     a, b = hull[right - 1], hull[right]
     rate = float((y[a] - y[b]) / (t[b] - t[a]))
     # Raised by a rounding error, so that no eigenvalue is above.
-    height = float(np.max(y + rate * t)) + 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
+    room = 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
+    height = float(np.max(y + rate * t)) + max(room, 1e-15)
     return Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
 
 

@@ -45,7 +45,7 @@ class BanditSettings(Settings):
         one_of("covariance", self.covariance, ("exact", "sampled"))
         one_of("loss_class", self.loss_class, ("rank-one", "general"))
         as_flag("bonus", self.bonus)
-        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._check_losses()
         self._check_features()
         self._check_rates()
@@ -79,7 +79,7 @@ class BanditSettings(Settings):
             one_of("proxy", self.proxy, PROXIES)
         if not isinstance(self.design, Design):
             one_of("design", self.design, DESIGNS)
-        error = as_float("sample_error", self.sample_error, positive=True)
+        error = as_float("sample_error", self.sample_error, minimum=1e-3)
         if error >= 1:
             raise ValueError(f"`sample_error` must be below 1, got {error:.6g}")
 

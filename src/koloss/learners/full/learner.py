@@ -27,6 +27,9 @@ from koloss.proxy.pivoted_cholesky import negative_eigenvalue
 
 F = TypeVar("F", bound=FullSettings)
 
+NARROWEST = 1e-12
+"""Share of the range of a loss, as its norm has it, below which a promised range would be one of roundings."""
+
 
 @dataclass(frozen=True)
 class Game:
@@ -51,6 +54,9 @@ class Game:
         low, high = getattr(settings, "loss_range", None) or (None, None)
         width = norm * diameter
         if low is not None and high is not None:
+            if not isinstance(actions, Points) and high - low < NARROWEST * width:
+                rule = f"must not be narrower than {NARROWEST:g} of what losses of this norm can range over"
+                raise ValueError(f"`loss_range` {rule}, {width:.6g}, got ({low:.6g}, {high:.6g})")
             width = high - low if isinstance(actions, Points) else min(width, high - low)
         eigenvalue = 0.0
         if settings.projects and isinstance(actions, Points):

@@ -69,7 +69,7 @@ class ExpWeightsSettings(FullSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._set("particles", as_count("particles", self.particles, minimum=2))
         self._set("compression", as_float("compression", self.compression, minimum=0.0))
         one_of("move", self.move, ("hit-and-run", "diffusion"))
@@ -135,6 +135,6 @@ class LeaderSettings(FullSettings):
         as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
         self._need_kernel()
-        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         if self.tolerance is not None:
             self._set("tolerance", as_float("tolerance", self.tolerance, minimum=0.0))
