@@ -80,12 +80,12 @@ def test_cells_are_bounded_from_below(d, lower):
 TOO_FINE = [
     (kl.Ball(2), 1e-4),
     (kl.Ball(3), 2e-3),
-    (kl.Ball(6), 0.15),
-    (kl.Ball(10), 0.6),
+    (kl.Ball(6), 0.05),
+    (kl.Ball(10), 0.2),
     (kl.Ball(50), 1.0),
     (kl.PositiveBall(3), 1e-3),
-    (kl.PositiveBall(8), 0.15),
-    (kl.PositiveBall(12, 4.0, 0.01), 1.0),
+    (kl.PositiveBall(8), 0.04),
+    (kl.PositiveBall(12, 4.0, 0.01), 0.4),
     (kl.Box([0] * 6, [1] * 6), 0.03),
 ]
 
