@@ -32,6 +32,7 @@ def test_horizons_beyond_whole_floats_are_refused(name, horizon):
         make(name, horizon=horizon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("horizon", [10**6, 10**9, 10**15, 2**53])
 def test_long_horizons_have_a_finite_bound(name, horizon, monkeypatch):
@@ -44,6 +45,7 @@ def test_long_horizons_have_a_finite_bound(name, horizon, monkeypatch):
     assert not any(math.isnan(term) for term in bound.terms.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuning", ["sharp", "paper"])
 def test_bounds_of_the_gradient_method_far_ahead(tuning):
     """A bound for 10⁹ rounds and more takes no array of that length."""
