@@ -188,7 +188,7 @@ def _loss(learner: Any, decision: Any, t: int) -> Any:
 # Guarantees far ahead, nets that are refused, kernels that are none.
 
 
-@trial("bounds of games up to 10^15 rounds", quick=10, full=40)
+@trial("bounds of games up to 10^15 rounds", quick=4, full=30)
 def horizons(rng: np.random.Generator) -> Cases:
     for name, known in LEARNERS.items():
         n = 10 ** int(rng.integers(0, 16)) * int(rng.integers(1, 10))

@@ -76,7 +76,7 @@ def _places(kinds: Any, spacing: Any, size: Any, far: float) -> Any:
     return [*seen, actions.net(spacing, max_bytes=10**6)]
 
 
-@trial("proxies, spectra and designs", quick=30, full=250)
+@trial("proxies, spectra and designs", quick=12, full=150)
 def proxies(rng: np.random.Generator) -> Cases:
     functions = [
         "kernel_pca",
