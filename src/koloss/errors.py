@@ -29,6 +29,20 @@ class NetTooLarge(KolossError, ValueError):
         self.points = points
 
 
+class NotPositiveDefinite(KolossError, ValueError):
+    """The kernel is not positive semidefinite on the actions.
+
+    Attributes
+    ----------
+    eigenvalue : float
+        The smallest eigenvalue of the kernel that was seen, or an upper bound on it.
+    """
+
+    def __init__(self, message: str, *, eigenvalue: float) -> None:
+        super().__init__(message)
+        self.eigenvalue = eigenvalue
+
+
 class RankUnreachable(KolossError, ValueError):
     """The rank asked for is above the numerical rank.
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, to_numpy
+from koloss._arrays import as_count, as_float, to_numpy, within_floats
 from koloss._random import as_generator
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels import (
@@ -30,6 +30,7 @@ from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
 # One loss, many draws.
 
 
+@within_floats("`loss`, `actions` and `learning_rate`")
 def sample(
     loss: Loss, actions: ActionSet, learning_rate: float, size: int, *, rng: Any = None
 ) -> Any:
@@ -48,7 +49,7 @@ def sample(
     True
     """
     eta = as_float("learning_rate", learning_rate, minimum=0.0)
-    size, rng = as_int("size", size, minimum=1), as_generator(rng)
+    size, rng = as_count("size", size), as_generator(rng)
     for (family, kind), engine in ENGINES.items():
         if isinstance(loss, family) and isinstance(actions, kind):
             if loss.dimension != actions.dimension:

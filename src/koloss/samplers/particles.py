@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss._arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss._random import as_generator
 from koloss.actions import ActionSet
 from koloss.errors import SnapshotError
@@ -101,7 +101,7 @@ class Particles:
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
         self.points: Any = None
-        self.log_weights = np.zeros(as_int("size", size, minimum=2))
+        self.log_weights = np.zeros(as_count("size", size, minimum=2))
         self.rounds = self.resamplings = self.restarts = 0
         self.log_normalizer = 0.0
         self._potential: Loss | None = None  # Σ η ℓ: the density is exp(-potential)

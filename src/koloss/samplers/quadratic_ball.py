@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss._arrays import (
+    as_count,
+    as_float,
+    as_int,
+    as_points,
+    as_vector,
+    one_of,
+    to_numpy,
+    within_floats,
+)
 from koloss._random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
@@ -66,7 +75,7 @@ class QuadraticBall:
     ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
         matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
-        size, rng = as_int("size", size, minimum=1), as_generator(rng)
+        size, rng = as_count("size", size), as_generator(rng)
         values, axes = np.linalg.eigh(matrix * radius**2)
         linear = axes.T @ (vector * radius)
         order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
@@ -114,6 +123,7 @@ class QuadraticBall:
         return min(envelopes, key=lambda e: e.log_mass)
 
 
+@within_floats("`matrix`, `vector` and `radius`")
 def quadratic_ball(
     matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
 ) -> Any:

@@ -85,6 +85,7 @@ class BallEngine:
     place: ClassVar[str] = " on the ball (B5)"
     proxy: ClassVar[str] = "exact features"
     samples: ClassVar[float] = 0.0
+    eigenvalue: ClassVar[float] = 0.0
     printed: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:

@@ -305,7 +305,8 @@ def prove(
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
         return bandit.one_action(rounds)
-    game = bandit.Game(engine.low, engine.high, engine.losses, engine.place, engine.samples > 0)
+    said = engine.low, engine.high, engine.losses, engine.place
+    game = bandit.Game(*said, sampled=engine.samples > 0, eigenvalue=engine.eigenvalue)
     if horizon is None:
         problem = engine.problem_at(rounds)
         eta = bandit.anytime_rate(problem, rates.kappa, rounds)

@@ -16,7 +16,13 @@ from koloss.designs import whiten
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import choose_design, choose_proxy, choose_rates, paper_says
+from koloss.learners.bandit.tuning import (
+    choose_design,
+    choose_proxy,
+    choose_rates,
+    least_rank,
+    paper_says,
+)
 from koloss.learners.base import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 from koloss.proxy import Proxy
@@ -60,6 +66,7 @@ class PointsEngine:
     proxy: str  # how the features were made
     losses: str  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     place: ClassVar[str] = ""
 
@@ -284,7 +291,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     if isinstance(proxy, Proxy):
         points = proxy.points
     else:
-        points = discretise(kernel, actions, settings.spacing)
+        points = discretise(kernel, actions, settings.spacing, rank=least_rank(settings))
     N, sampled = len(points), settings.covariance == "sampled"
     log_prior = _log_prior(settings.prior, N)
     size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
@@ -343,6 +350,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         if rank_one
         else "every loss is in the kernel's RKHS, up to a constant, with the norm stated",
         printed=printed,
+        eigenvalue=chosen.negative_eigenvalue,
     )
 
 

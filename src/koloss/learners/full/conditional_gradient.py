@@ -207,8 +207,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     def _proved(self, rounds: int) -> Guarantee:
         played, progress = self._played(), self._progress
-        rest = self._steps(played.heard + 1, max(rounds - played.heard, 0))
-        ahead = self.problem.tracking(progress.height, rest, self._eta)
+        first, rest = played.heard + 1, max(rounds - played.heard, 0)
+        ahead = self.problem.tracking(progress.height, self._steps, first, rest, self._eta)
         return leader.conditional_gradient(
             self.problem,
             self._eta,
@@ -218,6 +218,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             tracking=progress.tracking + ahead,
             delay_cost=progress.delay_cost,
             proved=progress.certified,
+            eigenvalue=self.game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:

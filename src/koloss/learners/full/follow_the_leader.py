@@ -212,6 +212,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             tracking=self._tracking + max(rounds - played.made, 0) * rest,
             delay=self.settings.delay,
             delay_cost=self._delay_cost,
+            eigenvalue=game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:

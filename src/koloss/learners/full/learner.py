@@ -25,8 +25,12 @@ from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
 from koloss.learners.reading import LARGEST, ROUNDING, Reader
 from koloss.oracles import minimize
+from koloss.proxy.pivoted_cholesky import negative_eigenvalue
 
 F = TypeVar("F", bound=FullSettings)
+
+NARROWEST = 1e-12
+"""Share of the range of a loss, as its norm has it, below which a promised range would be one of roundings."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Game:
     width: float  # ρ, the largest range of a loss
     radius: float  # of the features: sup ‖Φ(a)‖
     diameter: float  # sup ‖Φ(x) - Φ(y)‖, or an upper bound
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     @classmethod
     def of(cls, settings: FullSettings) -> Game:
@@ -51,8 +56,14 @@ class Game:
         low, high = getattr(settings, "loss_range", None) or (None, None)
         width = norm * diameter
         if low is not None and high is not None:
+            if not isinstance(actions, Points) and high - low < NARROWEST * width:
+                rule = f"must not be narrower than {NARROWEST:g} of what losses of this norm can range over"
+                raise ValueError(f"`loss_range` {rule}, {width:.6g}, got ({low:.6g}, {high:.6g})")
             width = high - low if isinstance(actions, Points) else min(width, high - low)
-        return cls(actions, kernel, norm, low, high, width, radius, diameter)
+        eigenvalue = 0.0
+        if settings.projects and isinstance(actions, Points):
+            eigenvalue = negative_eigenvalue(kernel, actions)
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
 
     @classmethod
     def from_dict(cls, data: Reader, settings: FullSettings) -> Game:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_flag, as_float
+from koloss._arrays import SIZES, as_flag, as_float, as_size
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Described, Settings
@@ -53,6 +53,8 @@ class InsuredSettings(Settings):
             )
         as_flag("early", self.early)
         self._set("width", as_float("width", self.width, minimum=0.0))
+        if self.width > SIZES[1]:
+            raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {self.width:.6g}")
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
@@ -106,4 +108,4 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     values = list(value) if several and not isinstance(value, str) else [value] * count
     if len(values) != count:
         raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
-    return tuple(as_float(name, v, positive=True) for v in values)
+    return tuple(as_size(name, v) for v in values)
