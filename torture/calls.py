@@ -24,7 +24,7 @@ TOGETHER = 20  # sequences of calls of one learner
 
 @trial("every form of one call, every setting", quick=1, full=1)
 def forms(rng: np.random.Generator) -> Cases:
-    for name in LEARNERS:
+    for name in rng.permutation(list(LEARNERS)).tolist():
         yield from every_form(name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 import traceback
 import warnings
@@ -64,6 +65,12 @@ def play(name: str, *, seed: int, quick: bool, case: int | None = None) -> Row:
                 row.examples.append(f"--seed {seed} --case {k}: {outcome}")
     row.seconds = time.perf_counter() - start
     return row
+
+
+def play_from(subject: str, name: str, seed: int, quick: bool, case: int | None) -> Row:
+    """Run one trial in a process that has imported nothing yet."""
+    importlib.import_module(f"torture.{subject}")
+    return play(name, seed=seed, quick=quick, case=case)
 
 
 def _outcomes(one: Trial, rng: np.random.Generator) -> Cases:

@@ -377,7 +377,7 @@ class Calls:
         learner, rng = self.shaped, np.random.default_rng(0)
         looks: dict[str, Callable[[], Any]] = {
             "peek": lambda: learner.peek(rng, np.int64(3)),
-            "guarantee": lambda: learner.guarantee(),
+            "guarantee": learner.guarantee,
             "guarantee(rounds)": lambda: learner.guarantee(rounds=int(self.rng.integers(1, 10**6))),
             "diagnostics": lambda: str(learner.diagnostics),
             "repr": lambda: repr(learner) + learner._repr_html_(),

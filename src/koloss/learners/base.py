@@ -380,8 +380,10 @@ class Ledger(Generic[L]):
         ledger = cls(str(data["mark"]))
         for name in cls._COUNTS:
             setattr(ledger, name, int(data[name]))
-        ledger.opened.extend(np.asarray(data["opened"]).tolist())
-        keys, laws = data["keys"], [*laws, *_unstacked(data["remains"])]
+        if "opened" in data:  # not in the first snapshots of this format
+            ledger.opened.extend(np.asarray(data["opened"]).tolist())
+            laws = [*laws, *_unstacked(data["remains"])]
+        keys = data["keys"]
         for k, (i, place, heard) in enumerate(np.asarray(data["entries"]).tolist()):
             law = None if place < 0 else laws[place]
             ledger._entries[i] = Entry(i, law, None if keys is None else key(keys[k]), heard)
