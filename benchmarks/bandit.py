@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from contextlib import nullcontext
 from functools import partial
@@ -183,9 +184,10 @@ def _lock(make, losses) -> Table:
         "Ask and tell, single calls, in turn; medians of 9 games.",
     )
     for batch in ("auto", 1):
+        new = make(0, batch=batch)
 
-        def play(locked, batch=batch):
-            learner = make(0, batch=batch)
+        def play(locked, new=new):
+            learner = copy.deepcopy(new)
             if not locked:
                 learner._lock = nullcontext()
             return _clock(lambda: one_by_one(learner, losses[:1000]))
