@@ -475,7 +475,7 @@ def test_whatever_is_read_takes_the_lock(case):
     decision = learner.ask()
     lock = learner._lock = CountingLock()
     arguments = {
-        "tell": (decision, case.loss(decision.action, 0)),
+        "tell": (decision.id, case.loss(decision.action, 0)),
         "forget": ([],),
         "peek": (np.random.default_rng(0), 2),
         "probability": ([0],),
