@@ -87,5 +87,9 @@ class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
 
 
+class AdversaryError(KolossError, RuntimeError):
+    """An adversary of the user's that a spec names raised an error, ended the program, or played what is no loss."""
+
+
 class NoDistribution(KolossError, AttributeError):
     """The learner plays a compact set, where single actions have no probability."""

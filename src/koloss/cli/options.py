@@ -100,19 +100,18 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
+TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
 
-def read_spec(text: str) -> Any:
+def read_spec(text: str, *, trust: bool = False) -> Any:
     """The experiment of that name, or of a file."""
     from koloss.experiments import load
 
     try:
-        return load(text)
+        return load(text, trust=trust)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {text}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{text} must be text in UTF-8: {error.reason}") from error
 
 
 def read_kernel(options: Mapping[str, Any]) -> Kernel:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_float, as_int
+from koloss._names import slug
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed
@@ -164,13 +165,13 @@ def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) 
             raise ValueError(f"`{name}` must be among {', '.join(known)}, got {one!r}")
     if not chosen:
         raise ValueError(f"`{name}` must have at least one, got none")
-    check_names(name, [getattr(one, key) for one in chosen])
+    check_names(name, [slug(getattr(one, key)) for one in chosen])
     for one in chosen:
-        slug = getattr(one, key)
+        called = getattr(one, key)
         try:
-            if known.get(slug) is not one:
+            if known.get(called) is not one:
                 pickle.dumps(one)
         except Exception as error:
             rule = "must be made by functions that another process can find"
-            raise ValueError(f"`{name}` {rule}, got {slug!r}: {error}") from error
+            raise ValueError(f"`{name}` {rule}, got {called!r}: {error}") from error
     return chosen
