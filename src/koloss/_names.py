@@ -8,6 +8,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
+LONGEST_NAME = 200
+"""Characters of a name, at most: it has to be read in a legend."""
+
 LONGEST = 100
 """Characters of a slug, at most."""
 

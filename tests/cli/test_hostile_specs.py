@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -146,7 +146,7 @@ def test_names_of_every_kind_are_shown_as_they_are(write, cli, tmp_path):
     check_alone(tmp_path / "out" / "report.html", images=1)
     assert words_of(tmp_path / "out" / "report.html").count(HOSTILE) > 3
     picture = (tmp_path / "out" / "figures" / "own.svg").read_text(encoding="utf-8")
-    drawn = ["".join(text.itertext()).strip() for text in ElementTree.fromstring(picture).iter()]
+    drawn = ["".join(text.itertext()).strip() for text in ET.fromstring(picture).iter()]
     assert any(text.startswith(HOSTILE) for text in drawn)
 
 

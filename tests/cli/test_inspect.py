@@ -194,3 +194,28 @@ def test_list_prints_a_spec_to_copy(good, tmp_path):
     copy = tmp_path / "copy.toml"
     copy.write_text(text, encoding="utf-8")
     assert "posynomial" in good("bound", str(copy)).lower()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--kernel", "gaussian"],
+        ["--spacing", "0.1", "--dimension", "2"],
+        ["--loss-range", "0", "1"],
+    ],
+)
+def test_a_spec_leaves_nothing_to_say_to_bound(refused, options):
+    flags = ", ".join(sorted((o for o in options if o.startswith("--")), key=options.index))
+    error = refused("bound", "posynomial", "--horizon", "9", *options)
+    assert error.startswith("error: give SPEC, which says what is played, or --")
+    assert all(flag in error for flag in flags.split(", "))
+
+
+def test_trust_is_for_specs(refused):
+    assert "--trust" in refused("bound", "--kernel", "quadratic", "--trust")
+
+
+def test_names_are_no_markup_on_a_terminal(good, tmp_path):
+    text = good("list", "--spec", "posynomial").replace('"conditional gradient"', '"[red]x[/red] [/] :smile:"')  # fmt: skip
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    assert "[red]x[/red] [/] :smile:, " in good("bound", str(tmp_path / "own.toml"))

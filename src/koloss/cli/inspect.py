@@ -99,6 +99,8 @@ def bound(
         if spec is not None:
             _refuse_others(context)
             guarantees = bounds(options.read_spec(spec, trust=trust), rounds=rounds)
+        elif trust:
+            raise UsageError("--trust is for a SPEC, got none")
         else:
             guarantees = _bounds_of_options(context.params, rounds or 10_000)
     if as_json:

@@ -33,7 +33,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from koloss import games, learners
-from koloss._names import slugs
+from koloss._names import LONGEST_NAME, slugs
 from koloss.experiments.source import Source, read_text, read_toml
 from koloss.games import adversaries, watching
 from koloss.learners import Learner
@@ -61,8 +61,8 @@ _GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights", "former")
 MOST_ROUNDS, MOST_RUNS = 10**9, 10**6
 """Of a game."""
 
-LONGEST_NAME, LONGEST_TITLE = 200, 300
-"""In characters."""
+LONGEST_TITLE = 300
+"""In characters, as for names."""
 
 Count = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
 Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]

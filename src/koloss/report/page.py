@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from koloss._html import Safe, Table, counted, decimals, duration, escape, short_number
-from koloss._names import slugs
+from koloss._names import printable, slugs
 
 if TYPE_CHECKING:
     from koloss.experiments import Curve, Dimension, Result, Results
@@ -95,7 +95,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
-    environment.filters["cell"] = lambda text: str(text).replace("|", r"\|")
+    environment.filters["cell"] = lambda text: printable(str(text)).replace("|", r"\|")
     environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
     return environment.get_template(template).render(**values)
