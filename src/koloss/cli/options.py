@@ -26,6 +26,10 @@ DEFAULTS: dict[str, dict[str, float]] = {
 """Parameters of kernels where nothing is said; each is an option, too."""
 
 
+MOST_DIMENSIONS, LONGEST_HORIZON = 10**6, 10**18
+"""Of actions and of games that options describe."""
+
+
 def names_of(parameter: str | None) -> Iterable[str]:
     """Names that a parameter takes, for help and completion; looked up when they are needed, since that takes time."""
     if parameter == "actions":
@@ -148,7 +152,8 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
         raise not_among("--actions", name, names_of("actions"))
-    dimension = as_int("dimension", dimension, minimum=1)
+    if as_int("dimension", dimension, minimum=1) > MOST_DIMENSIONS:
+        raise ValueError(f"`dimension` must be at most {MOST_DIMENSIONS:,}, got {dimension}")
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
 
