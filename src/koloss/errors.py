@@ -87,6 +87,10 @@ class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
 
 
+class ForkedLearner(KolossError, RuntimeError):
+    """A learner that was made before this process was forked: it has its parent's coins and its parent's ledger."""
+
+
 class AdversaryError(KolossError, RuntimeError):
     """An adversary of the user's that a spec names raised an error, ended the program, or played what is no loss."""
 
