@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from koloss._names import hidden, printable, slug, slugs
-from koloss.experiments import SpecError, load, shipped, spec_text
+from koloss.experiments import SpecError, load, parse, shipped, spec_text
 from koloss.experiments.build import check
 from torture.trials import Cases, trial
 
@@ -120,21 +120,24 @@ NAMES = (
 # In this process.
 
 
-def folder_of_specs() -> Path:
-    """A folder with what the specs name."""
-    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+def fill(folder: Path) -> None:
+    """Write what the specs name."""
     (folder / "own.py").write_text(OWN, encoding="utf-8")
     (folder / "losses.csv").write_text("0.5,1,0\n1,0.5,0\n", encoding="utf-8")
-    return folder
 
 
 def texts() -> list[str]:
     return [*map(spec_text, shipped()), *OTHERS]
 
 
-def outcome(folder: Path, data: bytes, what: str) -> str | None:
+def outcome(data: bytes, what: str) -> str | None:
     """Read one spec and make all that is in it."""
-    path = folder / "x.toml"
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder))
+        return _outcome(Path(folder) / "x.toml", data, what)
+
+
+def _outcome(path: Path, data: bytes, what: str) -> str | None:
     path.write_bytes(data)
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, limits[1]))
@@ -186,19 +189,19 @@ def spec_with(data: dict[str, Any], place: tuple[Any, ...], text: str) -> str:
 
 @trial("specs: every value by every bad one", quick=1, full=12)
 def bad_values(rng: np.random.Generator) -> Cases:
-    folder, known = folder_of_specs(), texts()
+    known = texts()
     for k in range(len(known)):
         data = tomllib.loads(known[k])
         places = list(leaves(data))
         chosen = rng.choice(len(places) * len(BAD), size=40, replace=False)
         for place, text in ((places[i // len(BAD)], BAD[i % len(BAD)]) for i in chosen):
             spec = spec_with(data, place, text)
-            yield outcome(folder, spec.encode(), f"spec {k}, {place} = {text[:40]!r}")
+            yield outcome(spec.encode(), f"spec {k}, {place} = {text[:40]!r}")
 
 
 @trial("specs: keys changed, added, taken away", quick=1, full=8)
 def bad_keys(rng: np.random.Generator) -> Cases:
-    folder, known = folder_of_specs(), texts()
+    known = texts()
     for k in range(len(known)):
         for _ in range(12):
             data = tomllib.loads(known[k])
@@ -217,12 +220,12 @@ def bad_keys(rng: np.random.Generator) -> Cases:
             text = spec_with(data, (), "")
             if how == "dots":
                 text = ".".join([json.dumps(key)] * int(rng.integers(1, 60_000))) + " = 1\n" + text
-            yield outcome(folder, text.encode(), f"spec {k}, {how} {(*above, key)}")
+            yield outcome(text.encode(), f"spec {k}, {how} {(*above, key)}")
 
 
 @trial("specs: bytes put in, taken out, changed", quick=1, full=20)
 def bad_bytes(rng: np.random.Generator) -> Cases:
-    folder, known = folder_of_specs(), texts()
+    known = texts()
     pieces = [b"\x00", b"\xff", b"\xef\xbb\xbf", b"\n", b'"', b"'''", b'"""', b"[", b"]", b"{", b"}", b"=", b".", b"#", b"\\", b"9" * 50, b"[" * 500]  # fmt: skip
     for k in range(len(known)):
         for _ in range(25):
@@ -239,20 +242,19 @@ def bad_bytes(rng: np.random.Generator) -> Cases:
                 else:
                     data[i:i] = data[i : i + int(rng.integers(1, 200))]
                 data = data or bytearray(b"\n")
-            yield outcome(folder, bytes(data), f"spec {k}, bytes {bytes(data)!r}"[:3000])
+            yield outcome(bytes(data), f"spec {k}, bytes {bytes(data)!r}"[:3000])
 
 
 @trial("specs: names of learners", quick=1, full=8)
 def bad_names(rng: np.random.Generator) -> Cases:
-    folder = folder_of_specs()
     for _ in range(60):
         names = [NAMES[i] for i in rng.choice(len(NAMES), 2, replace=False)] + [random_name(rng)]
         tables = "".join(f'[[learner]]\nname = {json.dumps(name, ensure_ascii=False)}\nkind = "ExpWeights"\n' for name in names)  # fmt: skip
         text = OTHERS[0].partition("[[learner]]")[0] + tables
-        yield outcome(folder, text.encode("utf-8", "surrogatepass"), f"names {names!a}")
+        yield outcome(text.encode("utf-8", "surrogatepass"), f"names {names!a}")
         fine = all(name.strip() and len(name) <= 200 and not hidden(name) for name in names)
         try:
-            made = [learner.slug for learner in load(folder / "x.toml").learners]
+            made = [learner.slug for learner in parse(text, name="x").learners]
         except SpecError as error:
             yield f"{names!a} were refused: {error}" if fine and len(set(names)) == 3 else None
             continue
@@ -302,7 +304,7 @@ class _Tags(HTMLParser):
         self.ids += [value for key, value in attrs if key == "id"]
 
 
-@trial("names: pages of the arena and of experiments", quick=1, full=6)
+@trial("names: pages of experiments", quick=1, full=6)
 def pages(rng: np.random.Generator) -> Cases:
     from koloss.experiments import Results, run
     from koloss.report import write_page
@@ -354,8 +356,7 @@ def command(rng: np.random.Generator) -> Cases:
             place = places[int(rng.integers(len(places)))]
             text = BAD[int(rng.integers(len(BAD)))]
             spec, what = spec_with(data, place, text), f"spec {k}, {place} = {text[:40]!a}"
-        (folder / "own.py").write_text(OWN, encoding="utf-8")
-        (folder / "losses.csv").write_text("0.5,1,0\n1,0.5,0\n", encoding="utf-8")
+        fill(folder)
         (folder / "x.toml").write_text(spec, encoding="utf-8")
         yield _command(folder, what)
 
