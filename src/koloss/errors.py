@@ -109,5 +109,9 @@ class ForkedLearner(KolossError, RuntimeError):
     """A learner that was made before this process was forked: it has its parent's coins and its parent's ledger."""
 
 
+class AdversaryError(KolossError, RuntimeError):
+    """An adversary of the user's that a spec names raised an error, ended the program, or played what is no loss."""
+
+
 class NoDistribution(KolossError, AttributeError):
     """The learner plays a compact set, where single actions have no probability."""

@@ -105,7 +105,7 @@ def test_ledger_comes_back_from_plain_data(data):
         ledger.forget(before=data.draw(st.integers(0, 3)))
     plain = ledger.to_dict()
     keys = () if plain["keys"] is None else plain["keys"].tolist()
-    again = Ledger.from_dict(Reader(plain), [Stage(**law) for law in plain["laws"]], keys)
+    again = Ledger.from_dict(Reader(plain), [Stage(**law) for law in plain["laws"]], keys, ())
     assert [(e.id, e.key, e.heard, e.law.number) for e in again] == [
         (e.id, e.key, e.heard, e.law.number) for e in ledger
     ]

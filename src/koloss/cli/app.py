@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from koloss._names import printable
 from koloss._version import __version__
 from koloss.errors import KolossError
 
@@ -93,5 +94,5 @@ def _prepare_output() -> None:
 
 def _fail(message: str, *, code: int) -> NoReturn:
     """One line on standard error, and out."""
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    print("error:", printable(" ".join(message.split())), file=sys.stderr)
     sys.exit(code)

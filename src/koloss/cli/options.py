@@ -29,6 +29,10 @@ DEFAULTS: dict[str, dict[str, float]] = {
 """Parameters of kernels where nothing is said; each is an option, too."""
 
 
+MOST_DIMENSIONS, LONGEST_HORIZON = 10**6, 10**18
+"""Of actions and of games that options describe."""
+
+
 def names_of(parameter: str | None) -> Iterable[str]:
     """Names that a parameter takes, for help and completion; looked up when they are needed, since that takes time."""
     if parameter == "actions":
@@ -115,19 +119,18 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
+TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
 
-def read_spec(text: str) -> Any:
+def read_spec(text: str, *, trust: bool = False) -> Any:
     """The experiment of that name, or of a file."""
     from koloss.experiments import load
 
     try:
-        return load(text)
+        return load(text, trust=trust)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {text}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{text} must be text in UTF-8: {error.reason}") from error
 
 
 def read_kernel(options: Mapping[str, Any]) -> Kernel:
@@ -164,7 +167,8 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
         raise not_among("--actions", name, names_of("actions"))
-    dimension = as_int("dimension", dimension, minimum=1)
+    if as_int("dimension", dimension, minimum=1) > MOST_DIMENSIONS:
+        raise ValueError(f"`dimension` must be at most {MOST_DIMENSIONS:,}, got {dimension}")
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from koloss._html import counted
+from koloss._names import printable
 from koloss.cli import options
 from koloss.cli.options import completing, folder, naming_options, option, spec_argument
 
@@ -48,6 +49,7 @@ def run(
     rounds: int | None = options.ROUNDS,
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
+    trust: bool = options.TRUST,
     as_json: bool = options.JSON,
 ) -> None:
     """Play the games of a spec, and write a report.
@@ -66,7 +68,8 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
-            chosen = [options.read_spec(spec) for spec in specs] or None
+            trust = context.params.get("trust", False)
+            chosen = [options.read_spec(spec, trust=trust) for spec in specs] or None
             results = experiments.run(chosen, out=out, progress=progress, **size)
         files = report.write_page(results, out)
     if as_json:
@@ -158,6 +161,7 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
     Ctrl-C and other signals that end a program say that the runs in `out` are not lost.
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
     console = Console(stderr=True, highlight=False)
@@ -172,13 +176,14 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
         if progress.error:
             failure = f"{job.game}, run {job.number} failed: {progress.error}"
-            console.print(failure, markup=False, soft_wrap=True)
+            console.print(printable(failure), markup=False, emoji=False, soft_wrap=True)
         elif job is None and progress.done and not quiet:
             console.print(f"{of_all} are there already")
         if lines and not quiet and job is not None and tenths > before:
             console.print(f"{of_all} done")
         what = "report" if progress.done == progress.total else job.game if job else "runs"
-        bar.update(task, total=progress.total, completed=progress.done, description=f"{what:<28}")
+        description = escape(f"{printable(what):<28}")
+        bar.update(task, total=progress.total, completed=progress.done, description=description)
 
     try:
         with _signals_as_errors(), bar:
@@ -222,4 +227,4 @@ def _signals_as_errors() -> Iterator[None]:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(printable(line), file=sys.stderr)

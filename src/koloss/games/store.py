@@ -30,6 +30,7 @@ from typing import Any, Literal
 import numpy as np
 
 from koloss._files import PARTS, naming, replacing
+from koloss._names import slug
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
 from koloss.games.workers import do_all
@@ -189,7 +190,7 @@ def _name_number(name: str) -> int:
 
 def path_of(job: Job, folder: Path) -> Path:
     """The file of a run."""
-    return folder / "runs" / job.game / job.player / f"{job.number}.npz"
+    return folder / "runs" / slug(job.game) / slug(job.player) / f"{job.number}.npz"
 
 
 def save(job: Job, run: Packed, folder: Path) -> None:

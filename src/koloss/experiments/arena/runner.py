@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_float, as_int
+from koloss._names import LONGEST_NAME, hidden, slug
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed
@@ -157,7 +158,7 @@ def run_of(job: Job, packed: Packed) -> Run:
 
 def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) -> list[Any]:
     """Games or players by name, or as they are."""
-    chosen = []
+    chosen: list[Any] = []
     for one in known if given is None else given:
         if isinstance(one, kind):
             chosen.append(one)
@@ -167,13 +168,17 @@ def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) 
             raise ValueError(f"`{name}` must be among {', '.join(known)}, got {one!r}")
     if not chosen:
         raise ValueError(f"`{name}` must have at least one, got none")
-    check_names(name, [getattr(one, key) for one in chosen])
+    for text in (text for one in chosen for text in (getattr(one, key), one.name)):
+        if not isinstance(text, str) or hidden(text) or not 1 <= len(text) <= LONGEST_NAME:
+            rule = f"must have names of 1 to {LONGEST_NAME} characters that can be shown"
+            raise ValueError(f"`{name}` {rule}, got {text!a}")
+    check_names(name, [slug(getattr(one, key)) for one in chosen])
     for one in chosen:
-        slug = getattr(one, key)
+        called = getattr(one, key)
         try:
-            if known.get(slug) is not one:
+            if known.get(called) is not one:
                 pickle.dumps(one)
         except Exception as error:
             rule = "must be made by functions that another process can find"
-            raise ValueError(f"`{name}` {rule}, got {slug!r}: {error}") from error
+            raise ValueError(f"`{name}` {rule}, got {called!r}: {error}") from error
     return chosen

@@ -188,6 +188,7 @@ class PointsEngine:
         if isinstance(settings.prior, np.ndarray):
             _log_prior(settings.prior, N)  # which checks it
         low, high, center = interval_from_dict(data, settings)
+        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
         printed = data.raw("printed")
         if bool(printed) != (settings.tuning == "paper"):
             data.refuse("printed", "must be there with the paper's tuning alone", printed)
@@ -208,6 +209,7 @@ class PointsEngine:
             samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
             proxy=data.word("proxy"),
             losses=data.word("losses"),
+            eigenvalue=eigenvalue,
             printed=printed_from_dict(data.part("printed")) if printed else {},
         )
 

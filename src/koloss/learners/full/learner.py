@@ -85,7 +85,9 @@ class Game:
             same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
             if not same:
                 data.refuse("radius", "must be that of the features", radius)
-        return cls(actions, kernel, norm, said[0], said[1], width, radius, diameter)
+        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        low, high = said
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
 
     @property
     def is_finite(self) -> bool:
