@@ -171,6 +171,13 @@ def test_learner(name):
     np.testing.assert_equal(learner.state(), before)  # looking changes nothing
 
 
+def test_a_kernel_may_be_called_anything(monkeypatch):
+    monkeypatch.setattr(kl.Gaussian, "__repr__", lambda self: HOSTILE)
+    for thing in (make_learner(), LEARNERS["insured"](), kl.pivoted_cholesky(kl.Gaussian(0.5), NET)):  # fmt: skip
+        words, _ = check(thing._repr_html_())
+        assert HOSTILE in words
+
+
 def test_guarantee():
     terms = {"variance": 123.4, HOSTILE: 1.5, "delay": 0.0}
     assumptions = (Assumption(HOSTILE, True), Assumption("a", False), Assumption("b"))

@@ -123,12 +123,11 @@ def test_bad_options_of_inspect(refused, options, message):
     assert message in refused(*SMALL, *options)
 
 
-def test_out_that_is_a_file(cli, refused, tmp_path):
+def test_out_that_is_a_file(refused, tmp_path):
     path = tmp_path / "taken"
     path.touch()
     assert "--out" in refused(*SMALL, "--out", str(path))
-    answer = cli(*SMALL, "--out", str(path / "below"))
-    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert "--out must be a folder" in refused(*SMALL, "--out", str(path / "below"))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +136,9 @@ def test_out_that_is_a_file(cli, refused, tmp_path):
         (["missing.toml"], "there is no file missing.toml"),
         (["quadratic-bandits"], "SPEC must be an experiment, got 'quadratic-bandits'; did you mean quadratic-bandit?"),
         (["--horizon", "0"], "--horizon must be at least 1, got 0"),
+        (["--horizon", str(10**400)], "--horizon must be at most 1000000000000000000, got 1000"),
+        (["posynomial", "--horizon", str(10**400)], "--horizon must be at most 1000000000000000000, got"),
+        (["--dimension", str(10**400)], "--dimension must be at most 1,000,000, got 1000"),
         (["--loss-norm", "-1"], "--loss-norm must be positive, got -1"),
         (["--loss-range", "1", "0"], "--loss-range must be (low, high)"),
         (["--learner", "leader", "--loss-range", "0", "1"], "--loss-range does not fit"),
@@ -194,3 +196,28 @@ def test_list_prints_a_spec_to_copy(good, tmp_path):
     copy = tmp_path / "copy.toml"
     copy.write_text(text, encoding="utf-8")
     assert "posynomial" in good("bound", str(copy)).lower()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--kernel", "gaussian"],
+        ["--spacing", "0.1", "--dimension", "2"],
+        ["--loss-range", "0", "1"],
+    ],
+)
+def test_a_spec_leaves_nothing_to_say_to_bound(refused, options):
+    flags = ", ".join(sorted((o for o in options if o.startswith("--")), key=options.index))
+    error = refused("bound", "posynomial", "--horizon", "9", *options)
+    assert error.startswith("error: give SPEC, which says what is played, or --")
+    assert all(flag in error for flag in flags.split(", "))
+
+
+def test_trust_is_for_specs(refused):
+    assert "--trust" in refused("bound", "--kernel", "quadratic", "--trust")
+
+
+def test_names_are_no_markup_on_a_terminal(good, tmp_path):
+    text = good("list", "--spec", "posynomial").replace('"conditional gradient"', '"[red]x[/red] [/] :smile:"')  # fmt: skip
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
+    assert "[red]x[/red] [/] :smile:, " in good("bound", str(tmp_path / "own.toml"))

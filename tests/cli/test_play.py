@@ -129,10 +129,13 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
     "options, message",
     [
         (["run", "missing.toml"], "there is no file missing.toml"),
-        (["run", "latin.toml"], "latin.toml must be text in UTF-8"),
+        (["run", "latin.toml"], "latin.toml, line 1: must be text in UTF-8, got the byte 0xe9"),
         (["run", "quadratic-bandits"], "SPEC must be an experiment, got 'quadratic-bandits'; did you mean quadratic-bandit?"),
         (["run"], "SPEC"),
         (["run", "own.toml", "--runs", "0"], "--runs must be at least 1, got 0"),
+        (["run", "own.toml", "--rounds", str(10**400)], "--rounds must be at most 1,000,000,000, got 1000"),
+        (["run", "own.toml", "--runs", "2000000"], "--runs must be at most 1,000,000, got 2000000"),
+        (["run", "folder.toml"], "folder.toml: must be a file, got a folder, a pipe or a device"),
         (["run", "own.toml", "--rounds", "0"], "error: --rounds must be at least 1, got 0\n"),
         (["reproduce"], "--out"),
         (["reproduce", "--out", "x", "--only", "nothing"], "--only must be an experiment, got 'nothing'"),
@@ -155,12 +158,13 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
 )  # fmt: skip
 def test_bad_options(spec, refused, options, message):
     (latin := spec.parent / "latin.toml").write_bytes(b'title = "Mat\xe9rn"')
+    (folder := spec.parent / "folder.toml").mkdir()
     error = refused(*options)
     assert message in error
     if "must be among" in message:
         assert options[-1] in error
         assert error.count(", ") > 15  # all that are allowed
-    assert {*spec.parent.iterdir()} == {spec, latin}
+    assert {*spec.parent.iterdir()} == {spec, latin, folder}
 
 
 @pytest.mark.slow

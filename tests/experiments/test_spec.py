@@ -12,7 +12,7 @@ import pytest
 import koloss as kl
 from koloss.experiments import SpecError, load, parse, shipped, spec_text
 from koloss.experiments.build import actions_of, adversary_of, check, kernel_of, learner_of
-from koloss.experiments.spec import ADVERSARIES, LEARNERS, slug
+from koloss.experiments.spec import ADVERSARIES, LEARNERS
 
 GOOD = """\
 title = "A game"
@@ -91,7 +91,7 @@ MISTAKES = [
     ('kind = "ExpWeights"', 'kind = "Exp3"', 17, "learner[1].kind", "must be one of BanditExpWeights"),
     ("loss_norm = 1.0", "loss_norm = -1.0", 18, "learner[1].loss_norm", "must be positive, got -1"),
     ("loss_norm = 1.0", "loss_nrom = 1.0", 18, "learner[1].loss_nrom", "did you mean loss_norm?"),
-    ("loss_norm = 1.0", 'name = "Second"', 21, "learner[2].name", "must differ"),
+    ("loss_norm = 1.0", 'name = "second"', 21, "learner[2].name", "must differ"),
     ("{delay = 2}", "{delay = -2}", 23, "learner[2].play.delay", "must be at least 0, got -2"),
     ("{delay = 2}", '{batch = "all"}', 23, "learner[2].play.batch", "positive whole number"),
     ("{delay = 2}", '{batch = "rank"}', 23, "learner[2].play.batch", "must be a number for Cond"),
@@ -194,8 +194,3 @@ def test_specs_and_the_error_in_the_guide(tmp_path):
     with pytest.raises(SpecError) as caught:
         parse(first.replace("length", "lenght"), name="mine", path="mine.toml")
     assert f"error: {caught.value}\n" in guide
-
-
-def test_slugs():
-    assert slug("Matérn 5/2") == "matern-5-2"
-    assert slug("...") == "unnamed"

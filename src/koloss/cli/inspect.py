@@ -43,6 +43,8 @@ def inspect(
     """
     from koloss import report
 
+    if out is not None:
+        options.check_folder(out)
     chosen = options.read_kernel(context.params)
     with naming_options(context):
         cube = options.read_actions(actions, dimension)
@@ -84,6 +86,7 @@ def bound(
     loss_range: tuple[float, float] | None = option(
         None, "Losses", "Interval of all losses, for learners that take it.", metavar="LOW HIGH"
     ),
+    trust: bool = options.TRUST,
     as_json: bool = options.JSON,
 ) -> None:
     """Show the regret guarantee of a game, term by term, without playing.
@@ -95,14 +98,28 @@ def bound(
 
     with naming_options(context, name="SPEC", net="--spacing"):
         rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
+        if rounds is not None and rounds > options.LONGEST_HORIZON:
+            raise ValueError(f"`horizon` must be at most {options.LONGEST_HORIZON}, got {rounds}")
         if spec is not None:
-            guarantees = bounds(options.read_spec(spec), rounds=rounds)
+            _refuse_others(context)
+            guarantees = bounds(options.read_spec(spec, trust=trust), rounds=rounds)
+        elif trust:
+            raise UsageError("--trust is for a SPEC, got none")
         else:
             guarantees = _bounds_of_options(context.params, rounds or 10_000)
     if as_json:
         print_json(guarantees)
     else:
         report.show_bounds(guarantees)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """Say which options a spec takes the place of."""
+    allowed = ("spec", "horizon", "trust", "as_json")
+    sources = {p: context.get_parameter_source(p.name or "") for p in context.command.params}
+    given = [p.opts[0] for p, source in sources.items() if p.name not in allowed and source and source.name == "COMMANDLINE"]  # fmt: skip
+    if given:
+        raise UsageError(f"give SPEC, which says what is played, or {', '.join(given)}, not both")
 
 
 def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:

@@ -1,10 +1,12 @@
 """Options that verbs share, the names they take, and how an error of the library comes to name an option."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, get_args
 
 import typer
@@ -12,6 +14,7 @@ from typer.core import TyperCommand
 
 from koloss._arrays import as_int
 from koloss.actions import Ball, Box
+from koloss.errors import KolossError
 from koloss.kernels import Kernel
 
 UsageError: Any = typer.BadParameter.__base__
@@ -24,6 +27,10 @@ DEFAULTS: dict[str, dict[str, float]] = {
     "polynomial": {"degree": 3, "offset": 1.0},
 }
 """Parameters of kernels where nothing is said; each is an option, too."""
+
+
+MOST_DIMENSIONS, LONGEST_HORIZON = 10**6, 10**18
+"""Of actions and of games that options describe."""
 
 
 def names_of(parameter: str | None) -> Iterable[str]:
@@ -81,6 +88,18 @@ def folder(default: Any, text: str) -> Any:
     return option(default, "Output", text, file_okay=False)
 
 
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed; nothing is made here."""
+    try:
+        there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    except OSError as error:
+        raise UsageError(f"--out must be a folder, got {out}: {error.strerror}") from error
+    if not there.is_dir():
+        raise UsageError(f"--out must be a folder, got {out}: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--out must be a folder to write to, got {out}: {there} is not")
+
+
 def spec_argument(default: Any, text: str, metavar: str) -> Any:
     """The argument that names an experiment or a file."""
     return typer.Argument(default, help=text, metavar=metavar, autocompletion=completing("spec"))
@@ -100,19 +119,18 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
+TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
 
-def read_spec(text: str) -> Any:
+def read_spec(text: str, *, trust: bool = False) -> Any:
     """The experiment of that name, or of a file."""
     from koloss.experiments import load
 
     try:
-        return load(text)
+        return load(text, trust=trust)
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {text}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{text} must be text in UTF-8: {error.reason}") from error
 
 
 def read_kernel(options: Mapping[str, Any]) -> Kernel:
@@ -149,7 +167,8 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
         raise not_among("--actions", name, names_of("actions"))
-    dimension = as_int("dimension", dimension, minimum=1)
+    if as_int("dimension", dimension, minimum=1) > MOST_DIMENSIONS:
+        raise ValueError(f"`dimension` must be at most {MOST_DIMENSIONS:,}, got {dimension}")
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
 
@@ -179,17 +198,21 @@ def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
 def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
     """Turn an error of the library, which names an argument, into one that names the option.
 
-    `flags` are the options of arguments that are not called like them.
+    `flags` are the options of arguments that are not called like them. An error that names none of them is no mistake of
+    whoever typed the command, and stays what it is.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         from koloss.experiments import SpecError
 
-        if isinstance(error, SpecError):  # names a file and a line
-            raise UsageError(str(error)) from error
         flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
-        raise UsageError(_with_flags(str(error), flags)) from error
+        names = re.findall(r"`(\w+)`", str(error))
+        if not isinstance(error, (SpecError, KolossError)) and flags.keys().isdisjoint(names):
+            raise
+        # A SpecError names a file and a line.
+        message = str(error) if isinstance(error, SpecError) else _with_flags(str(error), flags)
+        raise UsageError(message) from error
 
 
 def _with_flags(message: str, flags: Mapping[str, str]) -> str:

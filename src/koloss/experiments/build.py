@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from koloss._arrays import as_float, to_numpy
-from koloss.actions import ActionSet, Ball, Box
+from koloss.actions import ActionSet, Ball, Box, Points
+from koloss.errors import AdversaryError, KolossError
+from koloss.experiments.own import own_adversary
 from koloss.experiments.picture import Drawing
 from koloss.experiments.source import Source
 from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
@@ -61,7 +61,7 @@ def job_of(
         rounds=rounds,
         seed=seed,
         arguments=parts,
-        files=tuple(str(_beside(experiment.source, name)) for name in files),
+        files=tuple(str(experiment.source.beside(name)) for name in files),
         carried=experiment.source.path,  # where files are looked for; what is in them is in the key
     )
 
@@ -116,13 +116,12 @@ def adversary_of(
     kernel, actions = kernel_of(experiment, learner), actions_of(experiment)
     with _pointing(experiment.source, ("adversary",), data):
         if kind == "python":
-            make = _function(experiment.source, options["file"], options.get("make", "make"))
-            adversary = make(kernel, actions, rng)
-            if not isinstance(adversary, Adversary):
-                raise TypeError(f"`make` must give an Adversary, got {type(adversary).__name__}")
-            return adversary
+            path, make = experiment.source.beside(options["file"]), options.get("make", "make")
+            return own_adversary(path, make, kernel, actions, rng)
         if kind == "replay":
-            options["table"] = _beside(experiment.source, options["table"])
+            options["table"] = path = experiment.source.beside(options["table"])
+            if path.exists() and not path.is_file():
+                raise ValueError(f"`table` must be a file, got {path.name}")
         else:
             options |= {"kernel": kernel, "actions": actions}
             if kind == "rank-one":
@@ -153,7 +152,8 @@ def check(experiment: Experiment, rounds: int) -> None:
         raise experiment.source.error(("game", "actions"), problem)
     for learner in experiment.learners:
         made = learner_of(experiment, learner, rounds)
-        foe = adversary_of(experiment, learner, rounds, np.random.default_rng(0))
+        # One round tells whether it can be made.
+        foe = adversary_of(experiment, learner, 1, np.random.default_rng(0))
         problem, batch = "", learner.play.batch
         if batch == "rank" and made.rank is None:
             problem = f'must be a number for {learner.kind}, got "rank"'
@@ -162,28 +162,25 @@ def check(experiment: Experiment, rounds: int) -> None:
         if problem:
             keys = (*_place(experiment, learner), "play", "batch")
             raise experiment.source.error(keys, problem)
+        if experiment.horizons:
+            _check_horizons(experiment, learner, made.rank)
 
 
-def _beside(source: Source, name: str) -> Path:
-    return Path(source.path).parent / name
-
-
-def _function(source: Source, file: str, name: str) -> Any:
-    path = _beside(source, file)
-    if not path.is_file():
-        raise ValueError(f"`file` must be a Python file beside the spec, got {file!r}")
-    module_spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert module_spec is not None
-    assert module_spec.loader is not None
-    module = importlib.util.module_from_spec(module_spec)
-    module_spec.loader.exec_module(module)
-    if not callable(getattr(module, name, None)):
-        raise ValueError(f"`make` must be a function of {file}, got {name!r}")
-    return getattr(module, name)
+def _check_horizons(experiment: Experiment, learner: LearnerSpec, rank: int | None) -> None:
+    """Whether rank and guarantee of a learner can be compared at several horizons."""
+    n, problem = max(experiment.horizons), ""
+    if len(set(experiment.horizons)) < 2:
+        problem = f"must have two different numbers or more, got {list(experiment.horizons)}"
+    elif rank is None or not isinstance(actions_of(experiment), Points):
+        problem = f"must be left out: {learner.name} has no features on points to compare"
+    elif not learner_of(experiment, learner, n).guarantee(printed=False).total > 0:
+        problem = f"must have guarantees, got none for {learner.name} at {n:,} rounds"
+    if problem:
+        raise experiment.source.error(("dimension", "horizons"), problem)
 
 
 def _place(experiment: Experiment, learner: LearnerSpec) -> tuple[Any, ...]:
-    return ("learner", [other.slug for other in experiment.learners].index(learner.slug))
+    return ("learner", [other.name for other in experiment.learners].index(learner.name))
 
 
 @contextmanager
@@ -191,7 +188,13 @@ def _pointing(source: Source, keys: tuple[Any, ...], data: dict[str, Any]) -> It
     """Turn an error of a constructor, which names the argument, into one that points at its line."""
     try:
         yield
-    except (TypeError, ValueError, OSError) as error:
+    except MemoryError as error:
+        raise source.error(keys, f"needs more memory than there is: {error}") from error
+    except RecursionError as error:
+        raise source.error(keys, "must not be so deep") from error
+    except AdversaryError as error:
+        raise source.error((*keys, "file"), str(error)) from error
+    except (TypeError, ValueError, ArithmeticError, OSError, KolossError) as error:
         named = re.match(r"`(\w+)`:? ?(.*)", str(error), re.DOTALL)
         if named and (named[1] in data or named[1] == "kind"):
             raise source.error((*keys, named[1]), named[2]) from error

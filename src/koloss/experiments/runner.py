@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_int
 from koloss.experiments.build import check, jobs_of
 from koloss.experiments.results import Results
-from koloss.experiments.spec import Experiment, load, shipped
+from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS, Experiment, load, shipped
 from koloss.experiments.summary import summarise
-from koloss.games.store import Progress, check_names, missing, play_jobs
-from koloss.games.workers import processes
+from koloss.games.store import Progress, check_names, locked, missing, play_jobs
+from koloss.games.workers import WorkerDied, do_all, processes
 
 
 def run(
@@ -26,6 +27,7 @@ def run(
     seed: int = 0,
     jobs: int | None = None,
     full: bool = False,
+    trust: bool = False,
     executor: Executor | None = None,
     progress: Callable[[Progress], Any] | None = None,
 ) -> Results:
@@ -36,7 +38,7 @@ def run(
     experiments : sequence of names, paths of specs or Experiments, optional
         All that come with the package by default. All are checked before the first one is played.
     out : path
-        Folder for `results.json` and `runs/`. Runs that are in there already are not computed again.
+        Folder for `results.json` and `runs/`. Runs that are in there already are not computed again, unless they failed.
     rounds, runs : int, optional
         In the place of each experiment's own.
     seed : int
@@ -44,6 +46,8 @@ def run(
         Processes; as many as there are processors by default. Results do not depend on it.
     full : bool
         At each experiment's full size, in place of the quick one.
+    trust : bool
+        Whether specs may name files outside their folders, as for `load`.
     executor : concurrent.futures.Executor, optional
         In the place of processes of our own.
     progress : callable, optional
@@ -55,6 +59,8 @@ def run(
         Where a spec has a mistake; nothing has been written then.
     FolderInUse
         Where another process plays into the same folder.
+    OSError
+        Where it cannot be written to; nothing has been played then.
 
     Examples
     --------
@@ -66,19 +72,44 @@ def run(
     [('posynomial', 30, 2)]
     """
     begin, out = time.perf_counter(), Path(out)
-    chosen = [spec if isinstance(spec, Experiment) else load(spec) for spec in experiments or shipped()]  # fmt: skip
+    chosen = [
+        spec if isinstance(spec, Experiment) else load(spec, trust=trust)
+        for spec in experiments or shipped()
+    ]
     check_names("experiments", [experiment.name for experiment in chosen])
-    rounds, runs = (
-        None if value is None else as_int(name, value, minimum=1)
-        for name, value in (("rounds", rounds), ("runs", runs))
-    )
+    rounds = _size("rounds", rounds, MOST_ROUNDS)
+    runs = _size("runs", runs, MOST_RUNS)
     seed, count = as_int("seed", seed, minimum=0), processes(jobs)
     todo = jobs_of(chosen, seed=seed, rounds=rounds, runs=runs, full=full)
     waiting = {job.game: job.rounds for job in missing(todo, out)}
     for experiment in chosen:
         if experiment.name in waiting:
-            check(experiment, waiting[experiment.name])
-    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
-    results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
-    results.write(out)
+            _check(experiment, waiting[experiment.name])
+    with locked(out):
+        kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+        results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
+        results.write(out)
     return results
+
+
+def _size(name: str, value: int | None, most: int) -> int | None:
+    if value is None:
+        return None
+    if as_int(name, value, minimum=1) > most:
+        raise ValueError(f"`{name}` must be at most {most:,}, got {value}")
+    return value
+
+
+def _check(experiment: Experiment, rounds: int) -> None:
+    """`check`; code of the user's is run in another process, which it may end."""
+    if experiment.adversary.get("kind") != "python":
+        check(experiment, rounds)
+        return
+    told: list[Any] = []
+    task = partial(check, rounds=rounds)
+    do_all(task, [experiment], lambda _, result: told.append(result), jobs=1)
+    if isinstance(told[0], WorkerDied):
+        problem = f"{experiment.adversary['file']}: ended its process before the first round"
+        raise experiment.source.error(("adversary", "file"), problem)
+    if isinstance(told[0], Exception):
+        raise told[0]

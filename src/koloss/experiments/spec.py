@@ -23,8 +23,6 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-import tomllib
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
@@ -35,7 +33,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from koloss import games, learners
-from koloss.experiments.source import Source, SpecError
+from koloss._names import LONGEST_NAME, slugs
+from koloss.experiments.source import Source, read_text, read_toml
 from koloss.games import adversaries, watching
 from koloss.learners import Learner
 
@@ -59,7 +58,14 @@ RUNS = 20
 _GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights", "former")
 """Arguments that are not for a spec to say."""
 
-Count = Annotated[int, Meta(ge=1)]
+MOST_ROUNDS, MOST_RUNS = 10**9, 10**6
+"""Of a game."""
+
+LONGEST_TITLE = 300
+"""In characters, as for names."""
+
+Count = Annotated[int, Meta(ge=1, le=MOST_ROUNDS)]
+Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 
 
 # What a spec says.
@@ -69,7 +75,7 @@ class Play(Struct, frozen=True, forbid_unknown_fields=True):
     """How the game of a learner is played."""
 
     batch: Any = 1  # rounds that are played at once; "rank" is the number of features
-    delay: Annotated[int, Meta(ge=0)] = 0  # rounds after which losses are told
+    delay: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] = 0  # rounds after which losses are told
 
 
 class LearnerSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,21 +87,23 @@ class LearnerSpec(Struct, frozen=True, forbid_unknown_fields=True):
     kernel: dict[str, Any] | None = None  # of its own; then the adversary plays in its space
     anytime: bool = False  # without a horizon
     play: Play = Play()
+    slug: str = (
+        ""  # name of its folder, by which its seeds are made, too; made from `name` if not given
+    )
 
-    @property
-    def slug(self) -> str:
-        """Name of its folder."""
-        return slug(self.name)
+    def __post_init__(self) -> None:
+        if not self.slug:
+            msgspec.structs.force_setattr(self, "slug", slugs([self.name])[self.name])
 
 
 class Picture(Struct, frozen=True, forbid_unknown_fields=True):
     """`[picture]`: draws from exp(-η Σ K(x, z_i)) over the density, in place of a game."""
 
-    centers: Count  # number of the z_i, uniform on the actions
+    centers: Runs  # number of the z_i, uniform on the actions
     learning_rate: Annotated[float, Meta(gt=0)]  # η
-    draws: Count = 1500
-    chains: Count = 20
-    steps: Count = 20  # between two draws of a chain
+    draws: Runs = 1500
+    chains: Runs = 20
+    steps: Runs = 20  # between two draws of a chain
 
 
 @dataclass(frozen=True)
@@ -129,16 +137,16 @@ class _PictureGame(Struct, forbid_unknown_fields=True):
 
 class _Game(_PictureGame):
     rounds: Count
-    runs: Count = RUNS
+    runs: Runs = RUNS
 
 
 class _Full(Struct, forbid_unknown_fields=True):
     rounds: Count | None = None
-    runs: Count | None = None
+    runs: Runs | None = None
 
 
 class _Dimension(Struct, forbid_unknown_fields=True):
-    horizons: list[Annotated[int, Meta(ge=2)]] = []
+    horizons: list[Annotated[int, Meta(ge=2, le=MOST_ROUNDS)]] = []
 
 
 class _Adversary(Struct):
@@ -181,18 +189,6 @@ _LEARNER_KEYS = ("name", "kind", "kernel", "anytime", "play")
 _WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
 
 
-def slug(name: str) -> str:
-    """A name for a folder: letters, digits and hyphens.
-
-    Examples
-    --------
-    >>> slug("Matérn 1/2, the paper's rate")
-    'matern-1-2-the-papers-rate'
-    """
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().replace("'", "")
-    return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-") or "unnamed"
-
-
 # The specs in the package.
 
 
@@ -229,8 +225,14 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
 
 
-def load(spec: str | Path) -> Experiment:
+def load(spec: str | Path, *, trust: bool = False) -> Experiment:
     """Read a spec: a file that ends in .toml, or the name of an experiment that comes with the package.
+
+    Parameters
+    ----------
+    spec : str or Path
+    trust : bool
+        Whether the spec may name files outside its own folder: code that is run, tables that are read.
 
     Raises
     ------
@@ -245,23 +247,20 @@ def load(spec: str | Path) -> Experiment:
     """
     if str(spec).endswith(".toml"):
         path = Path(spec)
-        return parse(path.read_text(encoding="utf-8"), name=path.stem, path=str(path))
+        return parse(read_text(path), name=path.stem, path=str(path), trust=trust)
     return parse(spec_text(str(spec)), name=str(spec), path=f"{spec}.toml")
 
 
 # Reading.
 
 
-def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
-    """The experiment that a TOML text describes; files that it names are looked for beside `path`."""
+def parse(text: str, *, name: str, path: str = "spec", trust: bool = False) -> Experiment:
+    """The experiment that a TOML text describes; files that it names are looked for beside `path`.
+
+    Those that are not in the same folder, or in one inside it, are refused unless `trust` is True.
+    """
     source = Source(path, text)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r"^(.*) \(at line (\d+)", str(error))
-        message, line = (where[1], int(where[2])) if where else (str(error), text.count("\n") + 1)
-        message = message.removesuffix(" (at end of document)")
-        raise SpecError(path, line, "", message[:1].lower() + message[1:]) from error
+    data = read_toml(source)
     if "picture" in data:
         picture_file = _decode(_PictureFile, data, source)
         return Experiment(**_common(picture_file, name, source), picture=picture_file.picture)
@@ -272,7 +271,7 @@ def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
         rounds=game.rounds,
         runs=game.runs,
         full=(full.rounds or game.rounds, full.runs or game.runs),
-        adversary=_adversary(file.adversary, source),
+        adversary=_adversary(file.adversary, source, trust=trust),
         learners=_learners(file.learner, source),
         horizons=tuple(file.dimension.horizons),
     )
@@ -280,8 +279,8 @@ def parse(text: str, *, name: str, path: str = "spec") -> Experiment:
 
 def _common(file: _PictureFile | _File, name: str, source: Source) -> dict[str, Any]:
     return {
-        "name": slug(name),
-        "title": " ".join(file.title.split()) or name,
+        "name": slugs([name])[name],
+        "title": _short(" ".join(file.title.split()) or name, LONGEST_TITLE, ("title",), source),
         "paper": " ".join(file.paper.split()),
         "text": file.text.strip(),
         "shows": file.shows.strip(),
@@ -289,6 +288,13 @@ def _common(file: _PictureFile | _File, name: str, source: Source) -> dict[str, 
         "actions": file.game.actions,
         "source": source,
     }
+
+
+def _short(text: str, most: int, keys: tuple[Any, ...], source: Source) -> str:
+    if not 1 <= len(text) <= most:
+        problem = f"must have 1 to {most:,} characters, got {len(text):,}"
+        raise source.error(keys, problem)
+    return text
 
 
 def _with_options(data: dict[str, Any], source: Source) -> dict[str, Any]:
@@ -300,7 +306,8 @@ def _with_options(data: dict[str, Any], source: Source) -> dict[str, Any]:
     if tables is not None:
         if not (tables and isinstance(tables, list) and all(isinstance(t, dict) for t in tables)):
             raise source.error(("learner",), "must be one or more tables, written as [[learner]]")
-        data["learner"] = [_split({"name": t.get("kind"), **t}, _LEARNER_KEYS) for t in tables]
+        named = [{"name": str(table.get("kind", "")), **table} for table in tables]
+        data["learner"] = [_split(table, _LEARNER_KEYS) for table in named]
     return data
 
 
@@ -309,7 +316,7 @@ def _split(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     return {key: value for key, value in table.items() if key in keys} | {"options": options}
 
 
-def _adversary(table: _Adversary, source: Source) -> dict[str, Any]:
+def _adversary(table: _Adversary, source: Source, *, trust: bool) -> dict[str, Any]:
     keys, kind, options = ("adversary",), table.kind, table.options
     _one_of(kind, [*ADVERSARIES, "python"], keys, source)
     needed = {"python": "file", "replay": "table"}.get(kind)
@@ -321,24 +328,30 @@ def _adversary(table: _Adversary, source: Source) -> dict[str, Any]:
     for name in ("file", "make", "table"):
         if name in options and not isinstance(options[name], str):
             raise source.error((*keys, name), f"must be a string, got {options[name]!r}")
+    if needed is not None and not trust and (outside := source.outside(options[needed])):
+        advice = "if you trust it, use --trust, or trust=True in Python"
+        problem = f"must be in the folder of the spec, got {outside}; {advice}"
+        raise source.error((*keys, needed), problem)
     return {"kind": kind, **options}
 
 
 def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, ...]:
-    slugs: list[str] = []
+    folders = slugs(learner.name for learner in tables)
+    named: list[LearnerSpec] = []
     for i, learner in enumerate(tables):
         keys, batch = ("learner", i), learner.play.batch
         _one_of(learner.kind, LEARNERS, keys, source)
         allowed = [*_arguments(LEARNERS[learner.kind]), *_LEARNER_KEYS]
         _only(learner.options, allowed, keys, learner.kind, source)
-        if batch != "rank" and not (type(batch) is int and batch >= 1):
+        if batch != "rank" and not (type(batch) is int and 1 <= batch <= MOST_ROUNDS):
             problem = f'must be a positive whole number or "rank", got {batch!r}'
             raise source.error((*keys, "play", "batch"), problem)
-        if learner.slug in slugs:
-            problem = f"must differ from the other learners', got {learner.name!r}"
+        name = _short(learner.name.strip() and learner.name, LONGEST_NAME, (*keys, "name"), source)
+        if name in (other.name for other in named):
+            problem = f"must differ from the other learners', got {name!r}"
             raise source.error((*keys, "name"), problem)
-        slugs.append(learner.slug)
-    return tuple(tables)
+        named.append(msgspec.structs.replace(learner, slug=folders[name]))
+    return tuple(named)
 
 
 def _arguments(kind: Any) -> list[str]:
@@ -377,10 +390,13 @@ def _decode(kind: type[Any], data: dict[str, Any], source: Source) -> Any:
         raise source.error(keys, f"`{absent[1]}` is missing in {where}")
     if "unknown field" in problem:
         table = _TABLES.get(tuple(key for key in keys if isinstance(key, str)), kind)
+        if keys == ("game",) and kind is _PictureFile:
+            table = _PictureGame
         _only(value, list(table.__struct_fields__), keys, where if keys else "a spec", source)
-    if limit := re.search("> ?(=?) ?([0-9]+)", problem):
-        rule = f"at least {limit[2]}" if limit[1] else "positive"
-        raise source.error(keys, f"must be {rule}, got {value:g}")
+    if limit := re.search("([<>])(=?) ?([0-9]+)", problem.replace(" ", "")):
+        rule = "most" if limit[1] == "<" else "least"
+        rule = f"at {rule} {int(limit[3]):,}" if limit[2] else "positive"
+        raise source.error(keys, f"must be {rule}, got {value}")
     expected = re.search("Expected `([a-z]+)", problem)
     words = _WORDS.get(expected[1], expected[1]) if expected else problem
     raise source.error(keys, f"must be {words}, got {value!r}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss.errors import KolossError
 from koloss.experiments.build import actions_of, kernel_of, learner_of
 from koloss.experiments.files import Dimension
 from koloss.experiments.picture import PictureRun
@@ -47,7 +48,16 @@ def summarise(
                 curves.append(_curve(experiment, learner, done, wrong))
             else:
                 lost |= {f"{learner.name}, run {k}": text for k, text in wrong.items()}
-        dimensions = _dimensions(experiment) if experiment.horizons else ()
+        dimensions = list[Dimension]()
+        if experiment.horizons:
+            try:
+                dimensions = _dimensions(experiment)
+            except (
+                ArithmeticError,
+                ValueError,
+                KolossError,
+            ) as error:  # of numbers: the runs are not lost
+                lost["dimension"] = f"{type(error).__name__}: {error}"
         results.append(Result(experiment, tuple(curves), tuple(dimensions), failures=lost))
     return Results(tuple(results), seed, seconds, machine())
 

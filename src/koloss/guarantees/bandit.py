@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any, Literal
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Assumption, Guarantee, semidefinite
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
@@ -501,7 +501,13 @@ class Game:
     place: str = ""  # added to the name of a statement
     sampled: bool = False  # whether the covariance is sampled
     told: str = "loss"  # or reward
+    eigenvalue: float = (
+        0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
+    )
 
+
+HEARD = "whether a loss is heard does not depend on the loss"
+"""What a bound assumes where some are not."""
 
 Comparator = tuple[float, Mapping[str, float]]
 """log(1/prior) of what the player is compared with, and by name what that costs beside."""
@@ -542,7 +548,8 @@ def fixed(
     late = played.late
     if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
         statement, late = "Theorem B3-delay", 0
-    terms["delay"] += late * late_cost(problem, eta, kappa)
+    if late:
+        terms["delay"] += late * late_cost(problem, eta, kappa)
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
     statement += game.place
@@ -567,7 +574,7 @@ def fixed(
         needed[text] = played.longest_delay <= problem.delay
         needed["losses do not depend on the player's actions"] = None
     if played.unheard:
-        needed["whether a loss is heard does not depend on the loss"] = None
+        needed[HEARD] = None
     assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
     notes = [f"{late} losses came after their epoch (Theorem B3l)"] if late else []
     doubts = _hindsight_doubts(problem, batch, played)
@@ -625,6 +632,8 @@ def anytime(
     statement = f"Theorem B4 (anytime){game.place}{_manner(problem)}"
     trivial = (game.high - game.low) * n
     assumptions = _common(game, played)
+    if played.unheard:
+        assumptions += (Assumption(HEARD),)
     promise = Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
     return replace(promise, regret=problem.regret)
 
@@ -677,4 +686,5 @@ def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     coin = f"a round's {game.told} does not depend on the coin that draws its action"
     heard = True if played.heard else None
     known = (Assumption(game.losses),) if game.losses else ()
-    return Assumption(in_range, heard), *known, Assumption(coin)
+    common = Assumption(in_range, heard), *known, Assumption(coin)
+    return (*common, *semidefinite(game.eigenvalue))

@@ -11,14 +11,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from koloss._files import write_text
 from koloss._html import Safe, Table, counted, duration, escape, short_number
+from koloss._names import slugs
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
 from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, ranking
 from koloss.experiments.arena.ranking import FAMILIES, FIRST, UNIFORM, cell_text
-from koloss.games.store import version_of
+from koloss.games.store import locked, version_of
 from koloss.report.arena_figures import regret_figure, summary_figure
-from koloss.report.page import anchors, picture_data, render
+from koloss.report.page import picture_data, render
 from koloss.report.text import show_arena
 
 __all__ = ["markdown_tables", "regret_figure", "show_arena", "summary_figure", "write_page"]
@@ -31,21 +33,25 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
     With `all_games` the summary is over all games, also those that the insured learner was tuned on while its results were
     being looked at.
     """
+    with locked(Path(out)):
+        return _write_page(results, Path(out), all_games)
+
+
+def _write_page(results: ArenaResults, out: Path, all_games: bool) -> list[Path]:
     from koloss.report.figures import save
 
-    out = Path(out)
     folder = out / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     files = save(summary_figure(results, all_games=all_games), out, "arena-summary")
     narrow = summary_figure(results, all_games=all_games, narrow=True)
     files += save(narrow, folder, "arena-summary-narrow")
     pictures = {"": picture_data(files[1]), "narrow": picture_data(files[3])}
-    stems = anchors(game.name for game in results.games)
+    stems = slugs(game.name for game in results.games)
     for game in results.games:
         files += save(regret_figure(results, game), folder, stems[game.name])
         pictures[game.name] = picture_data(files[-1])
     path = out / "arena.html"
-    path.write_text(page(results, pictures, all_games=all_games), encoding="utf-8")
+    write_text(path, page(results, pictures, all_games=all_games))
     return [path, *files]
 
 
@@ -69,7 +75,7 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
         for family, title in FAMILIES.items()
         if (tables := ranking.family_tables(results, family, cell))
     ]
-    stems = anchors(game.name for game in results.games)
+    stems = slugs(game.name for game in results.games)
     return render(
         "arena.html",
         window="Koloss: the arena", results=results, pictures=pictures, families=families, runs=ranking.most_runs(results),

@@ -11,7 +11,7 @@ from koloss._html import BLUE, counted
 from koloss.experiments.arena import ranking
 from koloss.experiments.arena.ranking import FIRST, UNIFORM, Standing
 from koloss.report import figures
-from koloss.report.figures import DASHED, DOTTED, GREY, INK, Style, plain, wrapped
+from koloss.report.figures import DASHED, DOTTED, GREY, INK, Style, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def _draw_panel(
         figures.beside(ax, f"{shares.max():.2f}", shares.max(), k, fontsize=9, color=INK)
     ax.set_xlim(*span)
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_yticks(range(len(rows)), [plain(standing.player.name) for standing in rows])
+    ax.set_yticks(range(len(rows)), [wrapped(standing.player.name) for standing in rows])
     ax.tick_params(axis="y", length=0)
     ax.grid(False, axis="y")
 
@@ -124,7 +124,7 @@ def regret_figure(results: ArenaResults, game: Game) -> Figure:
             continue
         style, spots = styles[spec], figures.marks(np.linspace(0, at[-1], 7)[1:], at)
         ax.fill_between(at, below, above, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
-        figures.draw_line(ax, at, mean, style, log=False, markevery=spots, label=plain(spec.name), markersize=5, zorder=4)  # fmt: skip
+        figures.draw_line(ax, at, mean, style, log=False, markevery=spots, label=wrapped(spec.name), markersize=5, zorder=4)  # fmt: skip
     if len(styles) < len(entries):
         ax.plot([], [], "-", color=GREY, linewidth=0.8, label="other players")
     ax.axhline(0, color=INK, linewidth=0.8)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import itertools
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from koloss._files import replacing
 from koloss._html import BLUE, VERMILION, decimals
+from koloss._names import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,10 +78,17 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 @styled
 def save(figure: Figure, directory: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG; the same figure gives the same bytes."""
+    """Write a figure as PNG and SVG; the same figure gives the same bytes.
+
+    Letters that our font does not have are boxes in the PNG; the SVG, which pages show, has them as text.
+    """
     paths = [directory / f"{name}.png", directory / f"{name}.svg"]
-    figure.savefig(paths[0])
-    figure.savefig(paths[1], metadata={"Date": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        with replacing(paths[0]) as file:
+            figure.savefig(file, format="png")
+        with replacing(paths[1]) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
     return paths
 
 
@@ -91,8 +101,8 @@ def start(height: float, width: float = WIDTH, **options: Any) -> tuple[Figure, 
 
 
 def plain(text: str) -> str:
-    """Text as it is: a dollar begins no formula, and an underscore hides nothing from a legend."""
-    text = text.replace("$", r"\$")
+    """Text as it is: a dollar begins no formula, an underscore hides nothing from a legend, and all of it can be drawn."""
+    text = printable(text, lines=True).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
@@ -124,7 +134,7 @@ def regret_figure(result: Result) -> Figure:
     figure, ax = start(3.3 + 0.21 * (len(curves) + 2 + (not alone)))
     styles = [style for _, style in zip(curves, itertools.cycle(STYLES), strict=False)]
     for curve, style in zip(curves, styles, strict=True):
-        words = ["mean regret" if alone else plain(curve.learner)]
+        words = ["mean regret" if alone else wrapped(curve.learner, 60)]
         if np.isfinite(curve.exponent):
             growth = decimals(curve.exponent, curve.exponent_error)
             words.append(f"{'grows like ' if alone else ''}t^{growth}")
@@ -270,7 +280,7 @@ def dimension_figure(result: Result) -> Figure:
     for dimension, style in zip(result.dimensions, STYLES, strict=False):
         j = np.arange(1, len(dimension.eigenvalues) + 1)
         decay = "power" if dimension.profile == "polynomial" else "exponential"
-        label = f"{plain(dimension.learner)}: {decay} decay, β = {dimension.rate:.2f}"
+        label = f"{wrapped(dimension.learner, 60)}: {decay} decay, β = {dimension.rate:.2f}"
         draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5, label=label)
         look = {"color": style.colour, "marker": style.marker, "markersize": 5}
         axes[1].plot(dimension.horizons, dimension.ranks, "-", **look)

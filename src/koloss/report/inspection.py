@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koloss._arrays import to_numpy
+from koloss._files import write_text
 from koloss._html import BLUE, VERMILION, Table
+from koloss._names import printable
 from koloss.experiments.inspection import Inspection
 from koloss.report.figures import GREY, INK, save, styled
 from koloss.report.text import console, section, wrote
@@ -31,7 +33,7 @@ def write(inspection: Inspection, directory: Path | str) -> list[Path]:
     paths = save(inspection_figure(inspection), directory, "inspect")
     numbers = directory / "inspect.json"
     text = json.dumps(inspection.to_dict(), indent=2, allow_nan=False)
-    numbers.write_text(text + "\n", encoding="utf-8")
+    write_text(numbers, text + "\n")
     return [*paths, numbers]
 
 
@@ -49,7 +51,7 @@ def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
     }
     screen = console()
     for name, value in facts.items():
-        screen.print(Text.assemble((f"{name:<9}", "bold cyan"), value))
+        screen.print(Text.assemble((f"{name:<9}", "bold cyan"), printable(value)))
     screen.print()
     screen.print(_spectrum(inspection.decay))
     screen.print(_decay(inspection))

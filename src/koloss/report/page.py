@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from koloss._files import write_text
 from koloss._html import Safe, Table, counted, decimals, duration, escape, short_number
+from koloss._names import printable, slugs
 
 if TYPE_CHECKING:
     from koloss.experiments import Curve, Dimension, Result, Results
@@ -21,12 +22,20 @@ if TYPE_CHECKING:
 
 def write_page(results: Results, out: str | Path) -> list[Path]:
     """Write `report.html` and `figures/*.png` and `.svg` of some results into a directory; the files, the page first."""
+    from koloss.games.store import locked
+
+    with locked(Path(out)):
+        return _write_page(results, Path(out))
+
+
+def _write_page(results: Results, out: Path) -> list[Path]:
     from koloss.report import figures
 
-    folder = Path(out) / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = out / "figures"
+    folder.mkdir(exist_ok=True)
     names = [result.experiment.name for result in results.results]
-    stems = anchors(["overview", "overview-narrow", *names])
+    others = ("overview", "overview-narrow", *(f"{name}-dimension" for name in names))
+    stems = slugs(names, taken=others)
     files: list[Path] = []
 
     def drawn(figure: Any, stem: str) -> str:
@@ -46,8 +55,8 @@ def write_page(results: Results, out: str | Path) -> list[Path]:
         if result.dimensions:
             figure = figures.dimension_figure(result)
             pictures[name]["dimension"] = drawn(figure, f"{stems[name]}-dimension")
-    path = Path(out) / "report.html"
-    path.write_text(page(results, pictures, opening), encoding="utf-8")
+    path = out / "report.html"
+    write_text(path, page(results, pictures, opening))
     return [path, *files]
 
 
@@ -67,7 +76,7 @@ def page(
     if not paper and results.results:
         title = results.results[0].experiment.title
         title += f", and {counted(len(results.results) - 1, 'other')}" if several else ""
-    links = {name: f"experiment-{a}" for name, a in anchors(pictures).items()}
+    links = {name: f"experiment-{link}" for name, link in slugs(pictures).items()}
     return render(
         "report.html",
         window="Koloss: the experiments" if paper else title,
@@ -94,24 +103,10 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"short": short_number, "counted": counted, "duration": duration}
-    environment.filters["cell"] = lambda text: str(text).replace("|", r"\|")
+    environment.filters["cell"] = lambda text: printable(str(text)).replace("|", r"\|")
     environment.filters["flat"] = lambda text: " ".join(text.split())
     environment.tests |= {"finite": math.isfinite, "sublinear": sublinear}
     return environment.get_template(template).render(**values)
-
-
-def anchors(names: Iterable[str]) -> dict[str, str]:
-    """For every name one in small letters, digits and hyphens, fit for a file and an address; no two are the same.
-
-    >>> anchors(["valley", "<Valley>", "../valley"])
-    {'valley': 'valley', '<Valley>': 'valley-2', '../valley': 'valley-3'}
-    """
-    made: dict[str, str] = {}
-    for name in names:
-        stem = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
-        tries = (stem if k == 1 else f"{stem}-{k}" for k in range(1, len(made) + 2))
-        made[name] = next(text for text in tries if text not in made.values())
-    return made
 
 
 def picture_data(path: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from koloss._html import Table, short_number
+from koloss._names import printable
 from koloss.experiments.arena import ranking
 from koloss.report.page import exponent_text, regret_text
 
@@ -41,7 +42,9 @@ def section(title: str, body: Table | Text, bold: Iterable[int] = ()) -> Rendera
     from rich.text import Text
 
     below = _rich_table(body, set(bold)) if isinstance(body, Table) else body
-    return Group(Text(title, style="bold"), Padding(below, (0, 0, 1, 2), expand=False))
+    return Group(
+        Text(printable(title, lines=True), style="bold"), Padding(below, (0, 0, 1, 2), expand=False)
+    )
 
 
 def _rich_table(table: Table, bold: set[int]) -> RenderableType:
@@ -53,16 +56,23 @@ def _rich_table(table: Table, bold: set[int]) -> RenderableType:
     left = set(table.left)
     made = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, GAP - 1))  # fmt: skip
     for k, name in enumerate(table.head):
-        made.add_column(Text(name), justify="left" if k in left else "right", overflow="fold")
+        made.add_column(
+            Text(printable(name, lines=True)),
+            justify="left" if k in left else "right",
+            overflow="fold",
+        )
     for k, row in enumerate(table.rows):
-        texts = [Text(cell, style="bold" if cell.endswith("*") else "") for cell in row]
+        texts = [
+            Text(printable(cell, lines=True), style="bold" if cell.endswith("*") else "")
+            for cell in row
+        ]
         made.add_row(*texts, style="bold" if k in bold else "")
     return made
 
 
 def say(screen: Console, text: str) -> None:
-    """Print a line as it is, however long."""
-    screen.print(text, markup=False, soft_wrap=True)
+    """Print a line as it is, however long, and whatever is in it."""
+    screen.print(printable(text), markup=False, emoji=False, soft_wrap=True)
 
 
 def wrote(screen: Console, paths: Iterable[Path]) -> None:

@@ -340,6 +340,45 @@ def test_a_game_that_breaks_its_word(loss, message):
     assert message in run.message
 
 
+# Names.
+
+
+@pytest.mark.slow
+def test_no_name_leaves_the_folder_or_shares_a_file(tmp_path):
+    """Names that climb, that differ in case or in letters of another script, that are markup: all are told apart."""
+    names = [
+        "../../../up",
+        "/etc",
+        "日本",
+        "中国",
+        "a/b",
+        "a-b",
+        "A-B",
+        "con",
+        "..",
+        "[red]<script>",
+    ]
+    games = [replace(VALLEY, name=name) for name in names]
+    squad = [lazy(name) for name in ("../x", "日本", "中国")]
+    out = tmp_path / "a" / "b"
+    results = arena.run(games, squad, out=out, jobs=1, runs=1, rounds=2)
+    assert {path for path in tmp_path.rglob("*") if path.is_file() and out not in path.parents} == set()  # fmt: skip
+    assert len([*out.glob("runs/*/*/0.npz")]) == len(names) * len(squad)
+    assert {run.game for run in results.runs} == set(names)
+    told = []
+    arena.run(games, squad, out=out, jobs=1, runs=1, rounds=2, progress=told.append)
+    assert [one.done for one in told] == [len(names) * len(squad)]  # nothing is played twice
+
+
+@pytest.mark.parametrize("name", ["", "\x1b[31m", "a\nb", "\u202ex", "x" * 201])
+def test_names_that_cannot_be_shown_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="`games` must have names of 1 to 200 characters"):
+        arena.run([replace(VALLEY, name=name)], [UNIFORM], out=tmp_path)
+    with pytest.raises(ValueError, match="`players` must have names of 1 to 200 characters"):
+        arena.run([VALLEY], [replace(UNIFORM, slug=name or " ", name=name)], out=tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
 # All runs.
 
 SQUAD = [UNIFORM, UCB, lazy("broken", trouble="ask")]
@@ -388,7 +427,9 @@ def test_going_on_after_an_interruption(complete, tmp_path):
     assert numbers(tmp_path / "arena.json") == numbers(complete[0] / "arena.json")
     seen.clear()
     arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
-    assert [p.done for p in seen] == [12]  # nothing was played
+    # Nothing was played but what had failed.
+    assert [p.done for p in seen] == list(range(8, 13))
+    assert {p.job.player for p in seen[1:]} == {"broken"}
 
 
 @pytest.mark.slow

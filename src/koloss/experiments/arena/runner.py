@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from koloss._arrays import as_float, as_int
+from koloss._names import LONGEST_NAME, hidden, slug
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.results import ArenaResults, Run
-from koloss.games.store import Job, Progress, check_names, perform, play_jobs, seeds_of
+from koloss.games.store import Job, Progress, check_names, locked, perform, play_jobs, seeds_of
 from koloss.games.trace import Packed, Trace
 from koloss.games.workers import processes
 
@@ -46,7 +47,7 @@ def run(
         process can find it; the same holds for players.
     players : sequence of slugs or PlayerSpecs, optional
     out : path
-        Folder for `arena.json` and `runs/`. Runs that are in there already are not played again.
+        Folder for `arena.json` and `runs/`. Runs that are in there already are not played again, unless they failed.
     runs : int
         Of every player in every game.
     rounds : int, optional
@@ -60,6 +61,8 @@ def run(
     ------
     FolderInUse
         Where another process plays into the same folder.
+    OSError
+        Where it cannot be written to; nothing has been played then.
 
     Examples
     --------
@@ -85,16 +88,17 @@ def run(
         for spec in squad
         if k < (spec.most_runs or runs)
     ]
-    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
-    results = ArenaResults(
-        games=tuple(field),
-        players=tuple(squad),
-        runs=tuple(run_of(job, one) for job, one in zip(todo, kept, strict=True)),
-        seed=seed,
-        limit=limit,
-        seconds=time.perf_counter() - begin,
-    )
-    results.write(out)
+    with locked(out):
+        kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+        results = ArenaResults(
+            games=tuple(field),
+            players=tuple(squad),
+            runs=tuple(run_of(job, one) for job, one in zip(todo, kept, strict=True)),
+            seed=seed,
+            limit=limit,
+            seconds=time.perf_counter() - begin,
+        )
+        results.write(out)
     return results
 
 
@@ -154,7 +158,7 @@ def run_of(job: Job, packed: Packed) -> Run:
 
 def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) -> list[Any]:
     """Games or players by name, or as they are."""
-    chosen = []
+    chosen: list[Any] = []
     for one in known if given is None else given:
         if isinstance(one, kind):
             chosen.append(one)
@@ -164,13 +168,17 @@ def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) 
             raise ValueError(f"`{name}` must be among {', '.join(known)}, got {one!r}")
     if not chosen:
         raise ValueError(f"`{name}` must have at least one, got none")
-    check_names(name, [getattr(one, key) for one in chosen])
+    for text in (text for one in chosen for text in (getattr(one, key), one.name)):
+        if not isinstance(text, str) or hidden(text) or not 1 <= len(text) <= LONGEST_NAME:
+            rule = f"must have names of 1 to {LONGEST_NAME} characters that can be shown"
+            raise ValueError(f"`{name}` {rule}, got {text!a}")
+    check_names(name, [slug(getattr(one, key)) for one in chosen])
     for one in chosen:
-        slug = getattr(one, key)
+        called = getattr(one, key)
         try:
-            if known.get(slug) is not one:
+            if known.get(called) is not one:
                 pickle.dumps(one)
         except Exception as error:
             rule = "must be made by functions that another process can find"
-            raise ValueError(f"`{name}` {rule}, got {slug!r}: {error}") from error
+            raise ValueError(f"`{name}` {rule}, got {called!r}: {error}") from error
     return chosen

@@ -23,8 +23,7 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -34,8 +33,9 @@ from numpy.typing import NDArray
 from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.bandit.points import PointsEngine, rates_from_dict
+from koloss.learners.base import Drawn, Late, Recommendation
+from koloss.learners.reading import LARGEST, Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -43,6 +43,16 @@ if TYPE_CHECKING:
     Engine: TypeAlias = PointsEngine | BallEngine
 
 Floats = NDArray[np.float64]
+
+
+WIDEST = LARGEST
+"""Half-width of an interval to which nothing is clipped."""
+
+
+def centred(losses: Any, center: float, half: float) -> Any:
+    """Losses as they enter the estimates."""
+    values = losses - center
+    return values if half == WIDEST else np.clip(values, -half, half)
 
 
 @dataclass(slots=True)
@@ -69,11 +79,6 @@ class Epoch:
     def together(self) -> bool:
         """Whether losses told at once make one matrix product."""
         return self.at_once and not self.over
-
-    def centred(self, losses: Any) -> Any:
-        """Losses as they enter the estimates."""
-        values = losses - self.center
-        return values if math.isinf(self.half) else np.clip(values, -self.half, self.half)
 
     def shrink(self) -> None:
         """The epoch is over: keep only what late losses need."""
@@ -150,22 +155,16 @@ class Exp2:
     def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
         eta, gamma = self.rates_now()
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        problem, center, scale, half, nu = (
-            self.engine.problem,
-            self.engine.center,
-            1.0,
-            math.inf,
-            0.0,
-        )
+        problem, factor = self.engine.problem, self.range.factor
+        center, scale, half = self.engine.center, 1.0, WIDEST
         if self.range.moves:
             center = self.range.center
-            scale = self.range.factor if self.range.learned else 1.0
-        if problem.hindsight:
-            factor = self.range.factor if self.range.moves else 1.0
-            nu = problem.variance_bonus(eta * factor, self.rates.kappa)
-            nu *= 1.0 if self.range.learned else factor  # it has the scale of the epoch, too
-            if self.range.moves:
+            scale = factor if self.range.learned else 1.0
+            if problem.hindsight:  # clip what is new, then widen
                 half = factor * problem.loss_bound
+        # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
+        nu = problem.variance_bonus(eta * factor, self.rates.kappa)
+        nu *= 1.0 if self.range.learned else factor
         law = self.engine.law(self.theta, self.credit, eta, gamma, rng, nu)  # type: ignore[arg-type]
         if not self.range.known:
             weight = 0.0  # only to be listened to
@@ -173,15 +172,18 @@ class Exp2:
         number = self.epochs + 1
         return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
 
-    def learn(self, epoch: Epoch, keys: Sequence[Any], losses: Any) -> None:
+    def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
         engine, count = self.engine, len(keys)
+        if isinstance(epoch, Late):
+            self._learn_late(epoch, losses[0])
+            return
         admitted = self.range.admitted(losses)
         if epoch.together:
-            values = epoch.centred(np.asarray(admitted)) * epoch.weight
+            values = centred(np.asarray(admitted), epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = epoch.centred(admitted[0]) * epoch.weight
+            value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
         self.theta += estimate
         if self.credit is not None:
@@ -197,6 +199,37 @@ class Exp2:
         epoch.gain = epoch.gain + estimate
         if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
             epoch.shrink()
+
+    def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+        """What is needed of an epoch that is over: three numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
+
+        None where more actions wait than Σ has rows, so that Σ takes less room.
+        """
+        if len(keys) > len(self.theta):
+            return None
+        law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
+        directions = [self.engine.estimate(law, key, 1.0) for key in keys]
+        numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
+        rows = [np.concatenate([numbers, v, *ends]) for v in directions]
+        return [Late(epoch.number, row) for row in rows]
+
+    @property
+    def late_length(self) -> int:
+        """How many numbers are needed of an epoch that is over, for one decision."""
+        return 4 + len(self.theta) + (0 if self.credit is None else len(self.credit))
+
+    def _learn_late(self, late: Late, loss: float) -> None:
+        m, admitted = len(self.theta), self.range.admitted((loss,))[0]
+        weight, center, scale, half = late.numbers[:4].tolist()
+        direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
+        self.theta += direction * (centred(admitted, center, half) * weight)
+        if self.credit is not None:
+            self.credit += weight * scale * bonus
+        self.mass += weight
+        self.level += weight * center
+        self.heard += 1
+        self.late += 1
+        self.range.hear((loss,))
 
     def _has_drifted(self, epoch: Epoch) -> bool:
         """Whether some log-weight has risen by more than h since the epoch began (theory B3).
@@ -276,20 +309,65 @@ class Exp2:
         }
 
     @classmethod
-    def from_dict(cls, engine: Engine, data: Mapping[str, Any]) -> Exp2:
-        """The state in a snapshot; its current epoch is set once the ledger has been read."""
-        exp2 = cls(engine, Rates(**data["rates"]), horizon=data["horizon"], batch=data["batch"])
-        for name in cls._NUMBERS:
-            setattr(exp2, name, data[name])
-        exp2.theta = np.array(data["theta"])
-        exp2.credit = None if data["credit"] is None else np.array(data["credit"])
-        exp2.range = LossRange.from_dict(data["range"])
-        engine.load(data["sampler"])
+    def from_dict(cls, engine: Engine, data: Reader, horizon: int | None) -> Exp2:
+        """The state in a snapshot of a game with this horizon; its current epoch is set once the ledger has been read."""
+        m = engine.problem.rank
+        if horizon is None:
+            data.nothing("horizon")
+        else:
+            horizon = data.count("horizon", 1, horizon)
+        rates = rates_from_dict(data.part("rates"), horizon)
+        exp2 = cls(engine, rates, horizon=horizon, batch=data.count("batch", 1))
+        exp2.made = made = data.count("made")
+        exp2.heard = heard = data.count("heard", 0, made)
+        exp2.late = data.count("late", 0, heard)
+        exp2.mass = data.number("mass", 0, heard * (1 + 1e-9))
+        exp2.epochs = data.count("epochs", min(made, 1), made)
+        exp2.at_once = data.count("at_once", 0, made)
+        exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
+        exp2.theta = data.array("theta", (m,))
+        if exp2.credit is not None:
+            exp2.credit = data.array("credit", (len(engine.actions),), 0)  # type: ignore[arg-type]
+        else:
+            data.nothing("credit")
+        exp2.level = data.number("level", -LARGEST, LARGEST)
+        exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
+        engine.load(data, "sampler")
         return exp2
 
-    def epoch_from_dict(self, data: Mapping[str, Any]) -> Epoch:
+    def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
-        return Epoch(**{**data, "law": self.engine.law_from_dict(data["law"])})
+        m, over, draws = self.engine.problem.rank, data.flag("over"), data.count("draws", 1)
+        sums: list[Any] = [None, None]
+        for k, name in enumerate(("gain", "anchor")):
+            if over:
+                data.nothing(name)
+            else:
+                sums[k] = data.array(name, (m,))
+        return Epoch(
+            law=self.engine.law_from_dict(data.part("law"), over),
+            number=data.count("number", 1, self.epochs),
+            eta=data.number("eta", 0),
+            gamma=data.number("gamma", 0, 1, positive=True),
+            weight=data.number("weight", 0, 1),
+            center=data.number("center", -LARGEST, LARGEST),
+            scale=data.number("scale", 0, LARGEST),
+            half=data.number("half", 0),
+            at_once=data.flag("at_once"),
+            gain=sums[0],
+            anchor=sums[1],
+            anchor_drift=data.number("anchor_drift", 0),
+            draws=draws,
+            heard=data.count("heard", 0, draws),
+            over=over,
+        )
+
+    def check(self, data: Reader) -> None:
+        """Refuse a state with which the next decision could not be made."""
+        with np.errstate(all="ignore"):
+            good = self.engine.can_play(self.theta, self.credit, *self.rates_now())  # type: ignore[arg-type]
+        if not good:
+            data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
 
 
 def prove(
@@ -308,8 +386,15 @@ def prove(
     low, high = sorted((engine.sign * engine.low, engine.sign * engine.high))
     if heard.outside == "widen":
         low, high = sorted((engine.sign * heard.heard_low, engine.sign * heard.heard_high))
-    what = "reward" if engine.sign < 0 else "loss"
-    game = bandit.Game(low, high, engine.losses, engine.place, engine.samples > 0, what)
+    game = bandit.Game(
+        low,
+        high,
+        engine.losses,
+        engine.place,
+        sampled=engine.samples > 0,
+        told="reward" if engine.sign < 0 else "loss",
+        eigenvalue=engine.eigenvalue,
+    )
     if horizon is None:
         levels = engine.levels(rounds)
         eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)

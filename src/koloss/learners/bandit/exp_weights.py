@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +20,17 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import ArmsEngine, PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
+from koloss.learners.base import (
+    Drawn,
+    Entry,
+    Late,
+    Learner,
+    Recommendation,
+    keys_of,
+    locked,
+    read_losses,
+)
+from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -33,14 +43,20 @@ Floats = NDArray[np.float64]
 
 def engine_for(settings: BanditSettings) -> Engine:
     """The ball's engine where the moments of its laws are known and no net is asked for, otherwise that of points."""
-    if settings.spacing is None and not isinstance(settings.actions, Points):
-        from koloss.samplers.lookup import moments_for
+    if plays_ball(settings):
+        from koloss.learners.bandit.ball import ball_engine
 
-        if moments_for(settings.kernel, settings.actions) is not None:
-            from koloss.learners.bandit.ball import ball_engine
-
-            return ball_engine(settings)
+        return ball_engine(settings)
     return points_engine(settings)
+
+
+def plays_ball(settings: BanditSettings) -> bool:
+    """Whether a whole ball is played, and not points."""
+    if settings.spacing is not None or isinstance(settings.actions, Points):
+        return False
+    from koloss.samplers.lookup import moments_for
+
+    return moments_for(settings.kernel, settings.actions) is not None
 
 
 class BanditExpWeights(Learner[BanditSettings, Epoch]):
@@ -216,9 +232,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         assert law is not None
         self._exp2.learn(law, keys_of(entries), losses)
 
+    def _late_lengths(self) -> tuple[int, ...]:
+        return (self._exp2.late_length,)
+
+    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+        return self._exp2.condensed(law, keys)
+
     # What it knows.
 
     @property
+    @locked
     def distribution(self) -> Floats:
         if not isinstance(self.engine, PointsEngine):
             raise NoDistribution(
@@ -226,6 +249,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             )
         return self._exp2.outlook()
 
+    @locked
     def log_density(self, X: Any) -> Floats:
         """Logarithm of the density on a ball of the exponential weights q in the next `ask()`; -∞ outside the ball.
 
@@ -246,6 +270,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """
         return self._ball("log_density").log_density(self._exp2.next_law(), X)
 
+    @locked
     def estimated_loss(self, X: Any) -> Floats:
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
@@ -259,19 +284,21 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             raise AttributeError(f"`{name}` is for a ball; a finite set has `distribution`")
         return engine
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         engine = self.engine
         if isinstance(engine, PointsEngine):
-            return super().peek(rng, count)
+            return super()._peek(rng, count)
         exp2 = self._exp2
         law = engine.law(exp2.theta, None, *exp2.rates_now(), rng)
         return engine.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
+    @locked
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates; on a ball the global minimum of a quadratic."""
         return self._exp2.recommend()
 
     @property
+    @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
         return diagnose(self._exp2, len(self.ledger))
@@ -352,7 +379,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
             return None
-        at_once = self._exp2.late == 0 and self._exp2.at_once == 0
+        at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
         n, width = self.settings.horizon, self.engine.high - self.engine.low
         assert n is not None
         return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)
@@ -366,23 +393,36 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             kind = "arms"
         return {"kind": kind, "engine": engine.to_dict(), "exp2": self._exp2.to_dict()}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
+        settings = self.settings
+        kind = data.word("kind", ("points", "arms", "ball"))
+        if (kind == "arms") != (settings.loss_class == "any"):
+            data.refuse("kind", "must be that of the losses", kind)
+        if (kind == "ball") != plays_ball(settings):
+            data.refuse("kind", "must be that of the actions", kind)
         engine: Engine
-        if data["kind"] in ("points", "arms"):
-            made = PointsEngine if data["kind"] == "points" else ArmsEngine
-            engine = made.from_dict(data["engine"])
+        if kind in ("points", "arms"):
+            made = PointsEngine if kind == "points" else ArmsEngine
+            engine = made.from_dict(data.part("engine"), settings)
         else:
             from koloss.learners.bandit.ball import BallEngine
 
-            engine = BallEngine.from_dict(data["engine"])
-        self._exp2 = Exp2.from_dict(engine, data["exp2"])
+            engine = BallEngine.from_dict(data.part("engine"), settings)
+        self._exp2 = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
 
-    def _law_from_dict(self, data: Mapping[str, Any]) -> Epoch:
+    def _law_from_dict(self, data: Reader) -> Epoch:
         return self._exp2.epoch_from_dict(data)
 
-    def _restore(self, data: Mapping[str, Any]) -> None:
-        super()._restore(data)
-        self._exp2.epoch = self.ledger.current
+    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        return self.engine.keys(data, name, count)
 
-    def _key(self, row: Any) -> Any:
-        return int(row) if isinstance(self.engine, PointsEngine) else np.array(row)
+    def _check(self, data: Reader) -> None:
+        exp2, ledger = self._exp2, self.ledger
+        exp2.epoch = ledger.current
+        if (exp2.made, exp2.heard) != (ledger.made, ledger.heard) or exp2.horizon != (
+            self.settings.horizon
+        ):
+            counts = [exp2.made, exp2.heard, exp2.horizon]
+            data.refuse("learner.exp2", "must have the counts of the ledger", counts)
+        exp2.check(data)
+        super()._check(data)

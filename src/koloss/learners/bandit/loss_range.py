@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+
+from koloss.learners.reading import Reader
 
 OUTSIDE = ("raise", "clip", "widen", "keep")
 
@@ -93,9 +95,20 @@ class LossRange:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LossRange:
-        """The interval in a snapshot."""
-        made = cls(data["low"], data["high"], data["outside"], data["learned"])
-        made.heard_low, made.heard_high = data["heard_low"], data["heard_high"]
-        made.beyond, made.squares = data["beyond"], data["squares"]
+    def from_dict(cls, data: Reader, stated: LossRange) -> LossRange:
+        """The interval in a snapshot of a game that began with the one stated."""
+        made = cls(
+            low=data.number("low", stated.low, stated.low),
+            high=data.number("high", stated.high, stated.high),
+            outside=data.word("outside", (stated.outside,)),
+            learned=data.flag("learned"),
+        )
+        ends = [data.number(name, finite=False) for name in ("heard_low", "heard_high")]
+        nothing = ends == [math.inf, -math.inf]
+        if made.learned != stated.learned or not (ends[0] <= ends[1] or (nothing and made.learned)):
+            data.refuse("heard_low", "must be the low end of what was heard", ends)
+        if not made.moves and ends != [stated.low, stated.high]:
+            data.refuse("heard_low", "must be what was stated", ends)
+        made.heard_low, made.heard_high = ends
+        made.beyond, made.squares = data.number("beyond", 0), data.number("squares", 0)
         return made

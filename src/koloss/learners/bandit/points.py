@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _linalg
-from koloss._arrays import as_distribution, to_numpy
+from koloss._arrays import as_distribution, equal, to_numpy
 from koloss.actions import Points
 from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
-from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
@@ -35,9 +35,11 @@ from koloss.learners.bandit.tuning import (
     choose_proxy,
     choose_rates,
     is_exact,
+    least_rank,
     paper_says,
 )
 from koloss.learners.base import Drawn
+from koloss.learners.reading import FARTHEST, ROUNDING, SMALLEST, Reader
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
 
@@ -91,6 +93,7 @@ class PointsEngine:
     level: int = 0  # of the schedule
     leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
     design: str | None = None  # "john" where a new level has a new design
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     place: ClassVar[str] = ""
 
@@ -145,15 +148,12 @@ class PointsEngine:
     def _bonus(self, law: PointsLaw, nu: float) -> Any:
         """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
         problem = self.problem
+        b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)
         if self.columns is None:
             s2 = self.leverages(law)
-            bonus = problem.epsilon * np.sqrt(s2) if problem.bonus else 0.0
-        else:
-            s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
-            bonus = (
-                problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2) if problem.bonus else 0.0
-            )
-        return bonus + nu * s2 if nu else bonus
+            return epsilon * np.sqrt(s2) + nu * s2
+        s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
+        return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -281,28 +281,186 @@ class PointsEngine:
         return {**values, **numbers, "schedule": schedule}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PointsEngine:
-        """The engine in a snapshot."""
-        arrays = {name: np.array(data[name]) for name in ("points", "weights", "log_prior")}
-        features = np.array(data["features"], order="F")
-        columns = None if data["columns"] is None else np.array(data["columns"])
-        problem = BanditProblem.from_dict(data["problem"])
-        rates = Rates(**data["rates"])
-        schedule = None if data["schedule"] is None else Schedule.from_dict(data["schedule"])
-        fixed: dict[str, Any] = {"features": features, "columns": columns}
-        fixed |= {"problem": problem, "rates": rates}
-        fixed["schedule"] = schedule
-        return cls(**{**data, **arrays, **fixed})
+    def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
+        """The engine in a snapshot of a game with these settings."""
+        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
+        N = len(points)
+        if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
+            data.refuse("points", "must be those of the settings", points)
+        features = data.array("features", (N, None), order="F")
+        log_prior = data.array("log_prior", (N,), most=0)
+        if not abs(np.exp(log_prior).sum() - 1) <= ROUNDING:
+            data.refuse("log_prior", "must be logarithms of probabilities", log_prior)
+        if isinstance(settings.prior, np.ndarray):
+            _log_prior(settings.prior, N)  # which checks it
+        low, high, center = interval_from_dict(data, settings)
+        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        printed = data.raw("printed")
+        if bool(printed) != (settings.tuning == "paper"):
+            data.refuse("printed", "must be there with the paper's tuning alone", printed)
+        problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
+        columns, schedule = None, None
+        if problem.ridge is not None:
+            columns = data.array("columns", (features.shape[1], None))
+        else:
+            data.nothing("columns")
+            cls._check_leverage(data, features, problem)
+        if settings.horizon is None and problem.ridge is not None:
+            schedule = Schedule.from_dict(data.part("schedule"))
+        else:
+            data.nothing("schedule")
+        return cls(
+            points=points,
+            features=features,
+            columns=columns,
+            weights=data.distribution("weights", N),
+            log_prior=log_prior,
+            problem=problem,
+            rates=rates_from_dict(data.part("rates"), settings.horizon),
+            low=low,
+            high=high,
+            center=center,
+            outside=settings.outside,
+            learned=settings.learns_range,
+            sign=settings.sign,
+            norm=data.number("norm", positive=True, finite=False),
+            schedule=schedule,
+            level=data.count("level"),
+            leverage=data.number("leverage", 0),
+            design="john" if data.raw("design") else None,
+            net=data.number("net", 0),
+            samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
+            proxy=data.word("proxy"),
+            losses=data.word("losses"),
+            eigenvalue=eigenvalue,
+            printed=printed_from_dict(data.part("printed")) if printed else {},
+        )
+
+    @classmethod
+    def rank_of(cls, features: Floats) -> int:
+        """How many features an array of them has."""
+        return int(features.shape[1])
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
+        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
+            data.refuse("features", "must have the leverage of the problem", leverage)
 
     def save(self) -> None:
         """Nothing of it changes during a game."""
 
-    def load(self, data: Any) -> None:
+    def load(self, data: Reader, name: str) -> None:
         """Take back what `save` gave."""
+        data.nothing(name)
 
-    def law_from_dict(self, data: Mapping[str, Any]) -> PointsLaw:
-        """A law that `to_dict` has made plain."""
-        return PointsLaw(**{**data, "factor": np.array(data["factor"], order="F")})
+    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
+        """A law that `to_dict` has made plain, of an epoch that is over or not."""
+        N, m = self.features.shape
+        law = PointsLaw(data.factor("factor", m), None, None)
+        if self.problem.bonus or self.problem.hindsight:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
+        if over:
+            data.nothing("p", "cdf")
+            return law
+        law.p, law.cdf = data.distribution("p", N), data.array("cdf", (N,), 0, 1)
+        if law.cdf[-1] != 1 or np.any(np.abs(np.diff(law.cdf) - law.p[1:]) > ROUNDING):
+            data.refuse("cdf", "must be the cumulative sums of p", law.cdf)
+        return law
+
+    def keys(self, data: Reader, name: str, count: int) -> list[int]:
+        """Rows of the actions that wait for their losses."""
+        rows: list[int] = data.array(name, (count,), 0, len(self.points) - 1, whole=True).tolist()
+        return rows
+
+    def can_play(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> bool:
+        """Whether such weights make probabilities."""
+        return bool(np.isfinite(self.mixture(theta, credit, eta, gamma)).all())
+
+
+def interval_from_dict(data: Reader, settings: BanditSettings) -> tuple[float, float, float]:
+    """Where losses lie, and what is subtracted from them, in a snapshot of a game with these settings."""
+    low, high = data.number("low"), data.number("high")
+    said: tuple[float, ...] | None = None
+    if settings.loss_range is not None:
+        said = settings.interval(1.0)[:2]
+    elif settings.loss_bound is not None:
+        said = (-settings.loss_bound, settings.loss_bound)
+    if low >= high or (said is not None and (low, high) != said):
+        data.refuse("low", "must be the low end of the losses in the settings", [low, high])
+    return low, high, data.number("center", low, high)
+
+
+def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> BanditProblem:
+    """The numbers of the bound, in a snapshot of a game with so many features and these settings."""
+    sampled = settings.covariance == "sampled"
+    shrink = settings.sample_error if sampled else 0.0
+    bonus = data.flag("bonus")
+    if settings.bonus not in ("auto", bonus):
+        data.refuse("bonus", "must be that of the settings", bonus)
+    ridge = ridge_from_dict(data.part("ridge")) if data.has("ridge") else None
+    if (settings.ridge == 0 and ridge) or (settings.ridge not in ("auto", 0) and not ridge):
+        data.refuse("ridge", "must be that of the settings", settings.ridge)
+    for name, only in (("stretch", 1.0), ("misfit", 0.0)):  # these are for questions, never kept
+        data.number(name, only, only)
+    if data.flag("learned") != settings.learns_range:
+        data.refuse("learned", "must be that of the settings", settings.loss_range)
+    hindsight = data.flag("hindsight")
+    if hindsight != (settings.regret == "hindsight"):
+        data.refuse("hindsight", "must be that of the settings", hindsight)
+    return BanditProblem(
+        rounds=data.count("rounds", 1),
+        rank=data.count("rank", rank, rank),
+        leverage=data.number("leverage", positive=True),
+        loss_bound=data.number("loss_bound", positive=True),
+        epsilon=data.number("epsilon", 0),
+        log_prior=data.number("log_prior", 0),
+        bonus=bonus,
+        shrink=data.number("shrink", shrink, shrink),
+        delay=data.count("delay", settings.delay, settings.delay),
+        constant=data.flag("constant"),
+        ridge=ridge,
+        floor=data.number("floor", 0),
+        learned=settings.learns_range,
+        hindsight=hindsight,
+    )
+
+
+def ridge_from_dict(data: Reader) -> Ridge:
+    """The penalty in a snapshot."""
+    free, penalty = data.count("free"), data.number("penalty", positive=True)
+    dimension = data.number("dimension", free)
+    return Ridge(
+        penalty=penalty,
+        free=free,
+        dimension=dimension,
+        spread=data.number("spread", 0, dimension),
+        bias=data.number("bias", 0),
+        head_error=data.number("head_error", 0),
+    )
+
+
+def rates_from_dict(data: Reader, horizon: int | None) -> Rates:
+    """The rates in a snapshot; zero without a horizon, where they change with time."""
+    least = 0.0 if horizon is None else SMALLEST
+    return Rates(
+        data.number("learning_rate", least, 0.0 if horizon is None else math.inf),
+        data.number("exploration", least, 1.0),
+        data.number("kappa", positive=True),
+    )
+
+
+def printed_from_dict(data: Reader) -> dict[str, Any]:
+    """What the paper says of the game, in a snapshot."""
+    numbers = ("bound", "epsilon", "learning_rate", "exploration", "size")
+    return {
+        "profile": data.word("profile", ("exact", "polynomial", "exponential")),
+        **{name: data.number(name, 0) for name in numbers},
+        "rate": data.number("rate") if data.has("rate") else None,
+        "rank": data.count("rank", 1),
+    }
 
 
 class ArmsEngine(PointsEngine):
@@ -343,8 +501,27 @@ class ArmsEngine(PointsEngine):
     def values(self, theta: Floats, mass: float) -> Any:
         return theta / mass
 
-    def law_from_dict(self, data: Mapping[str, Any]) -> PointsLaw:
-        return PointsLaw(**data)
+    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
+        N = len(self.points)
+        law = PointsLaw(data.distribution("factor", N), None, None)
+        if self.problem.hindsight:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
+        if over:
+            data.nothing("p", "cdf")
+            return law
+        law.p, law.cdf = data.distribution("p", N), data.array("cdf", (N,), 0, 1)
+        return law
+
+    @classmethod
+    def rank_of(cls, features: Floats) -> int:
+        return len(features)
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        if problem.leverage != len(features):
+            data.refuse("problem.leverage", "must be the number of actions", problem.leverage)
 
 
 def points_engine(settings: BanditSettings) -> PointsEngine:
@@ -353,7 +530,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     if isinstance(proxy, Proxy):
         points = proxy.points
     else:
-        points = discretise(kernel, actions, settings.spacing)
+        points = discretise(kernel, actions, settings.spacing, rank=least_rank(settings))
     log_prior = _log_prior(settings.prior, len(points))
     size, distance = _sizes(kernel, points)
     low, high, norm = settings.interval(size, distance)
@@ -404,6 +581,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         printed=printed,
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
+        eigenvalue=best.eigenvalue,
     )
 
 
@@ -477,6 +655,7 @@ class Candidate(NamedTuple):
     problem: BanditProblem
     rates: Rates
     proxy: str
+    eigenvalue: float
     schedule: Schedule | None = None
     leverage: float = 0.0
 
@@ -528,7 +707,8 @@ def _plain(
     rates = choose_rates(settings, problem, printed)
     weights = to_numpy(design.weights)
     bound = _bound(settings, problem, rates)
-    return Candidate(bound, white, None, weights, problem, rates, chosen.method)
+    below = chosen.negative_eigenvalue
+    return Candidate(bound, white, None, weights, problem, rates, chosen.method, below)
 
 
 def _penalised(
@@ -559,7 +739,8 @@ def _penalised(
     problem = replace(problem, leverage=gamma * largest)
     rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
     bound = _bound(settings, problem, rates)
-    yield Candidate(bound, white, columns, design.weights, problem, rates, proxy.method)
+    weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
+    yield Candidate(bound, white, columns, weights, problem, rates, method, below)
 
 
 def _scheduled(
@@ -581,8 +762,10 @@ def _scheduled(
     design = choose_ridge_design(features, columns, cap, settings.design)
     white, columns = whiten_ridge(features, columns, design)
     rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
-    weights, method = design.weights, proxy.method
-    yield Candidate(bound, white, columns, weights, problem, rates, method, schedule, leverage)
+    weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
+    yield Candidate(
+        bound, white, columns, weights, problem, rates, method, below, schedule, leverage
+    )
 
 
 def _with_penalty(

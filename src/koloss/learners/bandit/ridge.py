@@ -8,7 +8,7 @@ far above all eigenvalues is truncation after the head, and none at all is the e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ from koloss.designs.ridge import (
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.tuning import choose_design, is_exact
+from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
@@ -274,9 +275,24 @@ class Schedule:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
+    def from_dict(cls, data: Reader) -> Schedule:
         """The schedule in a snapshot."""
-        return cls(**{**data, "certificates": Certificates(**data["certificates"])})
+        known = data.part("certificates")
+        penalties = known.array("penalties", (None,), 0)
+        rest = known.count("rest")
+        return cls(
+            penalty=data.number("penalty", positive=True),
+            start=data.number("start", positive=True),
+            bias=data.number("bias", 0),
+            head_error=data.number("head_error", 0),
+            certificates=Certificates(
+                free=known.count("free"),
+                rest=rest,
+                residual=known.number("residual", 0),
+                penalties=penalties,
+                excesses=known.array("excesses", penalties.shape, 0, rest),
+            ),
+        )
 
     def level(self, t: int) -> int:
         """j in round t."""

@@ -18,7 +18,6 @@ on the ball and for linear losses on convex sets; elsewhere there is an error th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -29,7 +28,7 @@ from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.base import Drawn, Recommendation, locked
 from koloss.learners.full.learner import (
     FullDiagnostics,
     FullInformation,
@@ -39,6 +38,7 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import LeaderSettings
+from koloss.learners.reading import FARTHEST, Reader
 from koloss.oracles import projection_for
 from koloss.oracles.hull import Projection
 
@@ -161,39 +161,41 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     # What it knows.
 
     @property
+    @locked
     def mean(self) -> Loss:
         """X, the mean action as an element of the RKHS."""
         mean: Loss = self.game.kernel.embed(*self.mixture)
         return mean
 
     @property
+    @locked
     def mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The actions that may be played next, and their probabilities."""
-        with self._lock:
-            X = self._project()
+        X = self._project()
         return X.atoms.copy(), X.weights.copy()
 
     @property
+    @locked
     def distribution(self) -> NDArray[np.float64]:
         if not self.game.is_finite:
             return super().distribution
-        with self._lock:
-            X = self._project()
+        X = self._project()
         p = np.zeros(len(self.game.points))
         p[X.index] = X.weights
         return p
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
 
+    @locked
     def recommend(self) -> Recommendation:
         total = self._zero() if self._total is None else self._total
         return self.game.best(total, self.ledger.heard)
 
     @property
+    @locked
     def diagnostics(self) -> LeaderDiagnostics:
-        with self._lock:
-            X = self._project()
+        X = self._project()
         counts, atoms = self._counts(), len(X.weights)
         return LeaderDiagnostics(**counts, learning_rate=self._eta, atoms=atoms, gap=X.gap)
 
@@ -212,6 +214,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             tracking=self._tracking + max(rounds - played.made, 0) * rest,
             delay=self.settings.delay,
             delay_cost=self._delay_cost,
+            eigenvalue=game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:
@@ -232,9 +235,27 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             "delay_cost": self._delay_cost,
         }
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
         super()._load(data)
-        self._total = from_plain(data["total"])
-        self._leader = Projection(**data["leader"])
-        self._last = None if data["last"] is None else Projection(**data["last"])
-        self._tracking, self._delay_cost = data["tracking"], data["delay_cost"]
+        self._total = from_plain(data, "total", self.game)
+        self._leader = _projection(data.part("leader"), self.game)
+        self._last = _projection(data.part("last"), self.game) if data.has("last") else None
+        self._tracking, self._delay_cost = (
+            data.number(name, 0) for name in ("tracking", "delay_cost")
+        )
+
+
+def _projection(data: Reader, game: Game) -> Projection:
+    """A projection in a snapshot of a game."""
+    weights = data.distribution("weights", None)
+    k, index = len(weights), None
+    atoms = data.array("atoms", (k, game.actions.dimension), -FARTHEST, FARTHEST)
+    if not game.is_finite:
+        data.nothing("index")
+        good = bool(np.all(game.actions.contains(atoms)))
+    else:
+        index = data.array("index", (k,), 0, len(game.points) - 1, whole=True)
+        good = np.array_equal(atoms, game.points[index])
+    if not good:
+        data.refuse("atoms", "must be actions", atoms)
+    return Projection(atoms, weights, index, data.number("gap", 0))
