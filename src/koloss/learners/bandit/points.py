@@ -46,6 +46,10 @@ from koloss.proxy.base import discretise, step_beyond
 Floats = NDArray[np.float64]
 
 
+SAID = ("outside", "learned", "sign")
+"""What an engine has from the settings alone, and a snapshot does not repeat."""
+
+
 @dataclass(slots=True)
 class PointsLaw:
     """p of an epoch, and the Cholesky factor of its Σ."""
@@ -271,7 +275,7 @@ class PointsEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         schedule = None if self.schedule is None else self.schedule.to_dict()
         numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
         return {**values, **numbers, "schedule": schedule}
