@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ def reproduce(
     runs: int | None = options.RUNS,
     rounds: int | None = options.ROUNDS,
     only: list[str] = option([], "Size", "Experiments. All if not given.", names="only"),
-    more: list[str] = typer.Argument([], hidden=True, autocompletion=completing("only")),
+    more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=completing("only")),
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
     as_json: bool = options.JSON,
@@ -34,7 +34,7 @@ def reproduce(
     computed again: after Ctrl-C, the same command goes on.
     """
     # An option takes one value; what follows it comes as arguments.
-    _play(context, "--only", [*only, *more], out)
+    _play(context, "--only", [*only, *(more or ())], out)
 
 
 def run(
@@ -83,7 +83,7 @@ def arena(
     games: list[str] = option([], GAMES, "All if not given.", names="games"),
     family: str | None = option(None, GAMES, "Games of one family.", names="family"),
     players: list[str] = option([], GAMES, "All if not given.", names="players"),
-    more: list[str] = typer.Argument([], hidden=True, autocompletion=BOTH),
+    more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=BOTH),
     no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
     quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
     runs: int | None = option(None, "Size", "Runs of every player in every game; 5 if not given."),
@@ -106,7 +106,7 @@ def arena(
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context):
             results = library.run(
-                *_choose(games, players, more, family, no_peers or quick),
+                *_choose(games, players, more or [], family, no_peers or quick),
                 out=out,
                 runs=(2 if quick else 5) if runs is None else runs,
                 rounds=300 if quick and rounds is None else rounds,
@@ -177,7 +177,7 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         bar.update(task, total=progress.total, completed=progress.done, description=f"{what:<28}")
 
     try:
-        with bar:
+        with nullcontext() if lines else bar:  # a bar that is disabled may still end its line
             yield tell
     except KeyboardInterrupt:
         _say(f"error: interrupted; the same command goes on with the runs in {out}")
