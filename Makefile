@@ -73,7 +73,8 @@ lint: $(STAMPS)/lint ## ruff (lint and format) and mypy
 	$(BIN)/mypy
 
 review: $(STAMPS)/lint ## the Scientific Python repository checks
-	$(BIN)/sp-repo-review --show err .
+	@echo 'sp-repo-review: the Scientific Python checks'
+	@said=$$($(BIN)/sp-repo-review --show err . 2>&1) || { echo "$$said"; exit 1; }
 
 format: $(STAMPS)/lint ## mend what ruff can mend
 	$(BIN)/ruff check --fix
