@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -229,7 +229,10 @@ def _fit(profile: Profile, mu: NDArray[np.float64]) -> Decay:
     rate = float((y[a] - y[b]) / (t[b] - t[a]))
     # Raised by a rounding error, so that no eigenvalue is above.
     height = float(np.max(y + rate * t)) + 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
-    return Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
+    fit = Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
+    # Of eigenvalues near 1 the logarithms are near 0, and the error is that of the envelope itself.
+    above = float(np.max(mu / fit.envelope(j)))
+    return replace(fit, constant=fit.constant * above * (1 + 1e-15)) if above > 1 else fit
 
 
 def _left_of(t: NDArray[np.float64], y: NDArray[np.float64], a: int, b: int, c: int) -> bool:
