@@ -27,7 +27,7 @@ def loaded(statement):
 
 
 def test_nothing_slow_is_loaded():
-    needed = loaded("import scipy.linalg")  # which brings scipy.sparse along until SciPy 1.14
+    needed = loaded("import scipy.linalg")  # in SciPy 1.13 it brings scipy.sparse along
     assert not SLOW & (loaded("import koloss") - needed)
 
 
