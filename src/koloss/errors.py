@@ -29,6 +29,20 @@ class NetTooLarge(KolossError, ValueError):
         self.points = points
 
 
+class NotPositiveDefinite(KolossError, ValueError):
+    """The kernel is not positive semidefinite on the actions.
+
+    Attributes
+    ----------
+    eigenvalue : float
+        The smallest eigenvalue of the kernel that was seen, or an upper bound on it.
+    """
+
+    def __init__(self, message: str, *, eigenvalue: float) -> None:
+        super().__init__(message)
+        self.eigenvalue = eigenvalue
+
+
 class RankUnreachable(KolossError, ValueError):
     """The rank asked for is above the numerical rank.
 
@@ -83,8 +97,16 @@ class SnapshotError(KolossError, ValueError):
     """A snapshot that is damaged, of another kind, or from a newer version."""
 
 
+class SnapshotInUse(KolossError, FileExistsError):
+    """A file that another process has written, or that is no snapshot, would be replaced by one."""
+
+
 class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
+
+
+class ForkedLearner(KolossError, RuntimeError):
+    """A learner that was made before this process was forked: it has its parent's coins and its parent's ledger."""
 
 
 class NoDistribution(KolossError, AttributeError):

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, equal, frozen, namespace, to_numpy
+from koloss._arrays import (
+    LARGEST,
+    Array,
+    as_count,
+    as_float,
+    as_points,
+    equal,
+    frozen,
+    namespace,
+    to_numpy,
+)
 from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
 
@@ -38,7 +48,7 @@ class Points(ActionSet):
     """
 
     def __init__(self, X: Array, *, covering_radius: float = 0.0) -> None:
-        self.X = frozen(as_points("X", X))
+        self.X = frozen(as_points("X", X, largest=LARGEST))
         self.covering_radius = as_float("covering_radius", covering_radius, minimum=0.0)
 
     def __len__(self) -> int:
@@ -103,7 +113,7 @@ class Points(ActionSet):
         return X.min(axis=0), X.max(axis=0)
 
     def sample(self, size: int, rng: Any = None) -> Array:
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         index = as_generator(rng).integers(len(self), size=size)
         return self._take(index)
 

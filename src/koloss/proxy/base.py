@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +22,23 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
 from koloss.actions import ActionSet, Points
-from koloss.errors import NetTooLarge, RankUnreachable, ToleranceUnreachable
+from koloss.errors import (
+    NetTooLarge,
+    NotPositiveDefinite,
+    RankUnreachable,
+    ToleranceUnreachable,
+)
 from koloss.kernels.base import KernelLike
+from koloss.kernels.geometry import feature_radius
 
 DEFAULT_TOLERANCE = 1e-3
 """Certified error on the points, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
 
 DEFAULT_NET = 4096
 """Largest net laid on a compact set where no spacing is given."""
+
+MAX_BYTES = 2**32
+"""Largest table of features that is made without being asked twice: 4 GiB."""
 
 FeatureMap = Callable[[Array], Array]
 
@@ -51,6 +61,9 @@ class Proxy:
     method: str
     pivots: NDArray[np.intp] | None = None  # the points that span the subspace, in order, if any
     step: float = 0.0  # how far Φ can be from its value at the nearest point
+    negative_eigenvalue: float = (
+        0.0  # of the Gram matrix, where one was seen: then nothing is certified
+    )
     residual: Array = field(init=False)  # r(a) of the points, with an allowance for rounding
     # Errors of 0, 1, ..., rank features on the points; and certified on all actions.
     point_curve: NDArray[np.float64] = field(init=False)
@@ -70,15 +83,22 @@ class Proxy:
         self.residual_curve = (np.sqrt(self.point_curve) + self.step) ** 2
         if self.step > 0 and hasattr(self.kernel, "bound"):  # r(a) ≤ K(a, a) everywhere
             self.residual_curve = np.minimum(self.residual_curve, self.kernel.bound(self.actions))
-        self.epsilon = float(self.residual_curve[-1])
+        self.epsilon = float(self.residual_curve[-1]) if self.is_certified else math.inf
 
     @property
     def rank(self) -> int:
         """Number m of features."""
         return int(self.features.shape[1])
 
+    @property
+    def is_certified(self) -> bool:
+        """Whether the kernel is positive semidefinite as far as was seen, so that r(a) bounds the error."""
+        return self.negative_eigenvalue == 0
+
     def __repr__(self) -> str:
         numbers = f"rank {self.rank}, epsilon {self.epsilon:.3g}"
+        if not self.is_certified:
+            numbers += f", not positive semidefinite: eigenvalue {self.negative_eigenvalue:.3g}"
         return f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, {numbers}>"
 
     def _repr_html_(self) -> str:
@@ -88,6 +108,8 @@ class Proxy:
             "rank": f"{self.rank:,}",
             "certified error": f"{self.epsilon:.3g}",
         }
+        if not self.is_certified:
+            facts["not positive semidefinite"] = f"eigenvalue {self.negative_eigenvalue:.3g}"
         curve = [_html.Line("certified error", self.residual_curve.tolist())]
         ranks = range(len(self.residual_curve))
         picture = _html.line_picture(ranks, curve, title="Certified error", below="rank", log=True)
@@ -106,6 +128,8 @@ class Proxy:
 
     def epsilon_against(self, X: Array) -> float:
         """Certified error for losses Φ(y) with y among the rows of X, actions or not: √(max r · max r_X)."""
+        if not self.is_certified:
+            return math.inf
         residual = self.residual_at(X)
         return math.sqrt(self.epsilon * float(namespace(residual).max(residual)))
 
@@ -127,6 +151,8 @@ class Proxy:
     def rank_for(self, tolerance: float) -> int:
         """Smallest rank whose certified error is at most `tolerance`."""
         tolerance = as_float("tolerance", tolerance, positive=True)
+        if not self.is_certified:
+            raise not_certified(self.negative_eigenvalue)
         rank = first_below(self.residual_curve, tolerance)
         if rank is None:
             raise unreachable(tolerance, float(self.residual_curve.min()), self.step)
@@ -151,18 +177,52 @@ def blocks(length: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, length))
 
 
-def discretise(kernel: KernelLike, actions: ActionSet, spacing: float | None) -> Points:
-    """The points on which a proxy is built: the actions themselves, or a net of a compact set."""
+def check_game(kernel: Any, actions: Any) -> None:
+    """Refuse what is no kernel, and what is no set of actions."""
     if not isinstance(kernel, KernelLike):
         raise TypeError(f"`kernel` must have `k(X, Y)` and `k.diag(X)`, got {kernel!r}")
     if not isinstance(actions, ActionSet):
         raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
+
+
+def discretise(
+    kernel: KernelLike,
+    actions: ActionSet,
+    spacing: float | None,
+    *,
+    features: int = 1,
+    rank: int | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Points:
+    """The points on which a proxy is built: the actions themselves, or a net of a compact set.
+
+    Each point will have so many `features` or, where they are as many as there are points at most, `rank` of them. A
+    table that needs more than `max_bytes` is refused before a net is laid; so is a net of more than a quarter of that.
+    """
+    check_game(kernel, actions)
+    max_bytes = as_int("max_bytes", max_bytes, minimum=1)
+    if rank is not None:  # points × min(rank, points) numbers fit exactly if points × features do
+        features = min(rank, math.isqrt(max_bytes // 8))
+    points = _points_or_net(actions, spacing, features, max_bytes)
+    feature_radius(kernel, points)  # refuses values that are too large or too small
+    return points
+
+
+def _points_or_net(
+    actions: ActionSet, spacing: float | None, features: int, max_bytes: int
+) -> Points:
     if isinstance(actions, Points):
         if spacing is not None:
-            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing}")
+            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing!r}")
+        if len(actions) * features * 8 > max_bytes:
+            raise _table_too_large("actions", len(actions), features, max_bytes)
         return actions
     if spacing is not None:
-        return actions.net(spacing)
+        most = max_bytes // (8 * max(features, 4 * actions.dimension))
+        try:
+            return actions.net(spacing, max_bytes=most * actions.dimension * 8)
+        except NetTooLarge as error:
+            raise _table_too_large("spacing", error.points, features, max_bytes) from error
     net, spacing = None, max(actions.diameter(), 1e-300)
     while net is None or net.covering_radius > 0:
         try:
@@ -174,6 +234,13 @@ def discretise(kernel: KernelLike, actions: ActionSet, spacing: float | None) ->
             break
         spacing *= 0.9
     return net
+
+
+def _table_too_large(name: str, points: float, features: int, max_bytes: int) -> NetTooLarge:
+    size = f"{points:.15g} points or more with {features} features or more each"
+    advice = "take fewer, or make a proxy with a larger `max_bytes`"
+    message = f"`{name}` must need at most {max_bytes} bytes, got {size}; {advice}"
+    return NetTooLarge(message, points=float(points))
 
 
 def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, float | None]:
@@ -195,8 +262,17 @@ def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str)
     return proxy if rank == proxy.rank else proxy.truncate(rank)
 
 
-def check_reached(rank: int | None, most: int, source: str) -> None:
+def not_certified(eigenvalue: float) -> NotPositiveDefinite:
+    """The error for an accuracy that cannot be promised."""
+    rule = "must be positive semidefinite on the actions"
+    message = f"`kernel` {rule}, got an eigenvalue of {eigenvalue:.6g}"
+    return NotPositiveDefinite(message, eigenvalue=eigenvalue)
+
+
+def check_reached(rank: int | None, most: int, source: str, negative: float = 0.0) -> None:
     """Refuse a kernel that vanishes, and a rank above what there is."""
+    if most == 0 and negative < 0:
+        raise not_certified(negative)
     if most == 0:
         message = "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere"
         raise RankUnreachable(message, rank=0)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from koloss._arrays import namespace, roundoff
 from koloss.actions import ActionSet
-from koloss.errors import NetTooLarge
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import Proxy, check_reached, discretise
-
-MAX_BYTES = 2**32
-"""Largest table of features that is formed: 4 GiB."""
+from koloss.proxy.base import MAX_BYTES, Proxy, check_game, check_reached, discretise
 
 
-def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None = None) -> Proxy:
+def exact_features(
+    kernel: Kernel,
+    actions: ActionSet,
+    *,
+    spacing: float | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Proxy:
     """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels.
 
     The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure. On
@@ -26,6 +28,8 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         With a finite feature map; otherwise `NoFiniteFeatures` is raised.
     spacing : float, optional
         Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
     Examples
     --------
@@ -36,13 +40,11 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     >>> kl.exact_features(kl.Quadratic(), line).rank
     2
     """
-    points = discretise(kernel, actions, spacing)
+    check_game(kernel, actions)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
-    size = kernel.feature_dimension(points.dimension)
-    if size is not None and size * len(points) * 8 > MAX_BYTES:
-        message = f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy"
-        raise NetTooLarge(message, points=len(points))
+    size = kernel.feature_dimension(actions.dimension)
+    points = discretise(kernel, actions, spacing, features=size or 1, max_bytes=max_bytes)
     Phi = kernel.features(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)

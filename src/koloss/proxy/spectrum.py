@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, one_of, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, one_of, to_numpy
 from koloss.actions import ActionSet
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
-from koloss.proxy.base import allowance, discretise
+from koloss.proxy.base import allowance, discretise, not_certified
 from koloss.proxy.kernel_pca import as_measure, draw, eigenspace
 
 Profile = Literal["polynomial", "exponential"]
@@ -182,12 +182,14 @@ def eigendecay(
     points = discretise(kernel, actions, spacing)
     measure = as_measure(measure, actions, points)
     if samples is not None:
-        samples = as_int("samples", samples, minimum=2)
+        samples = as_count("samples", samples, minimum=2)
         points, measure = draw(actions, points, measure, samples, rng), None
     if count is None and len(points) > 2048:
         count = 512
     count = None if count is None else min(as_int("count", count, minimum=2), len(points))
     spectrum = eigenspace(kernel, points, measure, count)
+    if spectrum.negative < 0:
+        raise not_certified(spectrum.negative)
     mu = to_numpy(spectrum.eigenvalues).astype(float)
     phi = np.abs(to_numpy(spectrum.features)) / np.sqrt(mu)
     diagonal = to_numpy(kernel.diag(points.X)).astype(float)
@@ -228,11 +230,9 @@ def _fit(profile: Profile, mu: NDArray[np.float64]) -> Decay:
     a, b = hull[right - 1], hull[right]
     rate = float((y[a] - y[b]) / (t[b] - t[a]))
     # Raised by a rounding error, so that no eigenvalue is above.
-    height = float(np.max(y + rate * t)) + 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
-    fit = Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
-    # Of eigenvalues near 1 the logarithms are near 0, and the error is that of the envelope itself.
-    above = float(np.max(mu / fit.envelope(j)))
-    return replace(fit, constant=fit.constant * above * (1 + 1e-15)) if above > 1 else fit
+    room = 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
+    height = float(np.max(y + rate * t)) + max(room, 1e-15)
+    return Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
 
 
 def _left_of(t: NDArray[np.float64], y: NDArray[np.float64], a: int, b: int, c: int) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
+from koloss.learners.reading import Reader
 from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
@@ -103,7 +104,7 @@ def textbook(learner, losses, uniforms):
 def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
     losses = rng.random((120, 40))
     prior = None if prior is None else np.arange(1, 41) / 820
-    learner = make(batch=1, rank=7, rng=11, prior=prior)
+    learner = make(batch=1, rank=7, rng=np.random.default_rng(11), prior=prior)
     chosen, thetas = textbook(learner, losses, np.random.default_rng(11).random(120))
     for t in range(120):
         decision = learner.ask()
@@ -265,7 +266,7 @@ def test_duplicates_count_together():
 
 
 def test_recommend_finds_the_best_action():
-    learner = make(horizon=3000)
+    learner = make(horizon=3000, rng=np.random.default_rng(0))
     losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
     play(learner, losses)
     best = learner.recommend()
@@ -366,7 +367,7 @@ def test_epoch_is_plain_data():
     learner = make()
     learner.ask()
     epoch = learner.ledger.current
-    again = algorithm(learner).epoch_from_dict(epoch.to_dict())
+    again = algorithm(learner).epoch_from_dict(Reader(epoch.to_dict()))
     assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
     assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
 
