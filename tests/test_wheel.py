@@ -77,7 +77,7 @@ def install(folder, wheel, extra=""):
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
     if os.environ.get("KOLOSS_WHEEL") == "fetch":
-        run(*pip, f"{wheel}[{extra}]")
+        run(*pip, f"{wheel}[{extra}]" if extra else wheel)
         return programs
     run(*pip, "--no-index", "--no-deps", wheel)
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
