@@ -28,7 +28,12 @@ from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import SAID, interval_from_dict, problem_from_dict, rates_from_dict
+from koloss.learners.bandit.points import (
+    SAID,
+    interval_from_dict,
+    problem_from_dict,
+    rates_from_dict,
+)
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn

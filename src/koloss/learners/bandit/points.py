@@ -309,14 +309,18 @@ class PointsEngine:
             schedule = Schedule.from_dict(data.part("schedule"))
         else:
             data.nothing("schedule")
+        weights = data.distribution("weights", N)
+        rates = rates_from_dict(data.part("rates"), settings.horizon)
+        if columns is not None:
+            _check_ridge(data, features, columns, weights, problem, rates)
         return cls(
             points=points,
             features=features,
             columns=columns,
-            weights=data.distribution("weights", N),
+            weights=weights,
             log_prior=log_prior,
             problem=problem,
-            rates=rates_from_dict(data.part("rates"), settings.horizon),
+            rates=rates,
             low=low,
             high=high,
             center=center,
@@ -422,6 +426,23 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         floor=data.number("floor", 0),
         learned=settings.learns_range,
     )
+
+
+def _check_ridge(
+    data: Reader,
+    features: Floats,
+    columns: Floats,
+    weights: Floats,
+    problem: BanditProblem,
+    rates: Rates,
+) -> None:
+    """Refuse features that do not belong to their penalty and design."""
+    gamma, good = rates.exploration, bool(features.any(axis=1).all())
+    if good and 0 < gamma < 1:
+        largest = Leverage(features, weights, columns @ columns.T)(gamma)
+        good = math.isclose(gamma * largest, problem.leverage, rel_tol=1e-3)
+    if not good:
+        data.refuse("features", "must have the leverage of the problem", problem.leverage)
 
 
 def ridge_from_dict(data: Reader) -> Ridge:
