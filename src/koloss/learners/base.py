@@ -944,8 +944,13 @@ class Learner(abc.ABC, Generic[S, L]):
             Where the snapshot is damaged, of another kind, or of another format.
         """
         learner = cls.__new__(cls)
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner._restore(Reader(cls._completed(unseal(cls.__name__, state))))
         return learner
+
+    @classmethod
+    def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """A state from before something could be said, with what was meant then."""
+        return state
 
     def _restore(self, data: Reader) -> None:
         with data.suspicion():

@@ -26,8 +26,8 @@ from numpy.lib import format as npy
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 
-FORMAT = 3
-"""Form of the snapshots written here; earlier ones, from before the first release, are of other forms and are refused."""
+FORMAT = 2
+"""Form of the snapshots written here; those of format 1 are of another form and are refused."""
 
 ARRAY = "__array__"
 """Key of a reference to an array in the JSON part of a file."""
@@ -46,9 +46,9 @@ def unseal(kind: str, snapshot: Any) -> dict[str, Any]:
     if not isinstance(snapshot, Mapping) or "kind" not in snapshot or "version" not in snapshot:
         raise SnapshotError(f"`state` must be a snapshot of {kind}, got {type(snapshot).__name__}")
     version = snapshot["version"]
-    if type(version) is int and 1 <= version < FORMAT:
+    if type(version) is int and version == 1:
         raise SnapshotError(
-            f"`state` must be of format {FORMAT}, got a snapshot of format {version}, from a version of koloss "
+            "`state` must be of format 2, got a snapshot of format 1, from a version of koloss "
             "before the first release"
         )
     if type(version) is not int or version != FORMAT:

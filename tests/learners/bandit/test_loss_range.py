@@ -10,6 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.reading import Reader
 from tests.learners.bandit.inside import algorithm
 
 LINE = kl.Points(np.linspace(0, 1, 24)[:, None])
@@ -274,4 +275,5 @@ def test_interval_as_data():
     assert not seen.known
     seen.hear([3.0])
     assert (seen.center, seen.factor) == (3.0, 0.0)
-    assert LossRange.from_dict(seen.to_dict()) == seen
+    stated = LossRange(-0.5, 0.5, learned=True)
+    assert LossRange.from_dict(Reader(seen.to_dict()), stated) == seen

@@ -28,7 +28,12 @@ from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import interval_from_dict, problem_from_dict, rates_from_dict
+from koloss.learners.bandit.points import (
+    SAID,
+    interval_from_dict,
+    problem_from_dict,
+    rates_from_dict,
+)
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn
@@ -273,7 +278,7 @@ class BallEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if k != "_sampler"}
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod

@@ -17,6 +17,7 @@ from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.points import ArmsEngine, PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
@@ -231,6 +232,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     ) -> None:
         assert law is not None
         self._exp2.learn(law, keys_of(entries), losses)
+
+    @classmethod
+    def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return completed(state, BanditSettings.__dataclass_fields__)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (self._exp2.late_length,)

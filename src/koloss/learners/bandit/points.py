@@ -46,6 +46,10 @@ from koloss.proxy.base import discretise, step_beyond
 Floats = NDArray[np.float64]
 
 
+SAID = ("outside", "learned", "sign")
+"""What an engine has from the settings alone, and a snapshot does not repeat."""
+
+
 @dataclass(slots=True)
 class PointsLaw:
     """p of an epoch, and the Cholesky factor of its Σ."""
@@ -275,7 +279,7 @@ class PointsEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if not k.startswith("_")}
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         schedule = None if self.schedule is None else self.schedule.to_dict()
         numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
         return {**values, **numbers, "schedule": schedule}
@@ -309,14 +313,18 @@ class PointsEngine:
             schedule = Schedule.from_dict(data.part("schedule"))
         else:
             data.nothing("schedule")
+        weights = data.distribution("weights", N)
+        rates = rates_from_dict(data.part("rates"), settings.horizon)
+        if columns is not None:
+            _check_ridge(data, features, columns, weights, problem, rates)
         return cls(
             points=points,
             features=features,
             columns=columns,
-            weights=data.distribution("weights", N),
+            weights=weights,
             log_prior=log_prior,
             problem=problem,
-            rates=rates_from_dict(data.part("rates"), settings.horizon),
+            rates=rates,
             low=low,
             high=high,
             center=center,
@@ -426,6 +434,23 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         learned=settings.learns_range,
         hindsight=hindsight,
     )
+
+
+def _check_ridge(
+    data: Reader,
+    features: Floats,
+    columns: Floats,
+    weights: Floats,
+    problem: BanditProblem,
+    rates: Rates,
+) -> None:
+    """Refuse features that do not belong to their penalty and design."""
+    gamma, good = rates.exploration, bool(features.any(axis=1).all())
+    if good and 0 < gamma < 1:
+        largest = Leverage(features, weights, columns @ columns.T)(gamma)
+        good = math.isclose(gamma * largest, problem.leverage, rel_tol=1e-3)
+    if not good:
+        data.refuse("features", "must have the leverage of the problem", problem.leverage)
 
 
 def ridge_from_dict(data: Reader) -> Ridge:

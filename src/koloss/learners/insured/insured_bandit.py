@@ -37,6 +37,7 @@ from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import (
@@ -403,8 +404,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner._restore(Reader(cls._completed(unseal(cls.__name__, state))))
         return learner
+
+    @classmethod
+    def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return completed(state, InsuredSettings.__dataclass_fields__)
 
     def _welcome(self) -> None:
         self._replacements = check_given(self.settings.names, self._replacements)
