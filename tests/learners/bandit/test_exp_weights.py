@@ -59,6 +59,7 @@ def test_misspecified_estimate_is_the_projection(rng):
     np.testing.assert_allclose((p * losses) @ directions, expected, rtol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::koloss.errors.KolossWarning")
 def test_late_estimate_uses_the_covariance_of_its_own_epoch(rng):
     w = rng.normal(size=6)
     learner = make(rank=5, batch=1, loss_range=(-100, 100), loss_norm=1.0)

@@ -224,12 +224,13 @@ def test_handing_over_again_is_to_the_next_policy_or_to_nobody(policies):
 
 
 def test_the_robust_learner_is_tuned_to_the_rounds_that_remain():
-    learner = make(batch=1, ridge=0)
+    said = {"ridge": 0, "loss_class": "rank-one", "loss_norm": 1.0}
+    learner = make(batch=1, **said)
     play(learner, kind, 400)
     learner.hand_over()
     robust, rank = stage_of(learner), learner.rank - 1
     settings = {"horizon": 600, "loss_range": (0, 1), "rank": rank, "batch": 1}
-    settings |= {"ridge": 0, "bonus": False}
+    settings |= {"bonus": False, **said}
     alone = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), **settings)
     assert robust.horizon == 600
     assert robust.rates.learning_rate == pytest.approx(alone.rates.learning_rate, rel=1e-6)

@@ -26,7 +26,7 @@ def doubts(
 
     `size` is 𝒢 = max √K(a, a), `distance` how far Φ of the actions are apart at most, up to a factor of 2.
     """
-    if len(points) < 2 or settings.loss_class == "any":
+    if len(points) < 2 or distance == 0 or settings.loss_class == "any":
         return
     if settings.loss_range is not None and settings.loss_norm is not None:
         _check_reach(settings, distance, norm)
