@@ -489,6 +489,7 @@ class Played:
     unheard: int = 0  # losses not heard
     at_once: int = 0  # decisions of epochs whose actions were drawn at once
     longest_at_once: int = 0  # most of these in one epoch
+    outside: bool = False  # whether a loss was outside of the interval stated
 
 
 @dataclass(frozen=True)
@@ -588,8 +589,9 @@ def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> lis
     if not problem.hindsight:
         return []
     doubts = []
-    if problem.learned and (batch > 1 or played.at_once):
-        doubts.append("in hindsight a learned range is covered for epochs of one round (batch=1)")
+    if (problem.learned or played.outside) and (batch > 1 or played.at_once):
+        losses = "a learned range is" if problem.learned else "losses outside are"
+        doubts.append(f"in hindsight {losses} covered for epochs of one round (batch=1)")
     if played.late:
         doubts.append("in hindsight losses that come after their epoch are not covered")
     return doubts

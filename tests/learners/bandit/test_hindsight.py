@@ -68,6 +68,40 @@ def test_the_estimates_of_no_action_exceed_their_mean_by_more_than_the_bonus():
     assert without > 1.05
 
 
+def test_what_clipping_costs_in_one_round():
+    # With a constant: p·y is the loss heard; clipping moves means by at most Γ E o, and that of exploration by √G E o.
+    rng, ratios = np.random.default_rng(2), []
+    for _ in range(1000):
+        N, m = int(rng.integers(2, 9)), int(rng.integers(1, 4))
+        Phi = np.column_stack([np.ones(N), rng.normal(size=(N, m))])
+        penalty = np.diag([0.0, *np.full(m, 10.0 ** rng.uniform(-3, 1))])
+        gamma, design = 10.0 ** rng.uniform(-2, 0), rng.dirichlet(np.ones(N))
+        p = (1 - gamma) * rng.dirichlet(np.full(N, 0.3)) + gamma * design
+        k = Phi @ np.linalg.inv(Phi.T @ (p[:, None] * Phi) + penalty) @ Phi.T
+        G = (
+            gamma
+            * np.diag(
+                Phi @ np.linalg.inv(gamma * Phi.T @ (design[:, None] * Phi) + penalty) @ Phi.T
+            ).max()
+        )
+        loss, h = rng.standard_cauchy(size=N), rng.uniform(0.1, 2)
+        np.testing.assert_allclose(p @ (k * loss), loss, rtol=1e-6, atol=1e-9)
+        over = loss - np.clip(loss, -h, h)
+        mean = p @ np.abs(over)
+        if mean == 0:
+            continue
+        moved = (k * over) @ p
+        ratios.append(
+            (
+                np.abs(moved).max() / (G / gamma * mean),
+                gamma * abs(design @ moved) / (math.sqrt(G) * mean),
+            )
+        )
+    largest = np.max(ratios, axis=0)
+    assert np.all(largest <= 1 + 1e-6)
+    assert np.all(largest > 0.3)  # neither is idle
+
+
 @pytest.mark.parametrize("settings", [{}, {"ridge": 0}, {"ridge": 0, "rank": 3}, {"horizon": None}])
 def test_bonuses_in_play_against_their_definition(settings):
     learner = make(**settings)
@@ -306,6 +340,11 @@ def test_what_is_not_proved_says_so():
     longer = make(batch=3, loss_range="learn").guarantee()
     assert not longer.proved
     assert "epochs of one round" in longer.notes[0]
+    learner = make(batch=3, outside="keep")
+    assert learner.guarantee().proved
+    learner.tell(learner.ask(), 1.5)
+    assert not learner.guarantee().proved
+    assert "losses outside are covered for epochs of one round" in learner.guarantee().notes[0]
     learner = make()
     learner.tell(learner.ask(5), [0.5] * 5)
     assert learner.guarantee().valid  # whole epochs are covered
@@ -317,9 +356,9 @@ def test_what_is_not_proved_says_so():
     learner.tell(first, 0.5)
     assert not learner.guarantee().proved
     assert "after their epoch are not covered" in learner.guarantee().notes[-1]
-    assert (
-        make(batch="auto", loss_range="learn").batch == make(batch="auto", horizon=None).batch == 1
-    )
+    for settings in ({"loss_range": "learn"}, {"horizon": None}, {"outside": "clip"}):
+        assert make(batch="auto", **settings).batch == 1
+    assert make(batch="auto").batch > 1
 
 
 # Settings and snapshots.

@@ -288,6 +288,7 @@ class Exp2:
             unheard=unheard,
             at_once=self.at_once,
             longest_at_once=self.longest_at_once,
+            outside=self.range.has_been_left,
         )
 
     # Snapshots.

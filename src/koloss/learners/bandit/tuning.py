@@ -193,6 +193,7 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
-    if problem.hindsight and (settings.horizon is None or settings.learns_range):
+    strict = settings.horizon is not None and not settings.learns_range
+    if problem.hindsight and not (strict and settings.outside == "raise"):
         return 1  # longer epochs are not covered
     return max(1, math.ceil(problem.dimension / 4))
