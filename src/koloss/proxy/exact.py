@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from koloss._arrays import namespace, roundoff
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Points
 from koloss.errors import NetTooLarge
 from koloss.kernels.base import Kernel
 from koloss.proxy.base import Proxy, check_reached, discretise
@@ -12,8 +12,10 @@ MAX_BYTES = 2**32
 """Largest table of features that is formed: 4 GiB."""
 
 
-def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None = None) -> Proxy:
-    """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels.
+def exact_features(
+    kernel: Kernel, actions: ActionSet, *, spacing: float | Points | None = None
+) -> Proxy:
+    """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels, and `White` on points.
 
     The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure. On
     a finite set it is reduced to the directions that the actions span (collinear points need fewer features
@@ -24,8 +26,8 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     ----------
     kernel : Kernel
         With a finite feature map; otherwise `NoFiniteFeatures` is raised.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that stands for the set at 1 % or less, of at most 4,096 points.
 
     Examples
     --------
@@ -39,11 +41,11 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
     points = discretise(kernel, actions, spacing)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
-    size = kernel.feature_dimension(points.dimension)
-    if size is not None and size * len(points) * 8 > MAX_BYTES:
+    size, phi = kernel.finite_map(points) or (0, kernel.features)  # which refuses
+    if size * len(points) * 8 > MAX_BYTES:
         message = f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy"
         raise NetTooLarge(message, points=len(points))
-    Phi = kernel.features(points.X)
+    Phi = phi(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)
     _, s, Vh = xp.linalg.svd(R, full_matrices=True)
@@ -60,7 +62,7 @@ def exact_features(kernel: Kernel, actions: ActionSet, *, spacing: float | None 
         actions,
         points,
         features=Phi @ V,
-        feature_map=lambda X: kernel.features(X) @ V,
+        feature_map=lambda X: phi(X) @ V,
         eigenvalues=eigenvalues,
         method="exact features",
     )

@@ -52,7 +52,7 @@ def kernel_pca(
     tolerance: float | None = None,
     samples: int | None = None,
     measure: Array | None = None,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     rng: Any = None,
 ) -> Proxy:
     """Proxy by the leading Mercer eigenfunctions, Function ProxyKernel of the paper.
@@ -71,8 +71,8 @@ def kernel_pca(
         of a compact one) with its measure, exactly.
     measure : array of shape (len(actions),), optional
         Weights of the points; uniform by default.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that costs a small part of the error, of at most 4,096 points.
     rng : seed or Generator, optional
         For the draws.
 
@@ -91,7 +91,7 @@ def kernel_pca(
     (True, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing)
+    points = discretise(kernel, actions, spacing, tolerance=tolerance)
     measure = as_measure(measure, actions, points)
     step = step_beyond(kernel, actions, points)
     sample = points

@@ -191,7 +191,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     if isinstance(proxy, Proxy):
         points = proxy.points
     else:
-        points = discretise(kernel, actions, settings.spacing)
+        rounds = settings.horizon or 10_000
+        points = discretise(kernel, actions, settings.spacing, rounds=rounds)
     N, sampled = len(points), settings.covariance == "sampled"
     log_prior = _log_prior(settings.prior, N)
     size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
