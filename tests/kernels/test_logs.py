@@ -158,7 +158,7 @@ GOOD = np.linspace(0, 1, 12)[:, None]
         (np.where(GOOD > 0.5, np.inf, GOOD), GOOD[:, 0], {}, "`X` must be finite"),
         (GOOD, GOOD[:5, 0], {}, "`y` must have length 12, got 5"),
         (GOOD[:, 0], GOOD[:, 0], {}, "`X` must be 2-D, got ndim=1"),
-        (GOOD * [1e308, -1e308] * 2, GOOD[:, 0], {}, "finite"),
+        ((2 * GOOD - 1) * 1.7e308, GOOD[:, 0], {}, "`X` and `y` must have finite ranges"),
         (
             GOOD,
             GOOD[:, 0],

@@ -137,13 +137,15 @@ def _check_log(X: Floats, y: Floats) -> Floats:
     different = len(np.unique(X, axis=0))
     if different < FEWEST_ROWS:
         raise ValueError(f"`X` must have at least {FEWEST_ROWS} different rows, got {different}")
-    sides: Floats = np.ptp(X, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sides: Floats = np.ptp(X, axis=0)
+        sizes = [*sides, np.ptp(y), y.std()]
     for i in np.flatnonzero(sides == 0):
         raise ValueError(f"`X` must vary in every column, got {X[0, i]:.6g} throughout column {i}")
     if np.ptp(y) == 0:
         raise ValueError(f"`y` must not be constant, got {y[0]:.6g} throughout")
-    if not np.all(np.isfinite([*sides, np.ptp(y), y.std()])):
-        raise ValueError("`X` and `y` must have finite ranges, got an overflow")
+    if not np.all(np.isfinite(sizes)):
+        raise ValueError(f"`X` and `y` must have finite ranges, got {max(sizes)}")
     return sides
 
 
