@@ -100,12 +100,11 @@ def estimate_scales(
     >>> import koloss as kl
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform([64, 1], [4096, 200], (150, 2))  # cache size, threads
-    >>> y = 30 + 20 * np.sin(X[:, 0] / 700) + X[:, 1] / 100 + rng.normal(0, 1, 150)
+    >>> bump = 20 * np.exp(-(((X[:, 0] - 2000) / 900) ** 2))
+    >>> y = 30 + bump + 10 * np.sin(X[:, 1] / 40) + rng.normal(0, 1, 150)
     >>> scales = kl.estimate_scales(X, y)
-    >>> 300 < scales.bandwidths[0] < 1500 and scales.bandwidths[1] > 200
-    True
-    >>> scales.loss_range[0] < y.min() and scales.loss_range[1] > y.max()
-    True
+    >>> 700 < scales.bandwidths[0] < 1500, 55 < scales.bandwidths[1] < 120, 0.8 < scales.noise < 1.3
+    (True, True, True)
     """
     X = to_numpy(as_points("X", X)).astype(float)
     y = to_numpy(as_vector("y", y, length=len(X))).astype(float)

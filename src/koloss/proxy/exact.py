@@ -27,7 +27,8 @@ def exact_features(
     kernel : Kernel
         With a finite feature map; otherwise `NoFiniteFeatures` is raised.
     spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that stands for the set at 1 % or less, of at most 4,096 points.
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
+        0.8 % of its spread, of at most 4,096 points.
 
     Examples
     --------

@@ -72,7 +72,8 @@ def kernel_pca(
     measure : array of shape (len(actions),), optional
         Weights of the points; uniform by default.
     spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that costs a small part of the error, of at most 4,096 points.
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
     rng : seed or Generator, optional
         For the draws.
 

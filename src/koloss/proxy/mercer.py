@@ -114,7 +114,8 @@ def mercer_features(
         Mean and standard deviation, coordinate by coordinate, of the normal measure. By default those of
         the points.
     spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that costs a small part of the error, of at most 4,096 points.
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
 
     Raises
     ------

@@ -52,7 +52,8 @@ def pivoted_cholesky(
         Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a)
         on the points, or the numerical rank.
     spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that costs a small part of the error, of at most 4,096 points.
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
 
     Raises
     ------

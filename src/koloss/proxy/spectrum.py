@@ -167,7 +167,8 @@ def eigendecay(
     count : int, optional
         Number of leading eigenvalues; by default all, or 512 on more than 2,048 points.
     spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest net that stands for the set at 1 % or less, of at most 4,096 points.
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
+        0.8 % of its spread, of at most 4,096 points.
     rng : seed or Generator, optional
 
     Examples
