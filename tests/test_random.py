@@ -7,16 +7,49 @@ import json
 import numpy as np
 import pytest
 
-from koloss._random import KINDS, as_generator, generator_from_dict, generator_to_dict
+from koloss._random import (
+    DRAWS,
+    GAMES,
+    KINDS,
+    LEARNERS,
+    as_generator,
+    generator_from_dict,
+    generator_to_dict,
+)
+
+STREAMS = (LEARNERS, GAMES, DRAWS)
 
 
 def test_a_generator_of_whatever_is_given():
     expected = np.random.default_rng(7).random(5).tolist()
-    for rng in (7, np.int64(7), np.random.SeedSequence(7), np.random.PCG64(7)):
+    for rng in (np.random.SeedSequence(7), np.random.PCG64(7)):
         assert as_generator(rng).random(5).tolist() == expected
     mine = np.random.default_rng(7)
     assert as_generator(mine) is mine
     assert as_generator(None).random() != as_generator(None).random()
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(
+    "same", [(7, np.int64(7), np.uint8(7)), ([1, 2], (1, 2), np.array([1, 2]))]
+)
+def test_one_seed_in_all_its_forms_is_one_stream(stream, same):
+    draws = {tuple(as_generator(seed, stream).random(5)) for seed in same}
+    assert len(draws) == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**100, [0, 1], []], ids=repr)
+def test_streams_of_one_seed_differ_from_each_other_and_from_all_a_user_has(seed):
+    sequence = np.random.SeedSequence(seed)
+    users = [np.random.default_rng(seed), *map(np.random.default_rng, sequence.spawn(1000))]
+    ours = [as_generator(seed, stream) for stream in STREAMS]
+    assert len({rng.integers(2**63) for rng in users + ours}) == 1004
+
+
+def test_the_streams_stay_what_they_are():
+    # A change of these numbers is a change of everything that was seeded with a whole number.
+    drawn = [as_generator(0, stream).integers(10**6, size=2).tolist() for stream in STREAMS]
+    assert drawn == [[167465, 353908], [747681, 261069], [510421, 595691]]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +60,8 @@ def test_a_generator_of_whatever_is_given():
         ("seed", TypeError, "`rng` must be a seed or a Generator, got str"),
         (1.5, TypeError, "`rng` must be a seed or a Generator, got float"),
         (-1, ValueError, "`rng` must be a seed of at least 0, got -1"),
+        ([1, -1], ValueError, r"`rng` must be a seed of at least 0, got \[1, -1\]"),
+        ([1.5], TypeError, "`rng` must be a seed or a Generator, got list"),
     ],
 )
 def test_bad_seeds(rng, error, message):

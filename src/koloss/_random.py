@@ -11,11 +11,47 @@ KINDS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 """Bit generators that a snapshot may name; nothing else is looked up."""
 
 
-def as_generator(rng: Any) -> np.random.Generator:
-    """A generator from whatever was given as `rng`: None, a seed, a SeedSequence, a bit generator or a generator."""
+# Streams of one seed: their numbers are the first bytes of the SHA-256 of their names, so that no child a user spawns has one.
+
+LEARNERS = 0xDC2AE857
+"""Stream of learners, and of the players of the arena."""
+
+GAMES = 0xCD7AC4C6
+"""Stream of adversaries, and of the games of the arena."""
+
+DRAWS = 0x0AA2666B
+"""Stream of functions that draw: samplers, `actions.sample`, proxies, starts of a search."""
+
+
+def as_generator(rng: Any, stream: int = DRAWS) -> np.random.Generator:
+    """A generator from whatever was given as `rng`: None, a seed, a SeedSequence, a bit generator or a generator.
+
+    A seed is a whole number, or a sequence of them. It gives other random numbers for each stream, and none of them are those of
+    `np.random.default_rng(seed)`, which are the user's own: a learner, its game and the data that it is told may all be seeded
+    with 0 and are still independent. Functions that draw share one stream, so that two calls of one of them with one
+    seed agree. All else is used as it is: `rng=np.random.default_rng(seed)` shares that generator with whoever else has it.
+
+    Examples
+    --------
+    >>> from koloss._random import GAMES, LEARNERS
+    >>> len(
+    ...     {
+    ...         g.random()
+    ...         for g in (
+    ...             as_generator(0, LEARNERS),
+    ...             as_generator(0, GAMES),
+    ...             as_generator(0),
+    ...             np.random.default_rng(0),
+    ...         )
+    ...     }
+    ... )
+    4
+    """
     if isinstance(rng, (bool, np.bool_)):
         raise TypeError(f"`rng` must be a seed or a Generator, got {rng!r}")
     try:
+        if isinstance(rng, (int, np.integer, list, tuple, range, np.ndarray)):
+            rng = np.random.SeedSequence(rng, spawn_key=(stream,))
         return np.random.default_rng(rng)
     except TypeError as error:
         raise TypeError(f"`rng` must be a seed or a Generator, got {type(rng).__name__}") from error

@@ -87,5 +87,9 @@ class PolicyError(KolossError, RuntimeError):
     """A policy of the user's raised an error, or proposed what is not an action."""
 
 
+class ForkedLearner(KolossError, RuntimeError):
+    """A learner that was made before this process was forked: it has its parent's coins and its parent's ledger."""
+
+
 class NoDistribution(KolossError, AttributeError):
     """The learner plays a compact set, where single actions have no probability."""

@@ -89,7 +89,8 @@ def test_negative_control_of_jumps(problem, rng, fits):
 def test_gaussian_bumps_of_the_paper(fits, rng):
     # A ball of radius 10, learning rate 10, bumps of both signs: separated modes of unequal mass.
     disc = kl.Ball(2, 10.0)
-    loss = kl.KernelLoss(kl.Gaussian(2.0), disc.sample(12, 5), rng.choice([-0.5, 0.5], 12))
+    centers = disc.sample(12, np.random.default_rng(5))
+    loss = kl.KernelLoss(kl.Gaussian(2.0), centers, rng.choice([-0.5, 0.5], 12))
     n = 6000
     settings = {"learning_rate": 10.0, "chains": n, "steps": 1, "warmup": 150, "rng": 1}
     draws = langevin(loss, disc, n, **settings)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from koloss._arrays import to_numpy
 from koloss._version import __version__
 from koloss.actions import Points
@@ -179,7 +181,9 @@ def inspect(
 
     proxy = timed("proxy", METHODS[method], kernel, actions, **size)
     draws = None if len(actions) <= SPECTRUM_POINTS else SPECTRUM_POINTS
-    decay = timed("spectrum", eigendecay, kernel, actions, samples=draws, rng=0)
+    decay = timed(
+        "spectrum", eigendecay, kernel, actions, samples=draws, rng=np.random.default_rng(0)
+    )
     designs = (
         timed("design", john_design, proxy),
         timed("spanner", barycentric_spanner, proxy),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_float, as_int, as_points, to_numpy
+from koloss._random import GAMES, as_generator
 from koloss.actions import ActionSet
 from koloss.errors import LossOutOfBounds
 from koloss.kernels import Kernel, Loss
@@ -57,7 +58,7 @@ class InSpace(Adversary):
             raise TypeError(f"`actions` must be an ActionSet, got {type(actions).__name__}")
         self.kernel, self.actions = kernel, actions
         self.norm: float = as_float("norm", norm, positive=True)
-        self.rng = np.random.default_rng(rng)
+        self.rng = as_generator(rng, GAMES)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kernel!r}, {self.actions!r}, norm={self.norm:g})"

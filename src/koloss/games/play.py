@@ -72,7 +72,7 @@ def play(
     --------
     >>> import koloss as kl
     >>> actions, kernel = kl.Ball(2), kl.Quadratic()
-    >>> learner = kl.ExpWeights(actions, kernel=kernel, horizon=200, rng=0)
+    >>> learner = kl.ExpWeights(actions, kernel=kernel, horizon=200, rng=np.random.default_rng(0))
     >>> trace = kl.play(learner, kl.games.Random(kernel, actions, rng=1), 200)
     >>> trace.regret.shape, trace.certificate, bool(trace.regret[-1] < trace.bound[-1])
     ((200,), 'dual', True)
@@ -273,12 +273,14 @@ class _InPlay:
         from koloss.oracles import minimize
         from koloss.oracles.multistart import multistart
 
-        minimum = minimize(Loss.total(self.told), self.set, rng=0)
+        minimum = minimize(Loss.total(self.told), self.set, rng=np.random.default_rng(0))
         best, value, certificate = minimum.point, minimum.value, minimum.certificate
         pool = None  # without a certificate: many points, those played among them, for the search to start from
         if certificate == "local only":
             seen = np.unique(np.concatenate(self.actions), axis=0)[:POOL]
-            pool = np.concatenate([best[None], seen, self.set.sample(POOL, 0)])
+            pool = np.concatenate(
+                [best[None], seen, self.set.sample(POOL, np.random.default_rng(0))]
+            )
             sums = np.zeros(len(pool))
         lowest_so_far: list[float] = []
         so_far: Any = None
@@ -286,7 +288,7 @@ class _InPlay:
             part = Loss.total(self.told[begin:end])
             so_far = part if so_far is None else so_far + part
             if pool is None:
-                minimum = minimize(so_far, self.set, rng=0)
+                minimum = minimize(so_far, self.set, rng=np.random.default_rng(0))
             else:
                 sums += self._values(pool, begin, end).sum(axis=0)
                 starts = pool[np.argsort(sums)[:2]]
@@ -301,7 +303,7 @@ class _InPlay:
         """What playing uniformly at random would have cost in every round, on average."""
         if self.means:
             return np.concatenate(self.means)
-        crowd, played = self.set.sample(POOL, 0), len(self.told)
+        crowd, played = self.set.sample(POOL, np.random.default_rng(0)), len(self.told)
         cuts = [*range(0, played, CHUNK), played]
         return np.concatenate([self._values(crowd, s, e).mean(axis=1) for s, e in pairwise(cuts)])
 

@@ -13,6 +13,7 @@ Losses, never rewards: smaller is better.
 from __future__ import annotations
 
 import abc
+import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +26,9 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._arrays import as_float, as_int, as_points, to_numpy
 from koloss._plain import Plain
-from koloss._random import as_generator, generator_from_dict, generator_to_dict
+from koloss._random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
 from koloss.actions import ActionSet
-from koloss.errors import LossOutOfBounds, NoDistribution, UnknownDecision
+from koloss.errors import ForkedLearner, LossOutOfBounds, NoDistribution, UnknownDecision
 from koloss.guarantees import Guarantee
 from koloss.learners.snapshots import seal, unseal
 
@@ -152,11 +153,16 @@ class Drawn(NamedTuple):
     probability: Any
 
 
+def new_mark() -> str:
+    """A mark that no other learner has."""
+    return uuid.uuid4().hex
+
+
 class Ledger(Generic[L]):
     """Decisions that wait for their losses, the laws they were drawn from, and counts over the whole game."""
 
     def __init__(self, mark: str | None = None) -> None:
-        self.mark = mark or uuid.uuid4().hex  # by which a learner knows its own decisions again
+        self.mark = mark or new_mark()  # by which a learner knows its own decisions again
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after others that came between their decision and them
@@ -426,6 +432,20 @@ S = TypeVar("S", bound=Settings)
 # The learner.
 
 
+class _Forks:
+    """Forks between the process in which the program began and this one; to compare costs less than to ask for a process's id."""
+
+    count = 0
+
+    @classmethod
+    def add(cls) -> None:
+        cls.count += 1
+
+
+if hasattr(os, "register_at_fork"):  # where there are forks
+    os.register_at_fork(after_in_child=_Forks.add)
+
+
 class Learner(abc.ABC, Generic[S, L]):
     """Chooses again and again, and is told what each choice cost, or what every choice would have."""
 
@@ -439,8 +459,13 @@ class Learner(abc.ABC, Generic[S, L]):
 
     def _begin(self, settings: S, rng: Any) -> None:
         """A new game."""
-        self.settings, self.ledger, self._rng = settings, Ledger(), as_generator(rng)
-        self._lock = threading.RLock()
+        self.settings, self.ledger = settings, Ledger()
+        self._rng = as_generator(rng, LEARNERS)
+        self._settle_here()
+
+    def _settle_here(self) -> None:
+        """Belong to this process."""
+        self._lock, self._home = threading.RLock(), _Forks.count
 
     # What a learner adds.
 
@@ -452,6 +477,9 @@ class Learner(abc.ABC, Generic[S, L]):
     @abc.abstractmethod
     def _draw(self, count: int | None) -> tuple[L | None, Drawn]:
         """The law of the next decisions, and actions drawn from it; enters nothing."""
+
+    def _drop_ahead(self) -> None:
+        """Drop what was drawn for decisions to come, where anything was."""
 
     @abc.abstractmethod
     def _read(self, entries: Sequence[Entry[L]], loss: Any) -> Sequence[Any]:
@@ -512,7 +540,11 @@ class Learner(abc.ABC, Generic[S, L]):
         ------
         PolicyError
             Where a policy of your own fails: then no decision has been made.
+        ForkedLearner
+            In a fork of the process that it was made in, before `reseed`.
         """
+        if self._home != _Forks.count:
+            raise self._forked()
         if count is not None:
             count = as_int("count", count, minimum=1)
         with self._lock:
@@ -544,7 +576,11 @@ class Learner(abc.ABC, Generic[S, L]):
             Outside what was promised.
         PolicyError
             Where a policy of your own fails to hear it. That loss, and those after it, have not been told then.
+        ForkedLearner
+            In a fork of the process that it was made in, before `reseed`.
         """
+        if self._home != _Forks.count:
+            raise self._forked()
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
@@ -564,8 +600,63 @@ class Learner(abc.ABC, Generic[S, L]):
 
         A guarantee counts them as losses that were never heard.
         """
+        if self._home != _Forks.count:
+            raise self._forked()
         with self._lock:
             return self.ledger.forget(ids, before=before)
+
+    # Copies.
+
+    def reseed(self, rng: Any = None) -> None:
+        """Go on as a learner of its own: with other coins, and with decisions that no copy of it takes for its own.
+
+        A copy, be it of a fork, a pickle or a snapshot, has the coins of the original and makes the same decisions. After
+        `reseed` it has its own. Decisions that wait for their losses still do and can be told by their ids; told as
+        decisions they are refused, as those of the learner that made them.
+
+        Parameters
+        ----------
+        rng : seed or Generator, optional
+            Where the coins come from; by default nobody has them but this learner. A policy of your own keeps its coins.
+
+        Raises
+        ------
+        ForkedLearner
+            Where another thread was changing the learner when the process was forked: what it left is not to be used.
+
+        Examples
+        --------
+        >>> import copy
+        >>> import koloss as kl
+        >>> first = kl.BanditExpWeights(
+        ...     kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5), horizon=100, rng=0
+        ... )
+        >>> second = copy.deepcopy(first)
+        >>> first.ask(20).index.tolist() == second.ask(20).index.tolist()
+        True
+        >>> second.reseed(1)
+        >>> first.ask(20).index.tolist() == second.ask(20).index.tolist()
+        False
+        """
+        coins = as_generator(rng, LEARNERS)
+        if not self._lock.acquire(
+            blocking=self._home == _Forks.count
+        ):  # nobody in a fork gives it back
+            raise ForkedLearner(
+                "another thread was changing this learner when the process was forked: "
+                "make one in this process, or from a snapshot"
+            )
+        try:
+            self._drop_ahead()
+            self._rng, self.ledger.mark, self._home = coins, new_mark(), _Forks.count
+        finally:
+            self._lock.release()
+
+    def _forked(self) -> ForkedLearner:
+        return ForkedLearner(
+            "this process is a fork of the one that this learner was made in and shares its coins and its ledger: "
+            "reseed() makes it a learner of its own"
+        )
 
     # What it knows.
 
@@ -666,19 +757,21 @@ class Learner(abc.ABC, Generic[S, L]):
     def _restore(self, data: Mapping[str, Any]) -> None:
         self.settings = self.settings_type.from_dict(data["settings"])  # type: ignore[assignment]
         self._rng = generator_from_dict(data["rng"])
-        self._lock = threading.RLock()
+        self._settle_here()
         self._load(data["learner"])
         ledger = data["ledger"]
         laws = [self._law_from_dict(law) for law in ledger["laws"]]
         self.ledger = Ledger.from_dict(ledger, laws, self._key)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock, which belongs to this process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Everything but what belongs to this process."""
+        state = self.__dict__.copy()
+        del state["_lock"], state["_home"]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = threading.RLock()
+        self._settle_here()
 
 
 # Losses that are numbers.

@@ -103,7 +103,7 @@ def textbook(learner, losses, uniforms):
 def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
     losses = rng.random((120, 40))
     prior = None if prior is None else np.arange(1, 41) / 820
-    learner = make(batch=1, rank=7, rng=11, prior=prior)
+    learner = make(batch=1, rank=7, rng=np.random.default_rng(11), prior=prior)
     chosen, thetas = textbook(learner, losses, np.random.default_rng(11).random(120))
     for t in range(120):
         decision = learner.ask()
@@ -265,7 +265,7 @@ def test_duplicates_count_together():
 
 
 def test_recommend_finds_the_best_action():
-    learner = make(horizon=3000)
+    learner = make(horizon=3000, rng=np.random.default_rng(0))
     losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
     play(learner, losses)
     best = learner.recommend()

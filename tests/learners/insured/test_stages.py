@@ -52,7 +52,7 @@ def test_a_batch_is_drawn_from_one_law():
 
 @pytest.mark.parametrize("robust", [False, True])
 def test_more_actions_than_there_is_memory_for(robust):
-    learner = make()
+    learner = make(rng=np.random.default_rng(0))
     play(learner, kind, 5)
     if robust:
         learner.hand_over()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss._random import LEARNERS, as_generator
 from koloss.actions import Points
 from koloss.experiments.arena.base import Choice, Game, Player
 from koloss.learners.insured.forecast import Forecaster
@@ -44,7 +45,7 @@ class Randomised(Listening):
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
-        self._rng = np.random.default_rng(seed)
+        self._rng = as_generator(seed, LEARNERS)
 
     @abc.abstractmethod
     def law(self) -> Any:
@@ -163,7 +164,7 @@ class GPThompson(Player):
         super().__init__(game)
         self.scale = scale
         self.forecaster = Forecaster(features(game), discounts=(discount,))
-        self._rng = np.random.default_rng(seed)
+        self._rng = as_generator(seed, LEARNERS)
         self._show = self._rng.spawn(1)[0]
         self._root: Any = None
         self._law: Any = None

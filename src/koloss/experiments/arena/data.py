@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import as_int, as_vector, to_numpy
+from koloss._random import GAMES, as_generator
 
 RECORDED = tuple(
     Path(__file__).parent / "recorded" / name for name in ("flights.npz", "compressions.npz")
@@ -116,7 +117,7 @@ def record_compressions(rounds: int, *, rng: Any = None) -> tuple[Any, Any]:
     ((1, 63), True, True)
     """
     rounds = as_int("rounds", rounds, minimum=1)
-    rng = np.random.default_rng(rng)
+    rng = as_generator(rng, GAMES)
     size = 2**15
     walk = rng.standard_normal(100_000).cumsum()
     numbers = " ".join(f"{x:.3f}" for x in walk).encode()

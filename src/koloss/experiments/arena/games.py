@@ -24,6 +24,7 @@ from typing import Any, get_args
 import numpy as np
 
 from koloss._arrays import frozen
+from koloss._random import GAMES, as_generator
 from koloss.actions import Ball, Points
 from koloss.experiments.arena import data
 from koloss.experiments.arena.base import Family, Game, Weather
@@ -191,14 +192,14 @@ def _placed(
         sum(c * terrain.bumps[terrain.nearest(place)] for c, place in landscape)
         for landscape in landscapes
     ]
-    return Landscapes(terrain, np.stack(made), weights, np.random.default_rng(seed), **noise)
+    return Landscapes(terrain, np.stack(made), weights, as_generator(seed, GAMES), **noise)
 
 
 def _drawn(
     terrain: Terrain, seed: Any, *, weights: Any, size: float = 0.5, bumps: int = 6, **noise: float
 ) -> Adversary:
     """Random landscapes: a dip with half of the size (all of it where it is alone), and bumps of either sign."""
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, GAMES)
     made = []
     for _ in range(weights.shape[1]):
         place = rng.integers(len(terrain.points), size=bumps)
@@ -211,7 +212,7 @@ def _drawn(
 
 
 def _bernoulli(terrain: Terrain, seed: Any, **options: Any) -> Adversary:
-    rng = np.random.default_rng(seed)
+    rng = as_generator(seed, GAMES)
     return Bernoulli(_drawn(terrain, rng, **options), rng)
 
 

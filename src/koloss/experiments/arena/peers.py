@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss._random import LEARNERS, as_generator
 from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
 from koloss.experiments.arena.baselines import Deterministic, Randomised, exp3_exploration
 
@@ -119,7 +120,7 @@ class BoTorchUCB(Deterministic):
         self._torch = _imported("torch", "botorch")
         self._X = self._torch.tensor(self.actions, dtype=self._torch.float64)
         self._bounds = self._torch.stack([self._X.min(0).values, self._X.max(0).values])
-        self._first = int(np.random.default_rng(seed).integers(len(self.actions)))
+        self._first = int(as_generator(seed, LEARNERS).integers(len(self.actions)))
         self._heard: list[tuple[int, float]] = []
         self._count, self._due = 0, 1
         self._fitted: Any = None
@@ -247,7 +248,7 @@ def _imported(module: str, package: str) -> Any:
 
 def _integer(seed: Any) -> int:
     """A seed for packages that want an integer."""
-    return int(np.random.default_rng(seed).integers(2**30))
+    return int(as_generator(seed, LEARNERS).integers(2**30))
 
 
 class _Legacy:

@@ -193,6 +193,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _draw(self, count: int | None) -> tuple[Epoch, Drawn]:
         return self._exp2.draw(count, self._rng)
 
+    def _drop_ahead(self) -> None:
+        epoch = self._exp2.epoch
+        if epoch is not None and not isinstance(self.engine, PointsEngine):
+            epoch.law.ahead = None
+
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         engine = self._exp2.engine
         return read_losses(loss, len(entries), engine.low, engine.high)

@@ -246,8 +246,10 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
 
     def recommend(self) -> Recommendation:
         if self._total is None:  # anything is as good
-            return Recommendation(None, self.actions.sample(1, 0)[0], 0.0, "exhaustive")
-        return self.game.best(self._total, self.ledger.heard, rng=0)
+            return Recommendation(
+                None, self.actions.sample(1, np.random.default_rng(0))[0], 0.0, "exhaustive"
+            )
+        return self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
 
     @property
     def diagnostics(self) -> ExpWeightsDiagnostics:

@@ -287,4 +287,4 @@ class InFamily(MeanAction):
         latest = self.mixture.atoms[-1]
         if self.total is None:
             return Recommendation(None, latest.copy(), 0.0, "exhaustive")
-        return self.game.best(self.total, heard, near=latest, rng=0)
+        return self.game.best(self.total, heard, near=latest, rng=np.random.default_rng(0))

@@ -1,0 +1,31 @@
+"""Work done in a fork of this process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+
+
+def in_fork(work):
+    """What `work()` returns, or the error that it raises, in a forked child."""
+    receive, send = os.pipe()
+    with warnings.catch_warnings(
+        action="ignore", category=DeprecationWarning
+    ):  # there may be threads
+        child = os.fork()
+    if child == 0:
+        try:
+            try:
+                answer = work()
+            except Exception as error:
+                answer = error
+            with os.fdopen(send, "wb") as pipe:
+                pickle.dump(answer, pipe)
+        finally:
+            os._exit(0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    return pickle.loads(data)
