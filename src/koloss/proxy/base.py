@@ -195,8 +195,9 @@ def _largest_step(
 ) -> float:
     """How far Φ may be from the net; zero where nothing is known of the kernel.
 
-    For a proxy a quarter of √tolerance, so that the net takes no more than half of it. For n rounds 1/√n, at most 5 %, of
-    what losses of norm 1 can differ by: all rounds together then lose √n of that to the net, a small part of the bound.
+    For a proxy a quarter of √tolerance, which leaves (1 - 1/4)² of the tolerance to the features. For n rounds 1/√n, at most
+    5 %, of what losses of norm 1 can differ by: all rounds together then lose √n of that to the net, a small part of
+    the bound.
     """
     if tolerance is not None:
         return math.sqrt(tolerance) / 4
@@ -218,9 +219,9 @@ def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) ->
     spacing = actions.diameter() if alike else float(np.linalg.norm(_sides(actions) / units))
     spacing = max(spacing, 1e-300)
 
-    def lay(spacing: float, most: int) -> Points:
+    def lay(spacing: float) -> Points:
         grid = spacing if alike else spacing * units
-        return actions.net(grid, max_bytes=most * actions.dimension * 8)
+        return actions.net(grid, max_bytes=DEFAULT_NET * actions.dimension * 8)
 
     def farther(net: Points) -> bool:
         if largest_step == 0 or net.covering_radius == 0:
@@ -228,7 +229,7 @@ def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) ->
         return not step_beyond(kernel, actions, net) <= largest_step
 
     try:
-        net = lay(spacing, DEFAULT_NET)
+        net = lay(spacing)
     except NetTooLarge as error:
         message = (
             f"`actions` is too large for a net of {DEFAULT_NET} points; pass a `spacing` or Points"
@@ -238,7 +239,7 @@ def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) ->
     while farther(net):
         spacing *= 0.9
         try:
-            net = lay(spacing, DEFAULT_NET)
+            net = lay(spacing)
         except NetTooLarge:
             break
         if len(net) <= BLIND_NET:
