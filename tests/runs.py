@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from pathlib import Path
 
 from koloss.games.trace import read_npz
 
@@ -44,3 +46,27 @@ def contents(folder):
         plain = without_times(plain) | {"facts": without_times(plain["facts"])}
         runs[str(path.relative_to(folder))] = plain, {k: a.tobytes() for k, a in arrays.items()}
     return runs
+
+
+def alive(pid):
+    """Whether a process runs; one that has ended and waits to be forgotten does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return _facts(pid)[:1] != ["Z"]
+
+
+def in_group(group):
+    """Processes of a group that run (where /proc tells)."""
+    pids = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    return [pid for pid in pids if _facts(pid)[2:3] == [str(group)] and alive(pid)]
+
+
+def _facts(pid):
+    """State, parent, group and so on; nothing where there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()

@@ -15,7 +15,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "koloss"
 
-FOUNDATION = "_version, errors, _arrays, _random, _linalg, _plain, _html"
+FOUNDATION = "_version, errors, _files, _arrays, _random, _linalg, _plain, _html"
 """Modules that need nothing but each other: each may import those to the left of it."""
 
 CHAINS = f"""
@@ -30,10 +30,10 @@ cli < __main__
 """A package imports those before it in these chains, and no other."""
 
 LEARNERS = """
-base, snapshots < bandit < insured
-base, snapshots < full
+reading < base, snapshots < bandit < insured
+reading < base, snapshots < full
 """
-"""The same inside `learners`, where `base` and `snapshots` are modules and may need each other."""
+"""The same inside `learners`, where `reading`, `base` and `snapshots` are modules; the last two may need each other."""
 
 
 @cache

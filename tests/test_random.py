@@ -84,3 +84,28 @@ def test_state_is_plain_and_goes_on(kind):
 def test_nothing_else_is_looked_up():
     with pytest.raises(ValueError, match=r"`bit_generator` must be one of MT19937, .* got 'seed'"):
         generator_from_dict({"bit_generator": "seed"})
+
+
+@pytest.mark.parametrize(
+    "kind, place, value, message",
+    [
+        ("MT19937", ("state", "pos"), 625, "`pos` must be from 0 to 624, got 625"),
+        ("MT19937", ("state", "pos"), -1, "`pos` must be from 0 to 624, got -1"),
+        ("MT19937", ("state", "key"), np.zeros(624, np.uint32), "must not be zero everywhere"),
+        ("MT19937", ("state", "key"), np.ones(600, np.uint32), ""),
+        ("MT19937", ("state", "key"), np.ones(624), "must be the state of a MT19937"),
+        ("Philox", ("buffer_pos",), 9, "`buffer_pos` must be from 0 to 4, got 9"),
+        ("PCG64", ("state", "inc"), 2, "`inc` must be odd, got 2"),
+        ("PCG64", ("has_uint32",), 5, "`has_uint32` must be 0 or 1, got 5"),
+        ("PCG64", ("uinteger",), 1.0, "must be the state of a PCG64"),
+        ("PCG64", ("state", "state"), 2**200, ""),
+        ("SFC64", ("state", "state"), np.ones(3, np.uint64), ""),
+        ("SFC64", ("more",), 1, "must be the state of a SFC64"),
+    ],
+)
+def test_states_that_no_generator_can_have(kind, place, value, message):
+    state = generator_to_dict(np.random.Generator(getattr(np.random, kind)(3)))
+    holder = state["state"] if len(place) == 2 else state
+    holder[place[-1]] = value
+    with pytest.raises((ValueError, OverflowError, TypeError, IndexError), match=message or None):
+        generator_from_dict(state)

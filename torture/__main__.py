@@ -18,6 +18,8 @@ SHOWN = 5  # failures of a row that are printed
 
 
 def main() -> int:
+    from torture.trials import play_in
+
     options = _options()
     subjects = options.subjects or SUBJECTS
     owner = _load(subjects)
@@ -30,7 +32,7 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.workers, context, max_tasks_per_child=1) as pool:
         jobs = {
-            pool.submit(_play, owner[name], name, options.seed, options.quick, options.case): name
+            pool.submit(play_in, owner[name], name, options.seed, options.quick, options.case): name
             for name in names
         }
         for job in as_completed(jobs):
@@ -75,13 +77,6 @@ def _load(subjects: tuple[str, ...]) -> dict[str, str]:
         importlib.import_module(f"torture.{subject}")
         owner |= dict.fromkeys([name for name in TRIALS if name not in owner], subject)
     return owner
-
-
-def _play(subject: str, name: str, seed: int, quick: bool, case: int | None):  # type: ignore[no-untyped-def]
-    from torture.trials import play
-
-    importlib.import_module(f"torture.{subject}")
-    return play(name, seed=seed, quick=quick, case=case)
 
 
 def _line(row) -> str:  # type: ignore[no-untyped-def]

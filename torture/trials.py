@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 import traceback
 import warnings
@@ -64,6 +65,12 @@ def play(name: str, *, seed: int, quick: bool, case: int | None = None) -> Row:
                 row.examples.append(f"--seed {seed} --case {k}: {outcome}")
     row.seconds = time.perf_counter() - start
     return row
+
+
+def play_in(subject: str, name: str, seed: int, quick: bool, case: int | None) -> Row:
+    """The same in another process, which has not imported the subject yet, and could not find a function of `__main__`."""
+    importlib.import_module(f"torture.{subject}")
+    return play(name, seed=seed, quick=quick, case=case)
 
 
 def _outcomes(one: Trial, rng: np.random.Generator) -> Cases:

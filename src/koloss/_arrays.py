@@ -7,10 +7,11 @@ device and its floating type.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat as compat
@@ -23,6 +24,12 @@ Namespace: TypeAlias = Any
 
 Word = TypeVar("Word", bound=str)
 
+LARGEST = 1e152
+"""Largest coordinate of an action: its square, times any number of them, is still a number."""
+
+SIZES = (1e-80, 1e80)
+"""What loss ranges, norms and rates must lie between, and sup K(a, a): their products in a bound are still numbers."""
+
 
 def namespace(*arrays: Any) -> Namespace:
     """Module that the arrays belong to; NumPy's where there is none among them."""
@@ -30,8 +37,10 @@ def namespace(*arrays: Any) -> Namespace:
     return compat.array_namespace(*(given or [np.empty(0)]))
 
 
-def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> Array:
-    """Finite floating array with `ndim` axes, or an error that names the argument."""
+def as_array(
+    name: str, value: Any, *, ndim: int, like: Array | None = None, largest: float = math.inf
+) -> Array:
+    """Finite floating array with `ndim` axes and no entry above `largest`, or an error that names the argument."""
     if not compat.is_array_api_obj(value):
         try:
             given = np.asarray(value)
@@ -39,7 +48,7 @@ def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> 
                 raise TypeError
             value = given if given.dtype.kind in "fc" else given.astype(np.float64)
         except (OverflowError, TypeError, ValueError) as error:
-            message = f"`{name}` must be an array of numbers, got {reprlib.repr(value)}"
+            message = f"`{name}` must be an array of numbers, got {shown(value)}"
             raise TypeError(message) from error
     xp = namespace(value)
     if xp.isdtype(value.dtype, ("integral", "bool")):
@@ -50,14 +59,20 @@ def as_array(name: str, value: Any, *, ndim: int, like: Array | None = None) -> 
         column = (value.ndim, ndim) == (1, 2)
         hint = "; for scalar points pass a column, x[:, None]" if column else ""
         raise ValueError(f"`{name}` must be {ndim}-D, got ndim={value.ndim}{hint}")
-    if not bool(xp.all(xp.isfinite(value))):
+    limit = min(largest, float(xp.finfo(value.dtype).max))
+    if not bool(xp.all(xp.abs(value) <= limit)):  # NaN is not
+        if bool(xp.all(xp.isfinite(value))):
+            size = float(xp.max(xp.abs(value)))
+            raise ValueError(f"`{name}` must be at most {limit:g} in size, got {size:.6g}")
         raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
     return value if like is None else matching(value, like)
 
 
-def as_points(name: str, value: Any, *, dimension: int | None = None) -> Array:
+def as_points(
+    name: str, value: Any, *, dimension: int | None = None, largest: float = math.inf
+) -> Array:
     """Non-empty (points, coordinates) array, checked against the dimension where one is given."""
-    value = as_array(name, value, ndim=2)
+    value = as_array(name, value, ndim=2, largest=largest)
     if value.shape[0] == 0 or value.shape[1] == 0:
         raise ValueError(f"`{name}` must not be empty, got shape {tuple(value.shape)}")
     if dimension is not None and value.shape[1] != dimension:
@@ -66,10 +81,15 @@ def as_points(name: str, value: Any, *, dimension: int | None = None) -> Array:
 
 
 def as_vector(
-    name: str, value: Any, *, length: int | None = None, like: Array | None = None
+    name: str,
+    value: Any,
+    *,
+    length: int | None = None,
+    like: Array | None = None,
+    largest: float = math.inf,
 ) -> Array:
     """Finite vector, checked against the length where one is given."""
-    value = as_array(name, value, ndim=1, like=like)
+    value = as_array(name, value, ndim=1, like=like, largest=largest)
     if length is not None and value.shape[0] != length:
         raise ValueError(f"`{name}` must have length {length}, got {value.shape[0]}")
     return value
@@ -98,7 +118,7 @@ def as_float(
     except OverflowError:  # an integer beyond every float
         number = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError) as error:
-        raise TypeError(f"`{name}` must be a number, got {value!r}") from error
+        raise TypeError(f"`{name}` must be a number, got {shown(value)}") from error
     if not math.isfinite(number):
         raise ValueError(f"`{name}` must be finite, got {number}")
     if positive and number <= 0:
@@ -108,17 +128,51 @@ def as_float(
     return number
 
 
-def as_int(name: str, value: Any, *, minimum: int) -> int:
-    """Whole number at or above its minimum."""
+def as_count(name: str, value: Any, *, minimum: int = 1) -> int:
+    """How many numbers or draws are asked for: no more than a billion."""
+    return as_int(name, value, minimum=minimum, maximum=10**9)
+
+
+def as_size(
+    name: str, value: Any, *, smallest: float = SIZES[0], largest: float = SIZES[1]
+) -> float:
+    """Positive number that is neither so small nor so large that what is made of it is no number any more."""
+    number = as_float(name, value, positive=True)
+    if not smallest <= number <= largest:
+        rule = f"must be between {smallest:g} and {largest:g}".replace("e+", "e")
+        raise ValueError(f"`{name}` {rule}, got {number:.6g}")
+    return number
+
+
+def as_int(name: str, value: Any, *, minimum: int, maximum: int = 2**53) -> int:
+    """Whole number between its minimum and its maximum, beyond which floating point numbers are not whole."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         number = operator.index(value)
     except TypeError as error:
-        raise TypeError(f"`{name}` must be an integer, got {value!r}") from error
+        raise TypeError(f"`{name}` must be an integer, got {shown(value)}") from error
     if number < minimum:
-        raise ValueError(f"`{name}` must be at least {minimum}, got {number}")
+        raise ValueError(f"`{name}` must be at least {minimum}, got {_digits(number)}")
+    if number > maximum:
+        raise ValueError(f"`{name}` must be at most {maximum}, got {_digits(number)}")
     return number
+
+
+def shown(value: Any) -> str:
+    """A value as short text."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # of whole numbers with thousands of digits Python writes none
+        return f"a {type(value).__name__} with a number too large to be written"
+
+
+def _digits(number: int) -> str:
+    """A whole number as text; one with hundreds of digits by its power of two."""
+    sign = "-" if number < 0 else ""
+    return (
+        str(number) if abs(number) < 2**200 else f"{sign}2**{abs(number).bit_length() - 1} or more"
+    )
 
 
 def as_flag(name: str, value: Any) -> bool:
@@ -129,11 +183,14 @@ def as_flag(name: str, value: Any) -> bool:
 
 
 def as_interval(name: str, value: Any) -> tuple[float, float]:
-    """Two finite numbers, the lower one first."""
+    """Two finite numbers, the lower one first, neither too large nor too close together."""
     low, high = to_numpy(as_vector(name, value, length=2)).tolist()
+    pair = f"({low:.6g}, {high:.6g})"
     if low >= high:
-        pair = f"({low:.6g}, {high:.6g})"
         raise ValueError(f"`{name}` must be (low, high) with low < high, got {pair}")
+    if max(-low, high) > SIZES[1] or high - low < SIZES[0]:
+        rule = f"must be at most {SIZES[1]:.6g} in size and {SIZES[0]:.6g} wide or more"
+        raise ValueError(f"`{name}` {rule}, got {pair}")
     return low, high
 
 
@@ -142,6 +199,19 @@ def one_of(name: str, value: Word, allowed: Sequence[str]) -> Word:
     if not isinstance(value, str) or value not in allowed:  # type: ignore[redundant-expr]
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, allowed))}, got {value!r}")
     return value
+
+
+@contextlib.contextmanager
+def within_floats(names: str) -> Iterator[None]:
+    """Make overflows, and what follows from them, an error that names the arguments; also a decorator."""
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            yield
+    except (FloatingPointError, OverflowError, np.linalg.LinAlgError) as error:
+        rule = (
+            "must be of moderate size: what follows from them is beyond the floating point numbers"
+        )
+        raise ValueError(f"{names} {rule} ({error})") from error
 
 
 def matching(value: Any, like: Array) -> Array:

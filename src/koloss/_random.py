@@ -72,10 +72,34 @@ def generator_to_dict(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def generator_from_dict(state: Mapping[str, Any]) -> np.random.Generator:
-    """The generator whose state was kept."""
+    """The generator whose state was kept; a state that no generator of its kind can have is refused."""
     kind = state["bit_generator"]
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"`bit_generator` must be one of {', '.join(KINDS)}, got {kind!r}")
+    inner = state["state"]
+    # NumPy reads beyond the end of its numbers where a position is too large.
+    limits = {"MT19937": (inner, "pos", 624), "Philox": (state, "buffer_pos", 4)}
+    if kind in limits:
+        holder, name, most = limits[kind]
+        if type(holder[name]) is not int or not 0 <= holder[name] <= most:
+            raise ValueError(f"`{name}` must be from 0 to {most}, got {holder[name]!r}")
+    if "inc" in inner and inner["inc"] % 2 == 0:
+        raise ValueError(f"`inc` must be odd, got {inner['inc']}")
+    if kind == "MT19937" and not np.any(inner["key"]):
+        raise ValueError("`key` must not be zero everywhere")
+    if state.get("has_uint32", 0) not in (0, 1):
+        raise ValueError(f"`has_uint32` must be 0 or 1, got {state['has_uint32']!r}")
     rng = np.random.Generator(getattr(np.random, kind)())
     rng.bit_generator.state = state
+    if not _same(generator_to_dict(rng), state):
+        raise ValueError(f"`rng` must be the state of a {kind}, got what is not")
     return rng
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two states are equal, in the types of their parts, too."""
+    if isinstance(a, dict):
+        return isinstance(b, Mapping) and a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and a.dtype == b.dtype and np.array_equal(a, b)
+    return type(a) is type(b) and bool(a == b)

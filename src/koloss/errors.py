@@ -29,6 +29,20 @@ class NetTooLarge(KolossError, ValueError):
         self.points = points
 
 
+class NotPositiveDefinite(KolossError, ValueError):
+    """The kernel is not positive semidefinite on the actions.
+
+    Attributes
+    ----------
+    eigenvalue : float
+        The smallest eigenvalue of the kernel that was seen, or an upper bound on it.
+    """
+
+    def __init__(self, message: str, *, eigenvalue: float) -> None:
+        super().__init__(message)
+        self.eigenvalue = eigenvalue
+
+
 class RankUnreachable(KolossError, ValueError):
     """The rank asked for is above the numerical rank.
 
@@ -81,6 +95,10 @@ class LossOutOfBounds(KolossError, ValueError):
 
 class SnapshotError(KolossError, ValueError):
     """A snapshot that is damaged, of another kind, or from a newer version."""
+
+
+class SnapshotInUse(KolossError, FileExistsError):
+    """A file that another process has written, or that is no snapshot, would be replaced by one."""
 
 
 class PolicyError(KolossError, RuntimeError):

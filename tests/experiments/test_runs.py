@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from koloss.experiments import SpecError, load, parse, run
 from koloss.experiments.build import job_of, jobs_of
 from koloss.games.store import perform, seeds_of
 from koloss.games.trace import Trace
-from tests.runs import contents, numbers, wait_for
+from tests.runs import contents, in_group, numbers, wait_for
 
 SMALL = ["posynomial", "gaussian-bandit"]
 SIZE = {"rounds": 40, "runs": 3}
@@ -59,19 +58,6 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(complete, tmp_path):
     assert [p.done for p in seen] == [6]  # nothing was computed
 
 
-def alive(group):
-    """Processes of a group, but for those that have ended and wait to be forgotten (where /proc tells)."""
-    numbers = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            facts = path.read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(facts[2]) == group and facts[0] != "Z":
-            numbers.append(path.parent.name)
-    return numbers
-
-
 @pytest.mark.slow
 def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
@@ -90,7 +76,7 @@ def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     assert process.returncode == 130, err
     assert out == ""
     assert "interrupted; the same command goes on" in err.splitlines()[-1]
-    wait_for(lambda: not alive(process.pid), seconds=10)
+    wait_for(lambda: not in_group(process.pid), seconds=10)
     kept = len(list((tmp_path / "cut").glob("runs/**/*.npz")))
     assert 0 < kept < 24
     seen = []

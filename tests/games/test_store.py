@@ -5,9 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -16,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import koloss as kl
-from koloss.games import store
 from koloss.games.store import (
     ROOT,
     FolderInUse,
@@ -33,9 +28,7 @@ from koloss.games.store import (
     source_files,
 )
 from koloss.games.trace import Trace
-from koloss.games.workers import WorkerDied, do_all
-from tests.games.players import job, square
-from tests.runs import wait_for
+from tests.games.players import job
 
 HERE = str(Path(__file__).parents[2])
 
@@ -190,9 +183,9 @@ def test_damage_is_noticed(tmp_path):
     np.savez(path, other=np.zeros(3))
     assert missing([one], tmp_path) == [one]
     path.write_bytes(intact[:200] + bytes([intact[200] ^ 1]) + intact[201:])
-    (path.parent / "9.npz.part").write_bytes(b"half")
     (again,) = play_jobs([one], tmp_path, processes=1)
     assert same(again, run)
+    assert load(one, tmp_path) is not None
     assert [p.name for p in path.parent.iterdir()] == ["0.npz"]
 
 
@@ -200,11 +193,15 @@ def test_numbers_that_were_changed_by_hand_are_noticed(tmp_path):
     """A whole file with a digest that does not fit."""
     one = job()
     save(one, perform(one), tmp_path)
-    packed = store.read_npz(path_of(one, tmp_path))
-    packed.arrays["losses"][0] += 1
-    with open(path_of(one, tmp_path), "wb") as file:
-        store.write_npz(file, packed)
+    with np.load(path_of(one, tmp_path)) as file:
+        arrays = dict(file)
+    np.savez(path_of(one, tmp_path), **arrays)
+    assert load(one, tmp_path) is not None
+    arrays["losses"][0] += 1
+    np.savez(path_of(one, tmp_path), **arrays)
     assert load(one, tmp_path) is None
+    with pytest.raises(ValueError, match=r"must be intact, got .*0\.npz, whose digest"):
+        Trace.load(path_of(one, tmp_path))
 
 
 def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
@@ -220,13 +217,18 @@ def test_what_the_limit_stopped_is_played_again_under_a_larger_one(tmp_path):
     assert missing([replace(one, seed=9)], tmp_path)
 
 
-def test_failures_are_kept(tmp_path):
+def test_failures_are_told_and_tried_again(tmp_path):
     jobs, seen = [job(0, arguments={"trouble": "error"}), job(1)], []
     for _ in range(2):
-        runs = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
+        with ThreadPoolExecutor(1) as pool:
+            runs = play_jobs(jobs, tmp_path, processes=1, executor=pool, progress=seen.append)
         assert [run.plain["ended"] for run in runs] == ["failed", "done"]
-        assert runs[0].plain["message"] == "failed before the first round: RuntimeError: no luck"
-    assert [p.error for p in seen] == ["", "before the first round: RuntimeError: no luck", "", ""]
+        why = "failed before the first round: RuntimeError: no luck"
+        assert runs[0].plain["message"] == why
+        assert Trace.load(path_of(jobs[0], tmp_path)).message == why  # the file says so meanwhile
+    why = "before the first round: RuntimeError: no luck"
+    assert [p.error for p in seen] == ["", why, "", "", why]
+    assert [p.done for p in seen] == [0, 1, 2, 1, 2]
 
 
 def test_an_executor_of_ones_own(tmp_path):
@@ -259,123 +261,19 @@ def test_a_folder_has_one_lock(tmp_path):
     with locked(tmp_path):
         message = f"is in use by process {os.getpid()}; wait until that ends"
         with pytest.raises(FolderInUse, match=message):
-            play_jobs([job()], tmp_path, processes=1)
-    play_jobs([job()], tmp_path, processes=1)
-
-
-CODE = """
-import sys
-from pathlib import Path
-from koloss.games.store import play_jobs
-from tests.games.players import job
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    play_jobs([job(0, arguments={"trouble": "sleep"}, carried=str(folder / "pid"))], folder, processes=1)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_processes_end_with_their_parent(tmp_path, number):
-    """However it ends; and the folder is free again."""
-    script = tmp_path / "script.py"
-    script.write_text(CODE)
-    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path)])
-    try:
-        pid = tmp_path / "pid"
-        child = int(wait_for(lambda: pid.exists() and pid.read_text()))
-        if number == signal.SIGTERM:
-            with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
-                play_jobs([job()], tmp_path, processes=1)
-    finally:
-        parent.send_signal(number)
-        parent.wait(timeout=30)
-    assert wait_for(lambda: not alive(child))
+            locked(tmp_path).__enter__()
     with locked(tmp_path):
         pass
 
 
-def alive(pid):
-    """Whether a process runs; one that has ended and waits to be forgotten does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
-
-
-# Workers.
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
-    """One dies for good, one is killed once and plays again, the others go on."""
-    jobs = [
-        job(0),
-        job(1, arguments={"trouble": "death"}),
-        job(2, arguments={"trouble": "death once"}, carried=str(tmp_path / "happened")),
-        job(3),
-    ]
-    seen = []
-    runs = play_jobs(jobs, tmp_path, processes=2, progress=seen.append)
-    assert [run.plain["ended"] for run in runs] == ["done", "died", "done", "done"]
-    assert runs[1].plain["message"] == "failed: its process ended without a word"
-    assert [p.done for p in seen] == list(range(5))
-    assert missing(jobs, tmp_path) == [jobs[1]]  # it leaves no file, and is tried again next time
-
-
-@pytest.mark.slow
-def test_tasks_and_their_results():
-    results = {}
-    do_all(square, [3, -1, 13, 5], results.__setitem__, jobs=2)
-    assert (results[0], results[3]) == (9, 25)
-    assert isinstance(results[1], ValueError)
-    assert isinstance(results[2], WorkerDied)
-
-
-def test_an_interrupt_ends_the_processes():
-    def interrupt(k, result):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        do_all(square, [1, 2, 3], interrupt, jobs=1)
-
-
-def not_there(task):
-    return task
-
-
-def test_processes_that_cannot_find_the_function(monkeypatch):
-    monkeypatch.setattr(not_there, "__module__", "not_a_module")
-    monkeypatch.setitem(sys.modules, "not_a_module", sys.modules[__name__])
-    with pytest.raises(RuntimeError, match="end before they play"):
-        do_all(not_there, [1], lambda k, result: None, jobs=1)
-
-
-@pytest.mark.slow
-def test_a_script_without_a_guard(tmp_path):
-    script = tmp_path / "script.py"
-    text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"
-    script.write_text(text + "do_all(square, [2], print, jobs=1)\n")
-    command = [sys.executable, str(script)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1
-    assert "must start them below `if __name__ == '__main__':`" in ended.stderr
-
-
-@pytest.mark.slow
-def test_replicate_survives_a_death():
-    replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
-    assert replicates.failures == {1: "WorkerDied: its process ended without a word"}
-    assert replicates.seeds == [0, 2]
-
-
-def deadly(seed):
-    if seed.spawn_key[0] == 1:
-        os._exit(1)
-    return kl.ExpWeights(kl.Points([[0.0], [1.0]]), kernel=kl.Linear(), horizon=5, rng=seed)
-
-
-def adversary(seed):
-    return kl.games.Random(kl.Linear(), kl.Points([[0.0], [1.0]]), rng=seed)
+def test_what_is_half_written_is_cleared_by_the_next_to_have_the_folder(tmp_path):
+    """In the places that files are written to; files of others stay, whatever their names."""
+    names = (".koloss-1.part", "figures/.koloss-2.part", "runs/a/b/.koloss-3.part")
+    others = ("film.part", "figures/film.part", "mine/.koloss-4.part")
+    for name in names + others:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"half")
+    with locked(tmp_path):
+        pass
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.part")}
+    assert left == set(others)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from koloss.guarantees import leader
 from koloss.guarantees.leader import LeaderProblem
 from koloss.guarantees.paper import gradient_steps
 
@@ -15,6 +16,10 @@ GAMES = [
     LeaderProblem(500, norm=3.0, reach=0.5, diameter=0.7),
     LeaderProblem(40, norm=0.1, reach=20.0, diameter=30.0),
 ]
+
+
+def constant(gamma):
+    return lambda first, count: np.full(count, gamma)
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -69,7 +74,7 @@ def test_constant_steps_are_theorem_a4(game):
     stated = 4 / 3 * 12**0.25 * G * math.sqrt(reach * D) * n**0.75
     stated += 3**0.75 * 4**-0.25 / 4 * G * reach**1.5 * D**-0.5 * n**0.25
     gamma, eta, height = game.gradient_steps()
-    tracking = game.tracking(height, np.full(n, gamma), eta)
+    tracking = game.tracking(height, constant(gamma), 1, n, eta)
     assert sum(game.terms(eta, n).values()) + G * tracking == pytest.approx(stated)
 
 
@@ -123,7 +128,8 @@ def test_decreasing_steps_are_theorem_a4(n, reach, diameter, norm):
         if t >= 2:
             assert h <= 2 * diameter**2 * gamma * (1 + 1e-12)
         h = game.next_height(h, gamma, eta)
-    total_bound = norm * game.tracking(diameter**2, gammas, eta) + sum(game.terms(eta, n).values())
+    total_bound = norm * game.tracking(diameter**2, gradient_steps, 1, n, eta)
+    total_bound += sum(game.terms(eta, n).values())
     stated = 8 / 3 * norm * diameter * n**0.75 + 2 / 3 * reach**2 / diameter * norm * n**0.75
     assert total_bound <= stated + 3 / 8 * norm * diameter * n**0.25
 
@@ -136,7 +142,7 @@ def test_the_papers_rate_does_not_give_the_papers_bound():
     assert terms["regulariser"] == pytest.approx(8 * n**0.75)
     # With theory's rate 7.5 would do.
     repaired = sum(game.terms(3 * n**-0.75, n).values())
-    repaired += game.tracking(4.0, gradient_steps(1, n), 3 * n**-0.75)
+    repaired += game.tracking(4.0, gradient_steps, 1, n, 3 * n**-0.75)
     assert repaired <= 7.5 * n**0.75
 
 
@@ -162,5 +168,49 @@ def test_steps():
     assert len(gradient_steps(9, 0)) == 0
     game = LeaderProblem(2, 1.0, 3.0, 1.0)  # √3 ϱ/D/√n is above 1
     assert game.gradient_steps()[0] == 1.0
-    assert game.tracking(4.0, [], 0.1) == 0.0
-    assert game.tracking(4.0, [0.5], 0.1) == 2.0
+    assert game.tracking(4.0, constant(0.5), 1, 0, 0.1) == 0.0
+    assert game.tracking(4.0, constant(0.5), 1, 1, 0.1) == 2.0
+
+
+# Sums over more rounds than can be gone through.
+
+
+def one_by_one(game, h, steps, first, count, eta):
+    total = 0.0
+    for gamma in steps(first, count):
+        total += math.sqrt(h)
+        h = game.next_height(h, float(gamma), eta)
+    return total
+
+
+@pytest.mark.parametrize("steps", [constant(0.03), constant(1.0), constant(1e-7), gradient_steps])
+@pytest.mark.parametrize("start", [0.0, 1e-4, 0.02, 0.3, 5.0])
+@pytest.mark.parametrize("direct", [0, 1, 500])
+def test_blocks_bound_the_sum_closely(monkeypatch, steps, start, direct):
+    """From above, whatever the start; within a tenth once there is something to be close to."""
+    monkeypatch.setattr(leader, "ONE_BY_ONE", direct)
+    game, eta = LeaderProblem(10_000, norm=1.0, reach=1.0, diameter=2.0), 1e-3
+    for count in (1, 2, 700, 5000):
+        exact = one_by_one(game, start, steps, 1, count, eta)
+        bound = game.tracking(start, steps, 1, count, eta)
+        assert bound >= exact * (1 - 1e-9)
+        if direct == 500:
+            assert bound <= exact * 1.1
+
+
+def test_up_to_a_million_rounds_the_sum_is_exact():
+    game = GAMES[0]
+    gamma, eta, height = game.gradient_steps()
+    exact = one_by_one(game, height / 3, constant(gamma), 7, 10_000, eta)
+    assert game.tracking(height / 3, constant(gamma), 7, 10_000, eta) == exact
+
+
+@pytest.mark.parametrize("n", [10**9, 10**12, 10**15, 2**53])
+def test_long_games_keep_their_rate(monkeypatch, n):
+    """With tuned steps the sum is n√h̄ at most, from a start at h̄ or below."""
+    monkeypatch.setattr(leader, "ONE_BY_ONE", 1000)
+    game = LeaderProblem(n, norm=1.0, reach=1.0, diameter=2.0)
+    gamma, eta, height = game.gradient_steps()
+    total = game.tracking(height, constant(gamma), 1, n, eta)
+    assert total == pytest.approx(n * math.sqrt(height), rel=1e-6)
+    assert game.tracking(height / 4, constant(gamma), 1, n, eta) < total

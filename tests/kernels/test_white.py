@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import NetTooLarge
-from koloss.proxy import exact
 
 X = np.random.default_rng(2).random((50, 2))
 DOUBLED = np.concatenate([X, X[:20], [[0.0, 0.5]], [[-0.0, 0.5]]])  # 51 different points
@@ -62,10 +61,11 @@ def test_exact_features_are_indicators_of_the_different_points():
         kl.exact_features(NUGGET, kl.Points(X))
 
 
-def test_exact_features_keep_to_their_limit(monkeypatch):
-    monkeypatch.setattr(exact, "MAX_BYTES", 50 * 50 * 8 - 1)
-    with pytest.raises(NetTooLarge, match="got 50 for each of 50 points; use a proxy"):
-        kl.exact_features(kl.White(), kl.Points(X))
+def test_exact_features_keep_to_their_limit():
+    size = 50 * 50 * 8
+    assert kl.exact_features(kl.White(), kl.Points(X), max_bytes=size).rank == 50
+    with pytest.raises(NetTooLarge, match="`kernel` must need at most 19999 bytes, got 50 points"):
+        kl.exact_features(kl.White(), kl.Points(X), max_bytes=size - 1)
 
 
 def test_every_function_is_in_the_space_and_its_norm_is_that_of_the_split(rng):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import koloss as kl
 from koloss.errors import LossOutOfBounds, UnknownDecision
 from koloss.learners.base import Decision, Described, Ledger, Settings, read_losses
+from koloss.learners.reading import Reader
 
 
 @dataclass(eq=False)
@@ -103,7 +104,8 @@ def test_ledger_comes_back_from_plain_data(data):
         ledger.settle(ledger.find(data.draw(ids)))
         ledger.forget(before=data.draw(st.integers(0, 3)))
     plain = ledger.to_dict()
-    again = Ledger.from_dict(plain, [Stage(**law) for law in plain["laws"]], int)
+    keys = () if plain["keys"] is None else plain["keys"].tolist()
+    again = Ledger.from_dict(Reader(plain), [Stage(**law) for law in plain["laws"]], keys)
     assert [(e.id, e.key, e.heard, e.law.number) for e in again] == [
         (e.id, e.key, e.heard, e.law.number) for e in ledger
     ]
@@ -184,12 +186,12 @@ def test_settings_come_back_from_plain_data():
             return "Mine()"
 
     settings = own(kernel=Mine(), weight=(1, None, ("a", 0.5)), parts=np.arange(3))
-    again = Own.from_dict(settings.to_dict())
+    again = Own.from_dict(Reader(settings.to_dict()))
     assert (again.actions, again.horizon, again.weight) == (POINTS, 10, settings.weight)
     np.testing.assert_array_equal(again.parts, settings.parts)
     assert again.kernel == Described("Mine()")
     assert again.describe("Own") == settings.describe("Own")
-    assert Own.from_dict(own().to_dict()) == own()
+    assert Own.from_dict(Reader(own().to_dict())) == own()
 
 
 # Losses that are numbers.

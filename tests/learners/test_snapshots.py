@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import copy
+import functools
+import io
 import json
 import os
 import pickle
+import shutil
+import stat
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import SnapshotError
+from koloss.errors import SnapshotError, SnapshotInUse
+from koloss.learners import snapshots
 from koloss.learners.snapshots import FORMAT, seal, unseal
 from tests.learners.cases import LEARNERS, number, play, same
 
@@ -87,6 +97,284 @@ def test_bad_snapshots_are_refused(kind, damage, message):
         kind.from_state(damage(learner.state()))
 
 
+# A digest shows damage, not intent: what was changed and sealed again must be refused, too.
+
+
+def forged(state, path, value):
+    """The state with another value at a place like "ledger.laws.0.eta", or with nothing there, sealed again."""
+    state = copy.deepcopy({k: v for k, v in state.items() if k != "digest"})
+    *outer, last = path.split(".")
+    holder = state
+    for key in outer:
+        holder = holder[int(key)] if isinstance(holder, list) else holder[key]
+    last = int(last) if isinstance(holder, list) else last
+    if value is MISSING:
+        del holder[last]
+    else:
+        holder[last] = value(holder[last]) if callable(value) else value
+    return seal(state.pop("kind"), {k: v for k, v in state.items() if k != "version"})
+
+
+MISSING = object()
+
+
+@functools.cache
+def state_of(name):
+    learner = LEARNERS[name].make(rng=1)
+    play(LEARNERS[name], learner, 12)
+    return learner.state()
+
+
+def at(k, value):
+    def changed(array):
+        array = array.copy()
+        array.reshape(-1)[k] = value
+        return array
+
+    return changed
+
+
+NAN = float("nan")
+
+FORGERIES = [
+    ("bandit", "settings.horizon", -1, "`horizon` must be at least 1, got -1"),
+    ("bandit", "settings.horizon", True, "`horizon` must be an integer, got True"),
+    ("bandit", "settings.tuning", "other", "`tuning` must be one of"),
+    ("bandit", "settings.loss_range", {"tuple": [1.0, 0.0]}, "`loss_range` must be"),
+    (
+        "bandit",
+        "settings.kernel",
+        {"plain": {"kind": "Nothing"}},
+        "`kind` must be one of .* 'Nothing'",
+    ),
+    ("bandit", "settings.kernel.plain.bandwidth", NAN, "`bandwidth` must be finite"),
+    ("bandit", "settings.actions.plain.X", at(3, NAN), "`X` must be finite"),
+    (
+        "bandit",
+        "settings.actions.plain.X",
+        at(3, 0.5),
+        "`learner.engine.points` .* of the settings",
+    ),
+    ("bandit", "settings.actions", {"plain": {"kind": "Linear"}}, "`actions` must be an ActionSet"),
+    ("bandit", "settings.spacing", NAN, "`spacing` must be finite"),
+    ("bandit", "settings.prior", {"pickle": "x"}, "a setting must be"),
+    ("bandit", "settings.delay", MISSING, "`settings.delay` in `state` must be there, got nothing"),
+    ("bandit", "settings.more", 1, "`settings` in `state` must have no other keys .*'more'"),
+    ("bandit", "ledger.heard", -1, "`ledger.heard` in `state` must be a whole number from 0"),
+    ("bandit", "ledger.heard", 2.5, "`ledger.heard` in `state` must be a whole number"),
+    ("bandit", "ledger.heard", 10**6, "must be at least what was heard and forgotten"),
+    ("bandit", "ledger.forgotten", 10**6, "must be at least what was heard and forgotten"),
+    ("bandit", "ledger.total_delay", 10**6, "must fit the number of late losses"),
+    (
+        "bandit",
+        "ledger.entries",
+        at(0, 10**6),
+        "`ledger.entries` in `state` must hold ids in order",
+    ),
+    ("bandit", "ledger.entries", at(1, 99), "`ledger.entries` in `state` must hold ids in order"),
+    ("bandit", "ledger.entries", at(2, 99), "`ledger.entries` in `state` must hold ids in order"),
+    ("bandit", "ledger.entries", lambda a: a[[0, 0, 1]], "`ledger.entries` in `state` must hold"),
+    ("bandit", "ledger.entries", lambda a: a * 1.0, "must hold integers of 64 bits, got"),
+    ("bandit", "ledger.keys", at(0, 30), "`ledger.keys` in `state` must hold numbers from 0 to 29"),
+    ("bandit", "ledger.current", 99, "`ledger.current` in `state` must be a whole number"),
+    (
+        "bandit",
+        "ledger.laws.0.gamma",
+        0.0,
+        r"`ledger.laws\[0\].gamma` in `state` must be a positive",
+    ),
+    ("bandit", "ledger.laws.0.law.factor", lambda a: -a, "must have a positive diagonal"),
+    ("bandit", "learner.kind", "ball", "`learner.kind` in `state` must be that of the actions"),
+    (
+        "bandit",
+        "learner.exp2.theta",
+        at(0, NAN),
+        "`learner.exp2.theta` in `state` must hold numbers",
+    ),
+    ("bandit", "learner.exp2.theta", at(0, 1e300), "`learner.exp2.theta` in `state` must hold"),
+    ("bandit", "learner.exp2.theta", lambda a: a[1:], r"must have shape \(18,\), got \(17,\)"),
+    ("bandit", "learner.exp2.made", 3, "`learner.exp2.heard` in `state` must be a whole number"),
+    ("bandit", "learner.exp2.rates.kappa", 0.0, "`learner.exp2.rates.kappa` in `state` must be"),
+    ("bandit", "learner.engine.high", 5.0, "must be the low end of the losses in the settings"),
+    (
+        "bandit",
+        "learner.engine.weights",
+        at(0, 0.5),
+        "`learner.engine.weights` .* must add up to 1",
+    ),
+    ("bandit", "learner.engine.features", lambda a: a * 0, "must have the leverage of the problem"),
+    ("bandit", "rng.bit_generator", "seed", "`bit_generator` must be one of .* got 'seed'"),
+    ("bandit", "rng.state.inc", 4, "`inc` must be odd, got 4"),
+    ("bandit", "rng.has_uint32", 9, "`has_uint32` must be 0 or 1, got 9"),
+    ("bandit, ball", "ledger.keys", lambda a: a + 1, "must hold (points of the unit ball|numbers)"),
+    (
+        "bandit, ball",
+        "learner.engine.dimension",
+        3,
+        "`learner.engine.dimension` in `state` must be",
+    ),
+    ("bandit, ball", "learner.exp2.sampler.kind", "x", "`kind` must be one of"),
+    ("insured", "learner.number", 1, "`learner.number` in `state` must be a whole number"),
+    ("insured", "learner.watched.exploration", 99, "must be among those of the snapshot, got 99"),
+    ("insured", "learner.watched.paid", NAN, "`learner.watched.paid` in `state` must be a finite"),
+    ("insured", "learner.forecaster.trusted", 9, "`learner.forecaster.trusted` in `state` must be"),
+    ("insured", "learner.strays", [5, 3], "`learner.strays` in `state` must be in order"),
+    (
+        "insured, too short",
+        "learner.alarms.0.reason",
+        "fun",
+        "must be one of 'budget', .* got 'fun'",
+    ),
+    ("insured, too short", "learner.exp2", None, "must be there where there is nothing to insure"),
+    (
+        "exp weights, points",
+        "learner.total",
+        at(0, NAN),
+        "`learner.total` in `state` must hold numbers",
+    ),
+    ("exp weights, points", "learner.stale", False, "must be True for draws that are exact"),
+    ("exp weights, points", "ledger.laws", [{}], "ExpWeights keeps no laws"),
+    ("exp weights, ball", "learner.total.kind", "LinearLoss", "fails at `learner.total`"),
+    ("exp weights, gaussian", "learner.sampler.moves", 10**9, "the particles must be"),
+    ("exp weights, gaussian", "learner.expansion.pending", -1, "`learner.expansion.pending` in"),
+    ("gradient, ball", "learner.mean.mixture.rows", lambda a: a + 9, "must be actions"),
+    ("gradient, ball", "learner.mean.mixture.room", 10**15, "`learner.mean.mixture.room` in"),
+    (
+        "gradient, ball",
+        "learner.progress.height",
+        NAN,
+        "`learner.progress.height` in `state` must be",
+    ),
+    (
+        "leader, points",
+        "learner.leader.index",
+        at(0, 30),
+        "`learner.leader.index` in `state` must hold",
+    ),
+    ("leader, points", "learner.leader.weights", lambda a: a * 2, "`learner.leader.weights` in"),
+]
+
+
+@pytest.mark.parametrize("name, path, value, message", FORGERIES)
+def test_forged_states_are_refused(name, path, value, message):
+    with pytest.raises(SnapshotError, match=message):
+        LEARNERS[name].kind.from_state(forged(state_of(name), path, value))
+
+
+@pytest.mark.slow
+def test_every_key_is_needed_and_no_other(case):
+    learner = case.make(rng=1)
+    play(case, learner, 12)
+    state = learner.state()
+
+    def paths(value, path):
+        if isinstance(value, dict):
+            for key in value:
+                yield from ((*path, key), *paths(value[key], (*path, key)))
+        elif isinstance(value, list) and value:
+            yield from paths(value[0], (*path, "0"))
+
+    inside = [
+        path for path in paths(state, ()) if path[0] in ("settings", "ledger", "learner", "rng")
+    ]
+    defaults = {"covering_radius", "radius", "lower", "offset", "vector"}  # of sets and losses
+    for path in inside:
+        if len(path) < 2 or path[-1] in defaults:
+            continue
+        with pytest.raises(SnapshotError):
+            case.kind.from_state(forged(state, ".".join(path), MISSING))
+        with pytest.raises(SnapshotError):
+            case.kind.from_state(forged(state, ".".join((*path[:-1], "more")), 0))
+
+
+@pytest.mark.parametrize("kind", ["seed", "test", "default_rng", "Generator", "random"])
+def test_no_function_is_called_by_a_snapshot(kind, monkeypatch):
+    def called(*_, **__):
+        raise AssertionError
+
+    state = forged(state_of("bandit"), "rng.bit_generator", kind)
+    monkeypatch.setattr(np.random, kind, called)
+    with pytest.raises(SnapshotError, match="`bit_generator` must be one of"):
+        kl.BanditExpWeights.from_state(state)
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+NOT_PLAIN = {
+    "nested": nested(10**5),
+    "long": 10**5000,
+    "a set": {1, 2},
+    "bytes": b"x",
+    "an object": object(),
+    "a key that is no text": {3: 4},
+    "a reference": {"__array__": "array0"},
+    "an array of objects": np.array([{}]),
+}
+
+
+@pytest.mark.parametrize("name", NOT_PLAIN)
+def test_what_is_not_plain_data_is_refused(name):
+    state = {**state_of("bandit"), "learner": NOT_PLAIN[name]}
+    with pytest.raises(SnapshotError, match="`state` must be plain data"):
+        kl.BanditExpWeights.from_state(state)
+
+
+def test_other_versions_are_refused():
+    for version in (0, 3, "2", True, 2.0, None, np.array(2), 10**5000):
+        with pytest.raises(SnapshotError, match="`state` must be of format 2, got"):
+            kl.BanditExpWeights.from_state({**state_of("bandit"), "version": version})
+
+
+def test_the_learner_of_another_kind_is_named():
+    with pytest.raises(
+        SnapshotError, match="must be a snapshot of ExpWeights, got one of InsuredBandit"
+    ):
+        kl.ExpWeights.from_state(state_of("insured"))
+
+
+def test_settings_that_a_snapshot_describes_come_back():
+    class Warped:
+        def __call__(self, X, Y):
+            return kl.Gaussian(0.5)(X, Y)
+
+        def diag(self, X):
+            return kl.Gaussian(0.5).diag(X)
+
+        def __repr__(self):
+            return "Warped()"
+
+    points = kl.Points([[0.0], [0.4], [1.0]])
+    proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), points, rank=2)
+    for settings in (
+        {"kernel": Warped()},
+        {"proxy": proxy, "kernel": kl.Gaussian(0.5)},
+        {"design": kl.uniform_design(proxy.features), "kernel": Warped(), "rank": 2},
+        {"prior": np.array([0.1, 0.2, 0.7]), "kernel": Warped(), "sample_error": np.float32(0.2)},
+    ):
+        learner = kl.BanditExpWeights(points, horizon=50, loss_range=(0, 1), rng=0, **settings)
+        again = kl.BanditExpWeights.from_state(learner.state())
+        assert repr(again) == repr(learner)
+        assert same(again.state(), learner.state())
+    shares = {"trigger": np.float32(0.5), "premium": np.array([0.5, 0.25])}
+    two = {"policy": ["ucb", "thompson"], "horizon": 900, "loss_range": (0, 1), "rng": 0}
+    learner = kl.InsuredBandit(points, Warped(), **two, **shares)
+    assert same(kl.InsuredBandit.from_state(learner.state()).state(), learner.state())
+
+
+def test_a_prior_comes_back_to_the_last_bit():
+    prior = np.array([0.1, 0.2, 0.3, 0.15, 0.25]) * (1 + 3e-16)
+    points = kl.Points(np.arange(5.0)[:, None])
+    learner = kl.ExpWeights(points, kl.Gaussian(1.0), horizon=10, prior=prior, rng=0)
+    for _ in range(5):
+        before, learner = learner, kl.ExpWeights.from_state(learner.state())
+        np.testing.assert_array_equal(learner.settings.prior, before.settings.prior)
+
+
 def test_sealed_state_comes_back():
     state = {"numbers": np.arange(3), "rest": {"a": [1, None, 0.5]}}
     assert unseal("Thing", seal("Thing", state))["rest"] == state["rest"]
@@ -95,6 +383,24 @@ def test_sealed_state_comes_back():
 
 
 # Files.
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parent / "data").glob("*.npz")), ids=lambda p: p.stem
+)
+def test_files_of_before_are_read(path, tmp_path):
+    state = kl.load_state(path)
+    kind = getattr(kl, state["kind"])
+    learner = kind.from_state(state)
+    assert learner.ledger.made == state["ledger"]["made"]
+    assert [e.id for e in learner.ledger] == state["ledger"]["entries"][:, 0].tolist()
+    decision = learner.ask()
+    np.testing.assert_array_equal(decision.action, kind.from_state(state).ask().action)
+    mine = tmp_path / path.name
+    shutil.copy(path, mine)
+    with pytest.raises(SnapshotInUse):
+        kl.save_state(mine, learner.state())
+    kl.save_state(mine, {**state, **kl.load_state(mine)})  # a file without an id can be owned, too
 
 
 def test_damaged_file_is_refused(tmp_path):
@@ -111,16 +417,219 @@ def test_damaged_file_is_refused(tmp_path):
         kl.load_state(tmp_path / "nothing.npz")
 
 
-def test_saving_replaces_complete_files_only(tmp_path, monkeypatch):
-    path = tmp_path / "state.npz"
-    learner = LEARNERS["bandit"].make()
-    kl.save_state(path, learner.state())
+@pytest.mark.parametrize("module, name", [(os, "replace"), (os, "fsync"), (np, "savez")])
+def test_saving_replaces_complete_files_only(tmp_path, monkeypatch, module, name):
+    path, state = tmp_path / "state.npz", state_of("bandit")
+    kl.save_state(path, state)
     before = path.read_bytes()
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        kl.save_state(path, learner.state())
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            kl.save_state(path, state)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
+    kl.save_state(path, state)  # it is still this process's file
+
+
+def test_errors_of_the_system_pass(tmp_path):
+    state = state_of("bandit")
+    with pytest.raises(FileNotFoundError):
+        kl.save_state(tmp_path / "no folder" / "state.npz", state)
+    for call in (lambda: kl.load_state(tmp_path), lambda: kl.save_state(tmp_path, state)):
+        with pytest.raises((IsADirectoryError, PermissionError)):
+            call()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        kl.save_state(tmp_path / "file" / "state.npz", state)
+    with pytest.raises(TypeError, match="`state` must be a snapshot, got str"):
+        kl.save_state(tmp_path / "state.npz", "text")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_what_is_not_a_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # which would be waited for
+    with pytest.raises(SnapshotError, match="it is not a file"):
+        kl.load_state(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened there")
+def test_file_and_folder_are_on_disk(tmp_path, monkeypatch):
+    synced, fsync = [], os.fsync
+
+    def noted(descriptor):
+        synced.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    kl.save_state(tmp_path / "state.npz", state_of("bandit"))
+    assert synced == ["file", "folder"]
+
+
+def test_what_a_killed_process_left_is_cleared(tmp_path):
+    for name in ("state.npz.abc_1234.part", "state.npzabc_1234.part", ".state.npz.lock"):
+        (tmp_path / name).write_bytes(b"half")
+    for name in ("other.npz.abc_1234.part", "state.npz.mine.part"):
+        (tmp_path / name).write_bytes(b"somebody else's")
+    kl.save_state(tmp_path / "state.npz", state_of("bandit"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        *("other.npz.abc_1234.part", "state.npz", "state.npz.mine.part"),
+    ]
+
+
+# One process owns a file.
+
+
+def test_a_file_of_another_process_is_not_replaced(tmp_path, monkeypatch):
+    path, state = tmp_path / "state.npz", state_of("bandit")
+    kl.save_state(path, state)
+    kl.save_state(path, kl.load_state(path))
+    mine = dict(snapshots._latest)
+    monkeypatch.setattr(snapshots, "_latest", {})  # as in another process
+    with pytest.raises(
+        SnapshotInUse, match=r"got .*state.npz, which another has written; one process"
+    ):
+        kl.save_state(path, state)
+    kl.save_state(path, state, overwrite=True)
+    theirs = path.read_bytes()
+    monkeypatch.setattr(snapshots, "_latest", mine)
+    with pytest.raises(SnapshotInUse, match="which another has written since"):
+        kl.save_state(path, state)
+    with pytest.raises(FileExistsError):
+        kl.save_state(path, state)
+    assert path.read_bytes() == theirs
+    kl.load_state(path)
+    kl.save_state(path, state)
+    path.unlink()
+    kl.save_state(path, state)  # nothing is lost where nothing is
+    assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
+
+
+def test_one_file_has_one_owner_under_all_its_names(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    path, state = tmp_path / "folder" / "state.npz", state_of("bandit")
+    link = tmp_path / "link.npz"
+    link.symlink_to(path)
+    kl.save_state(link, state)
+    assert link.is_symlink()
+    monkeypatch.chdir(tmp_path / "folder")
+    kl.save_state("state.npz", state)
+    kl.save_state(link, state)
+    kl.save_state(path, kl.load_state("../link.npz"))
+
+
+@pytest.mark.parametrize("content", [b"", b"my thesis", b"PK\x05\x06" + bytes(18)])
+def test_what_is_not_a_snapshot_is_not_replaced(tmp_path, content):
+    path, state = tmp_path / "thesis.npz", state_of("bandit")
+    path.write_bytes(content)
+    with pytest.raises(SnapshotInUse, match="which is not a snapshot"):
+        kl.save_state(path, state)
+    assert path.read_bytes() == content
+    np.savez(path, results=np.zeros(3))
+    with pytest.raises(SnapshotInUse, match="which is not a snapshot"):
+        kl.save_state(path, state)
+    kl.save_state(path, state, overwrite=True)
+    kl.load_state(path)
+
+
+@pytest.mark.slow
+def test_of_two_processes_one_is_told(tmp_path):
+    path = tmp_path / "state.npz"
+    kl.save_state(path, state_of("bandit"))
+    code = """
+import sys
+import koloss as kl
+from koloss.errors import SnapshotInUse
+learner = kl.BanditExpWeights.from_state(kl.load_state(sys.argv[1]))
+print(flush=True), input()
+learner.ask()
+try:
+    kl.save_state(sys.argv[1], learner.state())
+except SnapshotInUse:
+    print("in use")
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([sys.executable, "-c", code, str(path)], **pipes) for _ in range(2)]
+    for process in both:
+        process.stdout.readline()
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sorted(process.communicate()[0].strip() for process in both) == ["", "in use"]
+    assert kl.load_state(path)["ledger"]["made"] == state_of("bandit")["ledger"]["made"] + 1
+
+
+# Bombs.
+
+
+def npy(shape, dtype="<f8", body=b""):
+    header = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
+
+
+ONE = npy("(1,)", body=bytes(8))
+
+
+def archive(text, array=ONE, compression=zipfile.ZIP_STORED, **more):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as members:
+        members.writestr("json.npy", npy(f"({len(text)},)", "|u1", text))
+        members.writestr("array0.npy", array)
+        for name, content in more.items():
+            members.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+REFERENCE = b'{"a": {"__array__": "array0"}}'
+
+
+BOMBS = {
+    "compressed": (
+        lambda: archive(REFERENCE, npy(f"({10**6},)", body=bytes(8 * 10**6)), zipfile.ZIP_DEFLATED),
+        "is compressed",
+    ),
+    "a huge shape": (lambda: archive(REFERENCE, npy(f"({10**12},)")), "an array of .* has shape"),
+    "a huge empty shape": (
+        lambda: archive(REFERENCE, npy(f"(0, {10**18})")),
+        "an array of .* has shape",
+    ),
+    "objects": (
+        lambda: archive(REFERENCE, npy("(1,)", "|O", bytes(8))),
+        "an array of .* has shape",
+    ),
+    "longer than it says": (
+        lambda: archive(REFERENCE, npy("(2,)", body=bytes(8))),
+        "an array of .* has shape",
+    ),
+    "no array": (lambda: archive(REFERENCE, b"no array at all"), "magic string"),
+    "deep": (lambda: archive(b"[" * 10**5 + b"]" * 10**5), "recursion"),
+    "a long integer": (lambda: archive(b'{"a": ' + b"9" * 5000 + b"}"), "digits"),
+    "a key twice": (
+        lambda: archive(b'{"a": {"__array__": "array0"}, "b": 1, "b": 2}'),
+        "a key comes twice",
+    ),
+    "an array twice": (
+        lambda: archive(b'{"a": {"__array__": "array0"}, "b": {"__array__": "array0"}}'),
+        "array0",
+    ),
+    "an array too many": (lambda: archive(b"{}"), "it has arrays that belong nowhere"),
+    "another member": (lambda: archive(REFERENCE, evil=b""), "it has other members"),
+    "a wrong id": (lambda: archive(REFERENCE, id=npy("(1,)", "|u1", b"x")), "its id is 'x'"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_refused_before_they_are_expanded(tmp_path, name):
+    path, (make, message) = tmp_path / "state.npz", BOMBS[name]
+    content = make()
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SnapshotError, match=message):
+            kl.load_state(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**20 + 20 * len(content)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.slow

@@ -97,7 +97,9 @@ def test_kernels_without_finite_features():
 
 
 def test_too_many_features_are_refused_before_they_are_formed():
-    with pytest.raises(NetTooLarge, match=r"must have fewer features, got 4.* use a proxy"):
+    with pytest.raises(
+        NetTooLarge, match=r"`actions` must need at most .* bytes, got .* features or more each"
+    ):
         kl.exact_features(kl.Polynomial(20), kl.Points(np.ones((10, 30))))
 
 

@@ -98,3 +98,9 @@ def test_refuses_a_tolerance_that_the_net_alone_spoils():
     assert info.value.epsilon == pytest.approx(least)
     proxy = kl.pivoted_cholesky(kernel, box, tolerance=1.1 * least, spacing=0.1)
     assert proxy.epsilon < 1.1 * least
+
+
+def test_a_tolerance_that_nothing_exceeds_needs_one_feature():
+    proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), kl.Points([[0.0], [1.0]]), tolerance=5.0)
+    assert proxy.rank == 1
+    assert proxy.epsilon <= 1.0

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, as_points, to_numpy
 from koloss._random import as_generator
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
 from koloss.actions.points import Points
 
 
@@ -34,8 +34,10 @@ class Ball(ActionSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", as_int("dimension", self.dimension, minimum=1))
-        object.__setattr__(self, "radius", as_float("radius", self.radius, positive=True))
+        object.__setattr__(
+            self, "dimension", as_int("dimension", self.dimension, minimum=1, maximum=10**6)
+        )
+        object.__setattr__(self, "radius", as_radius(self.radius))
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         upper = np.full(self.dimension, self.radius)
@@ -43,8 +45,8 @@ class Ball(ActionSet):
 
     def contains(self, X: Array) -> NDArray[np.bool_]:
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
-        return norms <= self.radius * (1 + slack(X))
+        inside: NDArray[np.bool_] = norms(X.astype(float)) <= self.radius * (1 + slack(X))
+        return inside
 
     def diameter(self) -> float:
         return 2 * self.radius
@@ -60,13 +62,13 @@ class Ball(ActionSet):
     def project(self, X: Array) -> NDArray[Any]:
         """Nearest point of the ball to each row of X."""
         X = to_numpy(as_points("X", X, dimension=self.dimension))
-        norms = np.linalg.norm(X, axis=1, keepdims=True)
-        projected: NDArray[Any] = X * (self.radius / np.maximum(norms, self.radius))
+        lengths = norms(X)[:, None]
+        projected: NDArray[Any] = X * (self.radius / np.maximum(lengths, self.radius))
         return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
         rng = as_generator(rng)
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         directions = rng.standard_normal((size, self.dimension))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         return directions * (self.radius * rng.random((size, 1)) ** (1 / self.dimension))
@@ -80,16 +82,18 @@ class Ball(ActionSet):
         least = exp(_log_volume(d) + d * (math.log(self.radius) - math.log(step)))
         if least * d * 8 > max_bytes:
             raise too_large(spacing, self, math.ceil(least) if least < 1e15 else least, max_bytes)
-        reach = (self.radius + radius) / step
-        count = math.floor(reach)
-        axis = np.arange(-count, count + 1)
-        grid = np.zeros((1, 0), dtype=np.int64)
-        for _ in range(d):  # one coordinate at a time, leaving out what is too far already
-            norms = np.sum(grid**2, axis=1)
-            i, j = np.nonzero(norms[:, None] + axis[None, :] ** 2 <= reach**2 * (1 + 1e-12))
-            if len(i) * d * 8 > max_bytes:
-                raise too_large(spacing, self, len(i), max_bytes)
-            grid = np.column_stack([grid[i], axis[j]])
+        squared = math.floor(((self.radius + radius) / step) ** 2 * (1 + 1e-12))
+        total = _integer_points(d, squared, enough=max_bytes / (d * 8))
+        if total * d * 8 > max_bytes:
+            raise too_large(spacing, self, total, max_bytes)
+        grid, left = np.zeros((1, 0), dtype=np.int64), np.array([squared])
+        for _ in range(d):  # one coordinate at a time, as far as what is left of the radius allows
+            far = _integer_roots(left)
+            rows = np.repeat(np.arange(len(grid)), 2 * far + 1)
+            starts = np.cumsum(2 * far + 1) - (2 * far + 1)
+            place = np.arange(len(rows)) - (starts + far)[rows]
+            grid = np.column_stack([grid[rows], place])
+            left = left[rows] - place**2
         # The shell around the ball is as thick as a step or more: two points may have one projection.
         if d > 3:
             grid = grid[_distinct_rays(grid, self.radius / step)]
@@ -104,6 +108,33 @@ def _log_volume(dimension: int) -> float:
 def exp(x: float) -> float:
     """e^x, infinite where there is no such number."""
     return math.exp(x) if x < 709 else math.inf
+
+
+def _integer_roots(squares: NDArray[np.int64]) -> NDArray[np.int64]:
+    """⌊√s⌋ of whole numbers below 2⁵²; there floating point roots are right to the next whole number."""
+    return np.floor(np.sqrt(squares)).astype(np.int64)
+
+
+def _integer_points(dimension: int, squared: int, *, enough: float) -> float:
+    """Number of integer points with |k|² ≤ squared, or some number above `enough` where there are more.
+
+    Coordinate by coordinate: C_j(s) = Σ_k C_{j-1}(s - k²), where C_j(s) points of ℤ^j have |k|² ≤ s.
+    """
+    if dimension == 1:
+        return float(2 * math.isqrt(squared) + 1)
+    ends = np.arange(math.isqrt(squared) + 1) ** 2
+    if dimension == 2:
+        columns = 2 * _integer_roots(squared - ends) + 1.0
+        return float(2 * columns.sum() - columns[0])
+    counts = 2 * _integer_roots(np.arange(squared + 1)) + 1.0
+    for _ in range(dimension - 1):
+        if counts[-1] > enough:
+            break
+        following = counts.copy()
+        for end in ends[1:]:
+            following[end:] += 2 * counts[: len(counts) - end]
+        counts = following
+    return float(counts[-1])
 
 
 def _distinct_rays(grid: NDArray[np.int64], radius: float) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array
+from koloss._arrays import Array, as_size
 from koloss._plain import Plain
 from koloss.errors import NetTooLarge
 
@@ -61,9 +61,26 @@ class ActionSet(Plain, abc.ABC):
         """
 
 
+def as_radius(radius: float) -> float:
+    """Radius of a ball, from 1e-150 to 1e150."""
+    return as_size("radius", radius, smallest=1e-150, largest=1e150)
+
+
 def slack(X: NDArray[Any]) -> float:
     """Relative distance within which a point counts as an action: a few roundings of the point's type."""
     return max(1e-12, 4 * float(np.finfo(X.dtype).eps))
+
+
+def norms(X: NDArray[Any]) -> NDArray[Any]:
+    """Euclidean norms of the rows, also of those whose squares are beyond the floating point numbers."""
+    with np.errstate(over="ignore"):
+        lengths: NDArray[Any] = np.linalg.norm(X, axis=1)
+        far = ~np.isfinite(lengths)
+        if far.any():
+            size = np.abs(X[far]).max(axis=1)
+            lengths[far] = size * np.linalg.norm(X[far] / size[:, None], axis=1)
+        finite: NDArray[Any] = np.clip(lengths, 0.0, np.finfo(lengths.dtype).max)
+    return finite
 
 
 def too_large(spacing: Any, actions: ActionSet, points: float, max_bytes: int) -> NetTooLarge:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._arrays import LARGEST, Array, as_count, as_float, as_points, as_vector, to_numpy
 from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
@@ -36,8 +36,9 @@ class Box(ActionSet):
     upper: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        lower = to_numpy(as_vector("lower", self.lower)).astype(float)
-        upper = to_numpy(as_vector("upper", self.upper, length=len(lower))).astype(float)
+        lower = to_numpy(as_vector("lower", self.lower, largest=LARGEST)).astype(float)
+        upper = as_vector("upper", self.upper, length=len(lower), largest=LARGEST)
+        upper = to_numpy(upper).astype(float)
         if len(lower) == 0:
             raise ValueError("`lower` must not be empty, got length 0")
         if np.any(lower > upper):
@@ -100,7 +101,7 @@ class Box(ActionSet):
         return projected
 
     def sample(self, size: int, rng: Any = None) -> Array:
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         uniform = as_generator(rng).random((size, self.dimension))
         return self.project(np.asarray(self.lower) + uniform * self._sides)
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import (
+    LARGEST,
     Array,
+    as_count,
     as_float,
-    as_int,
     as_points,
     as_vector,
     equal,
@@ -58,7 +59,7 @@ class Points(ActionSet):
         covering_radius: float = 0.0,
         covering_widths: Sequence[float] | None = None,
     ) -> None:
-        self.X = frozen(as_points("X", X))
+        self.X = frozen(as_points("X", X, largest=LARGEST))
         self.covering_radius = as_float("covering_radius", covering_radius, minimum=0.0)
         self.covering_widths: tuple[float, ...] | None = None
         if covering_widths is not None:
@@ -137,7 +138,7 @@ class Points(ActionSet):
         return X.min(axis=0), X.max(axis=0)
 
     def sample(self, size: int, rng: Any = None) -> Array:
-        size = as_int("size", size, minimum=1)
+        size = as_count("size", size)
         index = as_generator(rng).integers(len(self), size=size)
         return self._take(index)
 

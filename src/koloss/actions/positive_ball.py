@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, as_points, as_vector, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, as_points, as_vector, to_numpy
 from koloss._random import as_generator
 from koloss.actions.ball import Ball, exp
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
 from koloss.actions.points import Points
 
 
@@ -37,8 +37,8 @@ class PositiveBall(ActionSet):
     lower: Any = 0.0  # one bound for all, or one per coordinate; kept as a tuple; |lower| ≤ radius
 
     def __post_init__(self) -> None:
-        d = as_int("dimension", self.dimension, minimum=1)
-        radius = as_float("radius", self.radius, positive=True)
+        d = as_int("dimension", self.dimension, minimum=1, maximum=10**6)
+        radius = as_radius(self.radius)
         if isinstance(self.lower, (list, tuple)) or getattr(self.lower, "ndim", 0) > 0:
             lower = to_numpy(as_vector("lower", self.lower, length=d)).astype(float)
         else:
@@ -79,8 +79,7 @@ class PositiveBall(ActionSet):
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         room = self.radius * slack(X)
         above: NDArray[np.bool_] = np.all(np.asarray(self.lower) - room <= X, axis=1)
-        norms: NDArray[np.float64] = np.linalg.norm(X.astype(float), axis=1)
-        return above & (norms <= self.radius + room)
+        return above & (norms(X.astype(float)) <= self.radius + room)
 
     def diameter(self) -> float:
         # Taking min(x - lower, y - lower) off two points keeps them inside and their difference as it is. What is left has
@@ -151,7 +150,7 @@ class PositiveBall(ActionSet):
         # accept with probability exp(t (q(u) - room)) inside. Any t is valid; at the best one, where the mean of q
         # is `room`, about 1/√(πd) to 1/√(2πd) of the draws are accepted.
         rng = as_generator(rng)
-        size, d = as_int("size", size, minimum=1), self.dimension
+        size, d = as_count("size", size), self.dimension
         low, room = self._bounds
         if not np.any(low):
             return np.abs(Ball(d, self.radius).sample(size, rng))
@@ -189,11 +188,14 @@ class PositiveBall(ActionSet):
         if least * d * 8 > max_bytes:
             raise too_large(spacing, self, math.ceil(least) if least < 1e15 else least, max_bytes)
         step /= self.radius
+        if d > 3:  # where the volume says little of the number of cells
+            least = _fewest_cells(low, room, step, counts, enough=max_bytes / (d * 8))
+            if least * d * 8 > max_bytes:
+                raise too_large(spacing, self, least, max_bytes)
         grid, spent = np.zeros((1, 0)), np.zeros(1)  # |nearest point of the cell|² - |low|² so far
         for i in range(d):
             axis = step * np.arange(counts[i])
-            rise = np.maximum(axis - step / 2, 0.0)
-            rise *= rise + 2 * low[i]
+            rise = _rises(low[i], step, counts[i])
             fits = np.searchsorted(rise, room * (1 + 1e-12) - spent, side="right")
             total = int(fits.sum())
             if total * d * 8 > max_bytes:
@@ -204,6 +206,37 @@ class PositiveBall(ActionSet):
             spent = spent[rows] + rise[place]
         X = self.project(self.radius * grid)
         return Points(X[_distinct(X, grid)], covering_radius=reach)
+
+
+def _rises(low: float, step: float, count: float) -> NDArray[np.float64]:
+    """How much the cells low + step · (0, 1, ...) of one coordinate add to |x|² at least, where they start at |low|²."""
+    rise: NDArray[np.float64] = np.maximum(step * np.arange(count) - step / 2, 0.0)
+    rise *= rise + 2 * low
+    return rise
+
+
+def _fewest_cells(
+    low: NDArray[np.float64],
+    room: float,
+    step: float,
+    counts: NDArray[np.float64],
+    *,
+    enough: float,
+    parts: int = 1024,
+) -> float:
+    """Lower bound on the number of cells whose rises add up to at most the room, or some number above `enough`.
+
+    Rises are rounded up to a multiple of room/1024; then the number of cells is a convolution of histograms.
+    """
+    found = np.zeros(parts + 1)
+    found[0] = 1.0
+    for i in range(len(low)):
+        bins = np.ceil(_rises(low[i], step, counts[i]) / room * parts)
+        axis = np.bincount(bins[bins <= parts].astype(np.int64), minlength=parts + 1)
+        found = np.convolve(found, axis)[: parts + 1]
+        if found.sum() > enough:
+            break
+    return float(found.sum())
 
 
 def _half_normals(a: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -1,12 +1,14 @@
 """The command line: thin, every verb one call into the library.
 
 It needs `koloss[experiments]`, and says so where that is missing. A bad option or a mistake in a spec gives one line on
-standard error and exit code 2; a computation that fails, one line and exit code 1; Ctrl-C, exit code 130.
+standard error and exit code 2; a computation that fails, one line and exit code 1; Ctrl-C, exit code 130, and any other
+signal that ends it 128 and its number. What nobody foresaw is shown in full, with exit code 1.
 """
 
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,10 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = application()(arguments, prog_name="koloss", standalone_mode=False)
     except UsageError as error:
         _fail(error.format_message(), code=2)
-    except (KolossError, OSError) as error:
+    except KolossError as error:
         _fail(str(error), code=1)
+    except OSError as error:
+        named = error.filename is not None and error.strerror is not None
+        _fail(f"{error.filename}: {error.strerror}" if named else str(error), code=1)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", code=130)
+    except Exception:
+        traceback.print_exc()
+        _fail("this is a fault of koloss; please report it with the lines above", code=1)
     sys.exit(code)
 
 

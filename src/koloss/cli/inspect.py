@@ -43,6 +43,8 @@ def inspect(
     """
     from koloss import report
 
+    if out is not None:
+        options.check_folder(out)
     chosen = options.read_kernel(context.params)
     with naming_options(context):
         cube = options.read_actions(actions, dimension)

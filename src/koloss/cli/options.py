@@ -1,10 +1,12 @@
 """Options that verbs share, the names they take, and how an error of the library comes to name an option."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, get_args
 
 import typer
@@ -12,6 +14,7 @@ from typer.core import TyperCommand
 
 from koloss._arrays import as_int
 from koloss.actions import Ball, Box
+from koloss.errors import KolossError
 from koloss.kernels import Kernel
 
 UsageError: Any = typer.BadParameter.__base__
@@ -79,6 +82,18 @@ def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **
 def folder(default: Any, text: str) -> Any:
     """The option `--out`."""
     return option(default, "Output", text, file_okay=False)
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is computed; nothing is made here."""
+    try:
+        there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    except OSError as error:
+        raise UsageError(f"--out must be a folder, got {out}: {error.strerror}") from error
+    if not there.is_dir():
+        raise UsageError(f"--out must be a folder, got {out}: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--out must be a folder to write to, got {out}: {there} is not")
 
 
 def spec_argument(default: Any, text: str, metavar: str) -> Any:
@@ -179,17 +194,21 @@ def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
 def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
     """Turn an error of the library, which names an argument, into one that names the option.
 
-    `flags` are the options of arguments that are not called like them.
+    `flags` are the options of arguments that are not called like them. An error that names none of them is no mistake of
+    whoever typed the command, and stays what it is.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         from koloss.experiments import SpecError
 
-        if isinstance(error, SpecError):  # names a file and a line
-            raise UsageError(str(error)) from error
         flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
-        raise UsageError(_with_flags(str(error), flags)) from error
+        names = re.findall(r"`(\w+)`", str(error))
+        if not isinstance(error, (SpecError, KolossError)) and flags.keys().isdisjoint(names):
+            raise
+        # A SpecError names a file and a line.
+        message = str(error) if isinstance(error, SpecError) else _with_flags(str(error), flags)
+        raise UsageError(message) from error
 
 
 def _with_flags(message: str, flags: Mapping[str, str]) -> str:

@@ -1,8 +1,10 @@
 """Verbs that play: `reproduce`, `run` and `arena`."""
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def reproduce(
     """Play the paper's experiments, and write a report.
 
     Ends with report.html, results.json and figures in the directory. Runs that are there already are not
-    computed again: after Ctrl-C, the same command goes on.
+    computed again, unless they failed: after Ctrl-C, the same command goes on.
     """
     # An option takes one value; what follows it comes as arguments.
     _play(context, "--only", [*only, *more], out)
@@ -61,6 +63,7 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
 
     size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
     as_json = context.params["as_json"]
+    options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context, name=flag, experiments=flag):
             chosen = [options.read_spec(spec) for spec in specs] or None
@@ -99,10 +102,11 @@ def arena(
     """Let every learner and every peer play the same games, and show who loses how much.
 
     Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
-    that are there already are not played again: after Ctrl-C, the same command goes on.
+    that are there already are not played again, unless they failed: after Ctrl-C, the same command goes on.
     """
     from koloss.report import arena as library
 
+    options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context):
             results = library.run(
@@ -151,7 +155,7 @@ def _choose(
 def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
     """A bar on a terminal, a line for every tenth of the runs elsewhere; on standard error, since output may be piped.
 
-    Ctrl-C says that the runs in `out` are not lost.
+    Ctrl-C and other signals that end a program say that the runs in `out` are not lost.
     """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -177,11 +181,44 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         bar.update(task, total=progress.total, completed=progress.done, description=f"{what:<28}")
 
     try:
-        with bar:
+        with _signals_as_errors(), bar:
             yield tell
-    except KeyboardInterrupt:
-        _say(f"error: interrupted; the same command goes on with the runs in {out}")
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as error:
+        how, code = "interrupted", 130
+        if isinstance(error, _Ended):
+            how, code = f"ended by {error.signal.name}", 128 + error.signal
+        with suppress(OSError):  # a terminal that was closed
+            _say(f"error: {how}; the same command goes on with the runs in {out}")
+        raise typer.Exit(code) from None
+
+
+class _Ended(KeyboardInterrupt):
+    """A signal that ends a program."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def _signals_as_errors() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does: processes are ended, half-written files removed."""
+    handlers = {}
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
+        raise _Ended(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            # What is ignored, by nohup, stays so.
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                handlers[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _say(line: str) -> None:

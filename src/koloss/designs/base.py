@@ -30,6 +30,9 @@ from koloss.proxy.pivoted_cholesky import solve_lower
 ROWS = 4096
 """Rows of features handled at a time, to keep the memory of temporaries small."""
 
+SMALLEST = 1e-300
+"""Features below it have no inverse, or few digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class Design:
@@ -116,6 +119,10 @@ def orthonormal(features: Array) -> tuple[Array, Array]:
     largest = xp.max(xp.abs(features), axis=0)
     if float(xp.max(largest)) == 0:
         raise RankUnreachable("`features` must not vanish, got zeros only", rank=0)
+    tiny = (largest > 0) & (largest < SMALLEST)
+    if bool(xp.any(tiny)):
+        rule = f"must have columns of zeros or of size {SMALLEST:g} at least"
+        raise ValueError(f"`features` {rule}, got {float(xp.max(largest[tiny])):.6g}")
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
     # Divided first: the squares of very large or small features are no floating point numbers.
     lengths = largest * xp.sqrt(xp.sum((features / largest) ** 2, axis=0))

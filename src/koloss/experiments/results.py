@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import numpy as np
 
+from koloss._files import write_text
 from koloss._version import __version__
 from koloss.experiments import files
 from koloss.experiments.files import Dimension
@@ -71,7 +72,7 @@ class Reported(abc.ABC):
         """Write results.json or arena.json into a folder."""
         path = Path(out) / self.filename
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_text(path, text + "\n")
         return path
 
     def _top(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from koloss.experiments.build import check, jobs_of
 from koloss.experiments.results import Results
 from koloss.experiments.spec import Experiment, load, shipped
 from koloss.experiments.summary import summarise
-from koloss.games.store import Progress, check_names, missing, play_jobs
+from koloss.games.store import Progress, check_names, locked, missing, play_jobs
 from koloss.games.workers import processes
 
 
@@ -36,7 +36,7 @@ def run(
     experiments : sequence of names, paths of specs or Experiments, optional
         All that come with the package by default. All are checked before the first one is played.
     out : path
-        Folder for `results.json` and `runs/`. Runs that are in there already are not computed again.
+        Folder for `results.json` and `runs/`. Runs that are in there already are not computed again, unless they failed.
     rounds, runs : int, optional
         In the place of each experiment's own.
     seed : int
@@ -55,6 +55,8 @@ def run(
         Where a spec has a mistake; nothing has been written then.
     FolderInUse
         Where another process plays into the same folder.
+    OSError
+        Where it cannot be written to; nothing has been played then.
 
     Examples
     --------
@@ -78,7 +80,8 @@ def run(
     for experiment in chosen:
         if experiment.name in waiting:
             check(experiment, waiting[experiment.name])
-    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
-    results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
-    results.write(out)
+    with locked(out):
+        kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+        results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
+        results.write(out)
     return results

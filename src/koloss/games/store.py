@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from koloss._files import PARTS, naming, replacing
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
 from koloss.games.workers import do_all
@@ -103,31 +104,29 @@ def play_jobs(
 ) -> list[Packed]:
     """Play the runs that are not in a folder yet, and give all of them, in order.
 
-    A run whose process died is told as such, and leaves no file: it is played again next time.
+    The folder is `locked` by the caller. A run that failed leaves a file that says why, and is played again next time; one
+    whose process died leaves none.
     """
-    with locked(folder):
-        for stray in folder.glob("runs/**/*.part"):
-            stray.unlink()
-        runs = [load(job, folder) for job in jobs]
-        waiting = [k for k, run in enumerate(runs) if run is None]
-        done = len(jobs) - len(waiting)
-        tell = progress or (lambda _: None)
-        tell(Progress(done, len(jobs)))
+    runs = [load(job, folder) for job in jobs]
+    waiting = [k for k, run in enumerate(runs) if run is None]
+    done = len(jobs) - len(waiting)
+    tell = progress or (lambda _: None)
+    tell(Progress(done, len(jobs)))
 
-        def report(i: int, result: Any) -> None:
-            nonlocal done
-            k = waiting[i]
-            if isinstance(result, Exception):
-                result = _unplayed(jobs[k], "died", f"failed: {result}")
-            else:
-                save(jobs[k], result, folder)
-            runs[k], done = result, done + 1
-            plain = result.plain
-            failed = plain["ended"] in ("failed", "died")
-            why = plain["message"].removeprefix("failed").lstrip(": ") if failed else ""
-            tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
+    def report(i: int, result: Any) -> None:
+        nonlocal done
+        k = waiting[i]
+        if isinstance(result, Exception):
+            result = _unplayed(jobs[k], "died", f"failed: {result}")
+        else:
+            save(jobs[k], result, folder)
+        runs[k], done = result, done + 1
+        plain = result.plain
+        failed = plain["ended"] in ("failed", "died")
+        why = plain["message"].removeprefix("failed").lstrip(": ") if failed else ""
+        tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
 
-        do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
+    do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
     return [run for run in runs if run is not None]
 
 
@@ -197,22 +196,20 @@ def save(job: Job, run: Packed, folder: Path) -> None:
     """Write the file of a run, with its key and the digest of its contents, whole or not at all."""
     path = path_of(job, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    plain = {**run.plain, "key": job.key}
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "wb") as file:
-        write_npz(file, Packed({**plain, "digest": _contents(plain, run.arrays)}, run.arrays))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    with replacing(path) as file:
+        write_npz(file, Packed({**run.plain, "key": job.key}, run.arrays))
 
 
 def load(job: Job, folder: Path) -> Packed | None:
-    """The run that was kept; None where it is not there, of another key, damaged, or stopped by a shorter time limit."""
+    """The run that was kept; None where there is none to go on with.
+
+    That is where it is not there, of another key, damaged, failed, or stopped by a shorter time limit. What made it fail may
+    be something that its key does not know: memory, a file that its adversary reads, another module.
+    """
     try:
         plain, arrays = read_npz(path_of(job, folder))
-        if plain.pop("digest") != _contents(plain, arrays) or plain.pop("key") != job.key:
-            return None
-        if plain["ended"] == "stopped" and plain["facts"]["limit"] < job.limit:
+        short = plain["ended"] == "stopped" and plain["facts"]["limit"] < job.limit
+        if plain.pop("key") != job.key or plain["ended"] == "failed" or short:
             return None
     except Exception:  # a damaged file can fail in any way
         return None
@@ -226,19 +223,25 @@ def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time; the lock goes when its process does, however that ends."""
+    """One process at a time; the lock goes when its process does, however that ends.
+
+    Whatever is still half written then was left by a process that was killed, and is removed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "a+", encoding="ascii") as file:
-        try:
-            _lock(file.fileno())
-        except (BlockingIOError, PermissionError):
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-            advice = "wait until that ends, or choose another folder"
-            raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    with open(folder / ".lock", "ab+", buffering=0) as file:
+        with naming(file.name):
+            try:
+                _lock(file.fileno())
+            except (BlockingIOError, PermissionError):
+                file.seek(0)
+                holder = file.read().decode(errors="replace").strip() or "unknown"
+                advice = "wait until that ends, or choose another folder"
+                raise FolderInUse(f"{folder} is in use by process {holder}; {advice}") from None
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
+        for inside in ("", "figures/", "runs/**/"):
+            for stray in folder.glob(f"{inside}{PARTS}"):
+                stray.unlink(missing_ok=True)
         yield
 
 
@@ -252,13 +255,6 @@ def _lock(descriptor: int) -> None:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _contents(plain: Mapping[str, Any], arrays: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def check_names(argument: str, names: Sequence[str]) -> None:

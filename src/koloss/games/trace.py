@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _html
+from koloss._files import replacing
 
 Ended = Literal["done", "failed", "stopped", "missing", "died"]
 """How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word."""
@@ -126,15 +128,11 @@ class Trace:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file: .npz, or .parquet (which needs pyarrow)."""
         path = Path(path)
-        part = path.with_name(path.name + ".part")
-        if path.suffix == ".npz":
-            with open(part, "wb") as file:
-                write_npz(file, self.pack())
-        elif path.suffix == ".parquet":
-            _write_parquet(part, self.pack())
-        else:
+        writers = {".npz": write_npz, ".parquet": _write_parquet}
+        if path.suffix not in writers:
             raise ValueError(f"`path` must end in .npz or .parquet, got {path.name}")
-        os.replace(part, path)
+        with replacing(path) as file:
+            writers[path.suffix](file, self.pack())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
@@ -145,16 +143,27 @@ class Trace:
 
 
 def write_npz(file: IO[bytes], packed: Packed) -> None:
-    """Plain data and arrays as one .npz."""
-    text = np.frombuffer(json.dumps(packed.plain).encode(), dtype=np.uint8)
+    """Plain data and arrays as one .npz, with their digest."""
+    plain = {**packed.plain, "digest": _digest(packed)}
+    text = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
     np.savez_compressed(file, json=text, **packed.arrays)
 
 
 def read_npz(path: Path) -> Packed:
-    """What `write_npz` has written."""
+    """What `write_npz` has written; a file whose digest does not fit is a `ValueError`."""
     with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
         plain = json.loads(file["json"].tobytes())
-        return Packed(plain, {name: file[name] for name in file.files if name != "json"})
+        arrays = {name: file[name] for name in file.files if name != "json"}
+    if plain.pop("digest") != _digest(Packed(plain, arrays)):
+        raise ValueError(f"`path` must be intact, got {path}, whose digest does not match")
+    return Packed(plain, arrays)
+
+
+def _digest(packed: Packed) -> str:
+    digest = hashlib.sha256(json.dumps(packed.plain, sort_keys=True).encode())
+    for name, array in sorted(packed.arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +256,7 @@ def _slope(t: Any, regret: Any) -> float:
     return float(np.polyfit(np.log(t), np.log(regret), 1)[0])
 
 
-def _write_parquet(path: Path, packed: Packed) -> None:
+def _write_parquet(file: IO[bytes], packed: Packed) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -258,7 +267,7 @@ def _write_parquet(path: Path, packed: Packed) -> None:
     beside = {name: arrays[name].tolist() for name in _BESIDE if name in arrays}
     about = json.dumps({"plain": plain, "beside": beside})
     table = pa.table({k: pa.array(v) for k, v in columns.items()})
-    parquet.write_table(table.replace_schema_metadata({"koloss": about}), path)
+    parquet.write_table(table.replace_schema_metadata({"koloss": about}), file)
 
 
 def _read_parquet(path: Path) -> Packed:

@@ -7,8 +7,11 @@ memory. Processes have one thread each for linear algebra, and end with the proc
 
 from __future__ import annotations
 
+import ctypes
 import os
+import pickle
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +27,12 @@ CANNOT_START = (
     "processes end before they play: a script must start them below `if __name__ == '__main__':`, "
     "and what they are to find must be in a module"
 )
+
+TRIES = 5
+"""Processes in a row that may be killed before they begin."""
+
+PR_SET_PDEATHSIG = 1
+"""Of Linux: the signal that a process gets when the thread that started it ends."""
 
 Report = Callable[[int, Any], None]
 """Called with the number of a task and its result, or the error that it ended with."""
@@ -84,15 +93,21 @@ class _Worker:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs,))
-        self.process.start()
-        theirs.close()  # now the pipe ends when the process does
         self.task: int | None = None
         self.started = False
+        try:
+            with _no_interrupts():
+                self.process.start()
+            theirs.close()  # now the pipe ends when the process does
+        except BaseException:
+            self.end()
+            raise
 
     def end(self) -> None:
         self.pipe.close()
-        self.process.kill()
-        self.process.join()
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
 
 
 def _work(
@@ -100,6 +115,7 @@ def _work(
 ) -> list[int]:  # fmt: skip
     """Do some tasks in so many processes; those that were lost with a process."""
     waiting, lost, workers = deque(numbers), list[int](), list[_Worker]()
+    tries = TRIES
     try:
         workers.extend(_Worker() for _ in range(count))
         while workers:
@@ -109,9 +125,13 @@ def _work(
                     readable, result = worker.pipe.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
+                    worker.process.join(timeout=10)  # it is ending, and its code says how
                     worker.end()
                     if not worker.started:
-                        raise RuntimeError(CANNOT_START) from None
+                        tries -= 1
+                        # One that was killed, with a negative code, says nothing about the others.
+                        if tries == 0 or (worker.process.exitcode or 0) >= 0:
+                            raise RuntimeError(CANNOT_START) from None
                     if worker.task is not None:
                         lost.append(worker.task)
                     if waiting:
@@ -122,12 +142,12 @@ def _work(
                 if worker.started:
                     assert worker.task is not None
                     report(worker.task, result)
-                worker.started, worker.task = True, None
+                worker.started, worker.task, tries = True, None, TRIES
                 if not waiting:
                     workers.remove(worker)
                     worker.end()
                     continue
-                with suppress(BrokenPipeError):  # it has just died, and will be noticed above
+                with suppress(ConnectionError):  # it has just died, and will be noticed above
                     worker.pipe.send((function, tasks[waiting[0]]))
                     worker.task = waiting.popleft()
     finally:
@@ -139,7 +159,7 @@ def _work(
 def _serve(pipe: Connection) -> None:
     """What a process does: tasks, one after the other, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that waits for us, not for us
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _end_with_parent()
     pipe.send((True, None))
     while True:
         try:
@@ -152,7 +172,7 @@ def _serve(pipe: Connection) -> None:
         try:
             result = function(task)
         except Exception as error:
-            result = error
+            result = _portable(error)
         try:
             pipe.send((True, result))
         except OSError:
@@ -161,11 +181,40 @@ def _serve(pipe: Connection) -> None:
             pipe.send((True, RuntimeError(f"{type(error).__name__}: {error}; of {result!r}")))
 
 
+def _portable(error: Exception) -> Exception:
+    """The error, or one that says the same where another process could not make it again."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
 def _end_with_parent() -> None:
+    """Let this process end when the one that started it does, however that ends."""
     parent = parent_process()
     assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    if sys.platform == "linux":  # even where a task lets no other thread run
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """A process that is started meanwhile hears no Ctrl-C, which is for the one that started it, from its first moment."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Assumption, Guarantee, semidefinite
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
@@ -254,6 +254,9 @@ class Game:
     losses: str  # what else is assumed of them
     place: str = ""  # added to the name of a statement
     sampled: bool = False  # whether the covariance is sampled
+    eigenvalue: float = (
+        0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
+    )
 
 
 Comparator = tuple[float, Mapping[str, float]]
@@ -294,7 +297,8 @@ def fixed(
     late = played.late
     if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
         statement, late = "Theorem B3-delay", 0
-    terms["delay"] += late * late_cost(problem, eta, kappa)
+    if late:
+        terms["delay"] += late * late_cost(problem, eta, kappa)
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
     statement += game.place
@@ -356,4 +360,5 @@ def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
     coin = "a round's loss does not depend on the coin that draws its action"
     heard = True if played.made else None
-    return Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)
+    common = Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)
+    return (*common, *semidefinite(game.eigenvalue))

@@ -20,6 +20,14 @@ class Assumption:
         return f"{self.text} [{mark}]"
 
 
+def semidefinite(eigenvalue: float) -> tuple[Assumption, ...]:
+    """What every bound assumes of the kernel, said where it is seen to fail: by an eigenvalue below zero."""
+    if eigenvalue >= 0:
+        return ()
+    text = f"the kernel is positive semidefinite on the actions (an eigenvalue is {eigenvalue:.4g})"
+    return (Assumption(text, False),)
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """An upper bound on the regret, term by term.

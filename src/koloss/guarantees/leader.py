@@ -16,13 +16,20 @@ The theory pages have the proofs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Assumption, Guarantee, semidefinite
 from koloss.guarantees.full import Played
+
+ONE_BY_ONE = 10**6
+"""Rounds whose part of the bound is summed term by term."""
+
+Steps = Callable[[int, int], Any]
+"""Step sizes γ_t of so many rounds from the given one, an array."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,55 @@ class LeaderProblem:
         root = (pull + math.sqrt(pull**2 + 4 * base)) / 2
         return root * root
 
-    def tracking(self, h: float, gammas: Any, eta: float) -> float:
-        """Σ √h_t over rounds with these step sizes, from a start at h."""
-        total = 0.0
-        for gamma in np.asarray(gammas).tolist():
+    def tracking(self, h: float, steps: Steps, first: int, count: int, eta: float) -> float:
+        """Σ √h_t over `count` rounds from the given one, from a start at h; step sizes do not grow.
+
+        The first million terms are summed one by one. Beyond them blocks of rounds are bounded from above at once, each
+        a 64th of the rounds before it.
+        """
+        total, end = 0.0, first + count
+        direct = min(count, ONE_BY_ONE)
+        for gamma in np.asarray(steps(first, direct)).tolist():
             total += math.sqrt(h)
             h = self.next_height(h, gamma, eta)
+        t, s = first + direct, math.sqrt(h)
+        while t < end:
+            k = min(max(t // 64, 1), end - t)
+            gammas = float(steps(t, 1)[0]), float(steps(t + k - 1, 1)[0])
+            part, s = self._block(s, *gammas, k, eta)
+            total, t = total + part, t + k
         return total
+
+    def _block(
+        self, s: float, largest: float, smallest: float, k: int, eta: float
+    ) -> tuple[float, float]:
+        """Upper bounds on the sum of s, T(s), T(T(s)), ..., k terms, and on the term that follows.
+
+        In s = √h the recursion is s ↦ T(s) = (p + √(p² + 4c + 4qs²))/2 with p = ηG, and it grows in both
+        c = γ²D² and q = 1 - γ: take the largest γ of the block in one and the smallest in the other. T is
+        increasing and convex, so from s on the distance to its fixed point s* shrinks at least by ρ = T'(s) where it is
+        positive, and at most by ρ where it is negative: s_j - s* ≤ ρ^j (s - s*). Below s* the terms rise, by no
+        more than at first: T(s) - s ≤ p/2 + √(r² + s²) - s with r² = p²/4 + c, which falls in s.
+        """
+        p, root_c, gamma = eta * self.norm, largest * self.diameter, smallest
+        fixed = (p + math.hypot(p, 2 * math.sqrt(gamma) * root_c)) / (2 * gamma)
+        r, gap = math.hypot(p / 2, root_c), s - fixed
+        if gap >= 0:
+            straight = k * s, s
+        else:
+            climb = p / 2 + r / (math.hypot(r, s) + s) * r if r > 0 else 0.0
+            straight = k * s + climb * k * (k - 1) / 2, s + k * climb
+        if not math.isfinite(fixed):
+            return straight
+        if s == 0 or gamma == 1:  # ρ = 0
+            return min(s + (k - 1) * fixed, straight[0]), min(fixed, straight[1])
+        # log ρ = log(1 - γ)/2 - log(1 + r²/((1 - γ)s²))/2, without cancellation
+        log_rho = (math.log1p(-gamma) - math.log1p((r / s) ** 2 / (1 - gamma))) / 2
+        left = math.expm1(k * log_rho)  # ρ^k - 1
+        total, last = k * fixed + gap * left / math.expm1(log_rho), s + gap * left
+        if gap < 0:  # rounding must not undo that the terms rise
+            total, last = max(total, k * s), max(last, s)
+        return min(total, straight[0]), min(last, straight[1])
 
 
 # The bounds in words.
@@ -87,6 +136,7 @@ def conditional_gradient(
     tracking: float,  # Σ √h_t, by the gaps that were measured, then by the recursion
     delay_cost: float,  # what late losses have cost
     proved: bool,  # every vertex so far has come with a certificate
+    eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
 ) -> Guarantee:
     """The bound for Algorithm 3 after n rounds."""
     terms = problem.terms(eta, n)
@@ -96,6 +146,7 @@ def conditional_gradient(
     assumptions = played.assumptions(n, norm=problem.norm, horizon=problem.rounds)
     holds = True if proved and played.heard else None
     assumptions.append(Assumption("every vertex is a global minimum", holds))
+    assumptions += semidefinite(eigenvalue)
     statement = "Theorem A4 (conditional gradient)"
     return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
 
@@ -110,6 +161,7 @@ def regularised_leader(
     tracking: float,  # Σ √h_t over projections: those made, and the largest of those to come
     delay: int,  # losses come after at most so many others
     delay_cost: float,  # what late losses have cost
+    eigenvalue: float = 0.0,  # of the kernel, where one below zero was seen
 ) -> Guarantee:
     """The bound for Algorithm 4 after n rounds."""
     terms = problem.terms(eta, n)
@@ -117,5 +169,6 @@ def regularised_leader(
     terms["delay"] = max(delay_cost, delay * eta * problem.norm**2 / 2 * n)
     terms["unheard"] = width * played.unheard
     needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
+    needed += semidefinite(eigenvalue)
     statement = "Theorem A4 (regularised leader)"
     return Guarantee(statement, n, terms, width * n, tuple(needed), notes=played.notes)

@@ -7,9 +7,10 @@ A kernel is a positive semidefinite function K(x, y) = ⟨Φ(x), Φ(y)⟩. A sub
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,6 +21,7 @@ from koloss._arrays import (
     as_array,
     as_float,
     as_points,
+    as_size,
     as_vector,
     assign,
     matching,
@@ -122,12 +124,14 @@ class Kernel(Plain, abc.ABC):
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """Gram matrix K(x_i, y_j), of shape (len(X), len(Y)); Y = X where it is missing."""
         X, Y = self._pair(X, Y)
-        return self._gram(X, Y, namespace(X))
+        with finite(X, self):
+            return self._gram(X, Y, namespace(X))
 
     def diag(self, X: Array) -> Array:
         """K(x, x) for every row of X, without the Gram matrix."""
         X = self._points("X", X)
-        return self._diagonal(X, namespace(X))
+        with finite(X, self):
+            return self._diagonal(X, namespace(X))
 
     def features(self, X: Array) -> Array:
         """Exact feature map: `features(X) @ features(Y).T == K(X, Y)`.
@@ -135,7 +139,8 @@ class Kernel(Plain, abc.ABC):
         `NoFiniteFeatures` is raised where the feature space is not of finite dimension.
         """
         X = self._points("X", X)
-        return self._features(X, namespace(X))
+        with finite(X, self):
+            return self._features(X, namespace(X))
 
     def gradient(self, X: Array, Y: Array | None = None, weights: Array | None = None) -> Array:
         """Gradient of K in its first argument, of shape (n, p, d), or (n, d) with weights.
@@ -148,13 +153,15 @@ class Kernel(Plain, abc.ABC):
         n, p = X.shape[0], Y.shape[0]
         if weights is None:
             one = xp.ones_like(X[:, :1])
-            columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
+            with finite(X, self):
+                columns = [self._gradient(X, Y[j : j + 1, :], one, xp) for j in range(p)]
             return xp.stack(columns, axis=1)
         weights = as_array("weights", weights, ndim=_axes(weights), like=X)
         if tuple(weights.shape) not in ((p,), (n, p)):
             shape = tuple(weights.shape)
             raise ValueError(f"`weights` must have shape ({p},) or ({n}, {p}), got {shape}")
-        return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
+        with finite(X, self):
+            return self._gradient(X, Y, xp.broadcast_to(weights, (n, p)), xp)
 
     def bound(self, actions: ActionSet) -> float:
         """Supremum of K(a, a) over the actions: the 𝒢² of the paper.
@@ -332,7 +339,8 @@ class Stationary(Kernel):
         return min(self._lengths or (self._unit,))
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
-        return self._profile(squared_distances(X, Y, xp, self._lengths), xp)
+        with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
+            return self._profile(squared_distances(X, Y, xp, self._lengths), xp)
 
     def _diagonal(self, X: Array, xp: Namespace) -> Array:
         return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
@@ -341,7 +349,8 @@ class Stationary(Kernel):
         lengths = self._lengths
         centre = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - centre, Y - centre
-        pull = 2 * weights * self._slope(squared_distances(X, Y, xp, lengths), xp)
+        with np.errstate(over="ignore"):
+            pull = 2 * weights * self._slope(squared_distances(X, Y, xp, lengths), xp)
         gradient = xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
         if lengths is None:
             return gradient
@@ -387,6 +396,18 @@ class Stationary(Kernel):
             return None  # left to the modulus
         lower, upper = actions.bounds()
         return self.cell_modulus((upper - lower).tolist(), actions)
+
+
+@contextlib.contextmanager
+def finite(X: Array, function: object) -> Iterator[None]:
+    """Refuse points at which a kernel or a loss is beyond every floating point number."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            yield
+    except (FloatingPointError, OverflowError) as error:
+        size = float(namespace(X).max(namespace(X).abs(X)))
+        rule = f"must be smaller in size: {function!r} has no finite values there"
+        raise ValueError(f"`X` {rule}, got {size:.6g}") from error
 
 
 def squared_distances(
@@ -438,10 +459,7 @@ def as_scales(name: str, value: Any) -> float | tuple[float, ...]:
 
 def as_scale(name: str, value: Any) -> float:
     """Positive length whose square and its inverse are still numbers."""
-    number = as_float(name, value, positive=True)
-    if not 1e-150 <= number <= 1e150:
-        raise ValueError(f"`{name}` must be between 1e-150 and 1e150, got {number:.6g}")
-    return number
+    return as_size(name, value, smallest=1e-150, largest=1e150)
 
 
 def _axes(value: Any) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss._arrays import SIZES, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.errors import NotPositiveDefinite
 from koloss.kernels.base import Kernel, KernelLike
 
 EXACT_PAIRS = 4096
@@ -17,10 +18,25 @@ EXACT_PAIRS = 4096
 
 
 def feature_radius(kernel: KernelLike, actions: ActionSet) -> float:
-    """𝒢 = sup ‖Φ(a)‖ over the actions; a compact set needs a `Kernel`."""
-    if isinstance(actions, Points):
-        return math.sqrt(float(np.max(to_numpy(kernel.diag(actions.X)))))
-    return math.sqrt(kernel.bound(actions))  # type: ignore[attr-defined]
+    """𝒢 = sup ‖Φ(a)‖ over the actions; a compact set needs a `Kernel`.
+
+    Refused where 𝒢² is so small or so large that the numbers of a bound would not be.
+    """
+    try:
+        if isinstance(actions, Points):
+            size = float(np.max(to_numpy(kernel.diag(actions.X))))
+        else:
+            size = kernel.bound(actions)  # type: ignore[attr-defined]
+    except OverflowError:
+        size = math.inf
+    if size < 0:
+        raise NotPositiveDefinite(
+            f"`kernel` must be positive semidefinite, got K(a, a) = {size:.6g}", eigenvalue=size
+        )
+    if size != 0 and not SIZES[0] <= size <= SIZES[1]:
+        rule = f"must have sup K(a, a) between {SIZES[0]:.6g} and {SIZES[1]:.6g} on the actions"
+        raise ValueError(f"`kernel` {rule}, got {size:.6g}; use other units, or scale the kernel")
+    return math.sqrt(size)
 
 
 def feature_diameter(kernel: KernelLike, actions: ActionSet) -> float:

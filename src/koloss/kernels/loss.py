@@ -28,7 +28,7 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss._plain import Plain
-from koloss.kernels.base import Kernel
+from koloss.kernels.base import Kernel, finite
 
 
 class Loss(Plain, abc.ABC):
@@ -75,11 +75,14 @@ class Loss(Plain, abc.ABC):
         """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
         mine = {name: getattr(self, name) for name in self._coordinates}
         theirs = {name: matching(getattr(other, name), a) for name, a in mine.items()}
-        return self._with({name: own * a + factor * theirs[name] for name, a in mine.items()})
+        with np.errstate(over="ignore", invalid="ignore"):  # `_with` refuses what comes of it
+            sums = {name: own * a + factor * theirs[name] for name, a in mine.items()}
+        return self._with(sums)
 
     def _scale(self, factor: float) -> Self:
         """`factor` times this loss."""
-        return self._with({name: factor * getattr(self, name) for name in self._coordinates})
+        with np.errstate(over="ignore"):  # `_with` refuses what comes of it
+            return self._with({name: factor * getattr(self, name) for name in self._coordinates})
 
     def _with(self, coordinates: dict[str, Array]) -> Self:
         """The same with other coordinates, made of those of checked losses: only an overflow can be wrong with them."""
@@ -126,11 +129,22 @@ class Loss(Plain, abc.ABC):
 
     def __call__(self, X: Array) -> Array:
         """Loss of every action: ⟨Φ(a), w⟩ for the rows a of X."""
-        return self._evaluate(as_points("X", X, dimension=self.dimension))
+        X = as_points("X", X, dimension=self.dimension)
+        with finite(X, self):
+            return self._evaluate(X)
 
     def norm(self) -> float:
         """RKHS norm ‖w‖."""
-        return math.sqrt(max(self.inner(self), 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            squared = max(self.inner(self), 0.0)
+        if 1e-250 < squared < math.inf:
+            return math.sqrt(squared)
+        # The square is no floating point number, or one of few digits: take the norm in another unit.
+        largest = max(float(_largest(getattr(self, part))) for part in self._coordinates)
+        if largest == 0 or not math.isfinite(1 / largest):
+            return math.sqrt(squared)
+        unit = self._scale(1 / largest)
+        return largest * math.sqrt(max(unit.inner(unit), 0.0))
 
     @staticmethod
     def total(losses: Sequence[Loss]) -> Loss:
@@ -314,6 +328,10 @@ def _centers(losses: Sequence[KernelLoss]) -> NDArray[Any]:
 
 def _coefficients(losses: Sequence[KernelLoss]) -> NDArray[Any]:
     return np.concatenate([to_numpy(loss.coefficients) for loss in losses])
+
+
+def _largest(a: Array) -> Array:
+    return namespace(a).max(namespace(a).abs(a))
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -12,6 +12,9 @@ import numpy as np
 from koloss._arrays import Array, Namespace, as_float, as_int, matching, take
 from koloss.kernels.base import DotProduct
 
+LARGEST_DEGREE = 1000
+"""Beyond it (x'y + c)^p is nearly always zero or no floating point number."""
+
 
 @dataclass(frozen=True)
 class Polynomial(DotProduct):
@@ -31,11 +34,13 @@ class Polynomial(DotProduct):
     [[1.0, 1.414, 2.828, 1.0, 2.828, 4.0]]
     """
 
-    degree: int  # p ≥ 1
+    degree: int  # p, from 1 to 1,000
     offset: float = 1.0  # c ≥ 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "degree", as_int("degree", self.degree, minimum=1))
+        object.__setattr__(
+            self, "degree", as_int("degree", self.degree, minimum=1, maximum=LARGEST_DEGREE)
+        )
         object.__setattr__(self, "offset", as_float("offset", self.offset, minimum=0.0))
 
     def _profile(self, t: Any) -> Any:

@@ -22,7 +22,7 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.kernels.base import Kernel
+from koloss.kernels.base import Kernel, finite
 from koloss.kernels.loss import Loss
 
 
@@ -73,7 +73,8 @@ class PosynomialLoss(Loss):
     def gradient(self, X: Array) -> Array:
         X = as_points("X", X, dimension=self.dimension)
         self.kernel._check_domain("X", X)
-        return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
+        with finite(X, self):
+            return self.kernel.expansion_gradient(X, matching(self.coefficients, X))
 
     @classmethod
     def _table(cls, losses: Any, X: NDArray[Any]) -> NDArray[Any]:

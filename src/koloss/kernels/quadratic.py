@@ -22,7 +22,7 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss.actions import ActionSet, Ball
-from koloss.kernels.base import DotProduct
+from koloss.kernels.base import DotProduct, finite
 from koloss.kernels.loss import Loss
 
 
@@ -73,7 +73,8 @@ class QuadraticLoss(Loss):
 
     def gradient(self, X: Array) -> Array:
         X = as_points("X", X, dimension=self.dimension)
-        return 2 * (X @ matching(self.matrix, X)) + matching(self.vector, X)
+        with finite(X, self):
+            return 2 * (X @ matching(self.matrix, X)) + matching(self.vector, X)
 
     def quadratic_form(self) -> tuple[NDArray[Any], NDArray[Any]]:
         return to_numpy(self.matrix), to_numpy(self.vector)

@@ -13,6 +13,7 @@ Losses, never rewards: smaller is better.
 from __future__ import annotations
 
 import abc
+import math
 import os
 import threading
 import uuid
@@ -30,6 +31,7 @@ from koloss._random import LEARNERS, as_generator, generator_from_dict, generato
 from koloss.actions import ActionSet
 from koloss.errors import ForkedLearner, LossOutOfBounds, NoDistribution, UnknownDecision
 from koloss.guarantees import Guarantee
+from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal, unseal
 
 # What is handed out.
@@ -300,17 +302,38 @@ class Ledger(Generic[L]):
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], laws: Sequence[L], key: Any) -> Ledger[L]:
-        """The ledger in a snapshot; `laws` are its laws made anew, `key` makes a key of a row of the array of keys."""
-        ledger = cls(str(data["mark"]))
+    def from_dict(cls, data: Reader, laws: Sequence[L], keys: Sequence[Any]) -> Ledger[L]:
+        """The ledger in a snapshot; `laws` are its laws made anew, none with full information, `keys` those of its entries."""
+        ledger = cls(data.word("mark"))
         for name in cls._COUNTS:
-            setattr(ledger, name, int(data[name]))
-        keys = data["keys"]
-        for k, (i, place, heard) in enumerate(np.asarray(data["entries"]).tolist()):
-            law = None if place < 0 else laws[place]
-            ledger._entries[i] = Entry(i, law, None if keys is None else key(keys[k]), heard)
-        ledger.current = None if data["current"] < 0 else laws[data["current"]]
+            setattr(ledger, name, data.count(name))
+        ledger._check(data)
+        entries = data.array(
+            "entries", (ledger.made - ledger.heard - ledger.forgotten, 3), whole=True
+        )
+        ids, places, heard = entries.T
+        first, last = (0, len(laws) - 1) if laws else (-1, -1)
+        good = (ids[1:] > ids[:-1]).all() and (ids >= 0).all() and (ids < ledger.made).all()
+        good &= (places >= first).all() and (places <= last).all()
+        good &= (heard >= 0).all() and (heard <= np.minimum(ids, ledger.heard)).all()
+        if not good:
+            rule = "must hold ids in order, numbers of laws and counts that are possible"
+            data.refuse("entries", rule, entries.tolist())
+        for (i, place, before), key in zip(entries.tolist(), keys, strict=True):
+            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before)
+        place = data.count("current", first, last)
+        ledger.current = laws[place] if laws else None
         return ledger
+
+    def _check(self, data: Reader) -> None:
+        """Refuse counts that contradict each other."""
+        late, longest, total = self.late, self.longest_delay, self.total_delay
+        if not late <= self.heard <= self.made - self.forgotten:
+            counts = [late, self.heard, self.forgotten, self.made]
+            data.refuse("made", "must be at least what was heard and forgotten", counts)
+        most = max(self.heard - 1, 0)
+        if not (max(longest, late) <= total <= late * longest and longest <= most):
+            data.refuse("total_delay", "must fit the number of late losses", [late, longest, total])
 
 
 # What was said.
@@ -341,7 +364,7 @@ class Settings:
         kernel = self.kernel
         if not isinstance(self.actions, ActionSet):
             raise TypeError(f"`actions` must be an ActionSet, got {type(self.actions).__name__}")
-        if not (callable(kernel) and hasattr(kernel, "diag")):
+        if not (callable(kernel) and hasattr(kernel, "diag")) and not isinstance(kernel, Described):
             got = type(kernel).__name__
             raise TypeError(f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {got}")
         if self.horizon is not None:
@@ -391,15 +414,19 @@ class Settings:
         return {name: _plain(value) for name, value in self._items()}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The settings in a snapshot, which were checked when they were made."""
-        settings = object.__new__(cls)
-        for field in fields(cls):
-            settings._set(field.name, _from_plain(data[field.name]))
+    def from_dict(cls, data: Reader) -> Self:
+        """The settings in a snapshot, checked again; arrays stay as they were, to the last bit."""
+        values = {field.name: _from_plain(data.raw(field.name)) for field in fields(cls)}
+        settings = cls(**values)
+        for name, value in values.items():
+            if isinstance(value, np.ndarray) and isinstance(getattr(settings, name), np.ndarray):
+                settings._set(name, value)
         return settings
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, Plain):
         return {"plain": value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
@@ -415,11 +442,15 @@ def _from_plain(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     ((form, data),) = value.items()
-    if form == "tuple":
+    if form == "tuple" and isinstance(data, (list, tuple)):
         return tuple(_from_plain(v) for v in data)
-    if form == "array":
+    if form == "array" and isinstance(data, np.ndarray):
         return np.array(data)
-    return Plain.from_dict(data) if form == "plain" else Described(data)
+    if form == "described" and isinstance(data, str):
+        return Described(data)
+    if form != "plain":
+        raise ValueError(f"a setting must be plain, a tuple, an array or described, got {form!r}")
+    return Plain.from_dict(data)
 
 
 def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
@@ -514,16 +545,17 @@ class Learner(abc.ABC, Generic[S, L]):
         """What changes during the game, beside settings, ledger and generator."""
 
     @abc.abstractmethod
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
         """Take back what `_save` gave, in a learner that has settings and a generator."""
 
-    def _law_from_dict(self, data: Mapping[str, Any]) -> L:
+    def _law_from_dict(self, data: Reader) -> L:
         """A law that `to_dict` has made plain."""
-        raise TypeError(f"{type(self).__name__} keeps no laws, got {data!r}")
+        raise TypeError(f"{type(self).__name__} keeps no laws")
 
-    def _key(self, row: Any) -> Any:
-        """What is kept of an action, from its row in a snapshot."""
-        return row
+    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        """What is kept of so many actions, from what a snapshot has under a name."""
+        data.nothing(name)
+        return [None] * count
 
     # Ask and tell.
 
@@ -751,17 +783,38 @@ class Learner(abc.ABC, Generic[S, L]):
             Where the snapshot is damaged, of another kind, or of another format.
         """
         learner = cls.__new__(cls)
-        learner._restore(unseal(cls.__name__, state))
+        learner._restore(Reader(unseal(cls.__name__, state)))
         return learner
 
-    def _restore(self, data: Mapping[str, Any]) -> None:
-        self.settings = self.settings_type.from_dict(data["settings"])  # type: ignore[assignment]
-        self._rng = generator_from_dict(data["rng"])
+    def _restore(self, data: Reader) -> None:
+        with data.suspicion():
+            self.settings = self.settings_type.from_dict(data.part("settings"))  # type: ignore[assignment]
+            self._rng = generator_from_dict(data.raw("rng"))
         self._settle_here()
-        self._load(data["learner"])
-        ledger = data["ledger"]
-        laws = [self._law_from_dict(law) for law in ledger["laws"]]
-        self.ledger = Ledger.from_dict(ledger, laws, self._key)
+        self._welcome()
+        with data.suspicion():
+            self._load(data.part("learner"))
+            ledger = data.part("ledger")
+            laws = [self._law_from_dict(law) for law in ledger.parts("laws")]
+            waiting = len(ledger.raw("entries"))
+            keys: Sequence[Any] = ()
+            if waiting:
+                keys = self._keys(ledger, "keys", waiting)
+            else:
+                ledger.nothing("keys")
+            self.ledger = Ledger.from_dict(ledger, laws, keys)
+            if self.feedback == "bandit" and bool(laws) != bool(self.ledger.made):
+                ledger.refuse("laws", "must be there once decisions have been made", laws)
+            self._check(data)
+            data.finish()
+
+    def _welcome(self) -> None:
+        """Check what was given beside the snapshot, now that there are settings."""
+
+    def _check(self, data: Reader) -> None:
+        """Refuse parts of a snapshot that contradict each other."""
+        if math.isnan(self._proved(max(self.ledger.made, 1)).total):
+            data.refuse("learner", "must have a bound that is a number", math.nan)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what belongs to this process."""

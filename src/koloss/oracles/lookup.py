@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_points, to_numpy
+from koloss._arrays import as_points, to_numpy, within_floats
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels import (
     KernelLoss,
@@ -30,6 +30,7 @@ from koloss.oracles.trust_region import minimize_quadratic_ball
 Engine = Callable[..., Minimum]
 
 
+@within_floats("`loss` and `actions`")
 def minimize(
     loss: Loss, actions: ActionSet, *, starts: Any = None, near: Any = None, rng: Any = None
 ) -> Minimum:

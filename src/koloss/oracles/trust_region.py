@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, lapack
 from scipy.linalg.blas import ddot, dnrm2
 
-from koloss._arrays import as_float, as_points, as_vector, to_numpy
+from koloss._arrays import as_float, as_points, as_vector, to_numpy, within_floats
 from koloss.oracles.base import Minimum
 from koloss.oracles.krylov import NEGLIGIBLE, UNIT, Krylov
 
@@ -51,6 +51,7 @@ STEPS = 1000
 """Most dimensions of a Krylov space, where there is no matrix to fall back on."""
 
 
+@within_floats("`matrix`, `vector` and `radius`")
 def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) -> Minimum:
     """Global minimum of x'Bx + b'x (no factor 1/2) on the ball |x| ≤ radius, convex or not.
 
@@ -72,7 +73,7 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
 
     Raises
     ------
-    OverflowError
+    ValueError
         If the minimal value is beyond the floating range.
 
     Notes
@@ -136,8 +137,8 @@ class _Problem:
         try:
             value, gap = math.ldexp(value, self.value_unit), math.ldexp(gap, self.value_unit)
         except OverflowError as error:
-            message = "the minimal value must be within the floating range; scale `matrix` and `vector` down"
-            raise OverflowError(message) from error
+            message = "`matrix` and `vector` must be smaller: the minimal value is beyond the floating range"
+            raise ValueError(message) from error
         try:
             mu = math.ldexp(mu, self.value_unit - 2 * self.length_unit)
         except OverflowError:

@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
 from koloss.actions import ActionSet, Box, Points
-from koloss.errors import NetTooLarge, RankUnreachable, ToleranceUnreachable
+from koloss.errors import (
+    NetTooLarge,
+    NotPositiveDefinite,
+    RankUnreachable,
+    ToleranceUnreachable,
+)
 from koloss.kernels.base import Kernel, KernelLike
 from koloss.kernels.geometry import feature_diameter, feature_radius
 
@@ -35,6 +40,9 @@ DEFAULT_NET = 4096
 
 BLIND_NET = 256
 """Largest net that is laid where even the largest has no two neighbours."""
+
+MAX_BYTES = 2**32
+"""Largest table of features that is made without being asked twice: 4 GiB."""
 
 FeatureMap = Callable[[Array], Array]
 
@@ -57,6 +65,9 @@ class Proxy:
     method: str
     pivots: NDArray[np.intp] | None = None  # the points that span the subspace, in order, if any
     step: float = 0.0  # how far Φ can be from its value at the nearest point
+    negative_eigenvalue: float = (
+        0.0  # of the Gram matrix, where one was seen: then nothing is certified
+    )
     residual: Array = field(init=False)  # r(a) of the points, with an allowance for rounding
     # Errors of 0, 1, ..., rank features on the points; and certified on all actions.
     point_curve: NDArray[np.float64] = field(init=False)
@@ -76,15 +87,22 @@ class Proxy:
         self.residual_curve = (np.sqrt(self.point_curve) + self.step) ** 2
         if self.step > 0 and hasattr(self.kernel, "bound"):  # r(a) ≤ K(a, a) everywhere
             self.residual_curve = np.minimum(self.residual_curve, self.kernel.bound(self.actions))
-        self.epsilon = float(self.residual_curve[-1])
+        self.epsilon = float(self.residual_curve[-1]) if self.is_certified else math.inf
 
     @property
     def rank(self) -> int:
         """Number m of features."""
         return int(self.features.shape[1])
 
+    @property
+    def is_certified(self) -> bool:
+        """Whether the kernel is positive semidefinite as far as was seen, so that r(a) bounds the error."""
+        return self.negative_eigenvalue == 0
+
     def __repr__(self) -> str:
         numbers = f"rank {self.rank}, epsilon {self.epsilon:.3g}"
+        if not self.is_certified:
+            numbers += f", not positive semidefinite: eigenvalue {self.negative_eigenvalue:.3g}"
         return f"<Proxy by {self.method}: {self.kernel!r} on {self.actions!r}, {numbers}>"
 
     def _repr_html_(self) -> str:
@@ -94,6 +112,8 @@ class Proxy:
             "rank": f"{self.rank:,}",
             "certified error": f"{self.epsilon:.3g}",
         }
+        if not self.is_certified:
+            facts["not positive semidefinite"] = f"eigenvalue {self.negative_eigenvalue:.3g}"
         curve = [_html.Line("certified error", self.residual_curve.tolist())]
         ranks = range(len(self.residual_curve))
         picture = _html.line_picture(ranks, curve, title="Certified error", below="rank", log=True)
@@ -112,6 +132,8 @@ class Proxy:
 
     def epsilon_against(self, X: Array) -> float:
         """Certified error for losses Φ(y) with y among the rows of X, actions or not: √(max r · max r_X)."""
+        if not self.is_certified:
+            return math.inf
         residual = self.residual_at(X)
         return math.sqrt(self.epsilon * float(namespace(residual).max(residual)))
 
@@ -133,6 +155,8 @@ class Proxy:
     def rank_for(self, tolerance: float) -> int:
         """Smallest rank whose certified error is at most `tolerance`."""
         tolerance = as_float("tolerance", tolerance, positive=True)
+        if not self.is_certified:
+            raise not_certified(self.negative_eigenvalue)
         rank = first_below(self.residual_curve, tolerance)
         if rank is None:
             raise unreachable(tolerance, float(self.residual_curve.min()), self.step)
@@ -157,6 +181,16 @@ def blocks(length: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, length))
 
 
+def check_game(kernel: Any, actions: Any) -> None:
+    """Refuse what is no kernel, and what is no set of actions."""
+    if not isinstance(kernel, KernelLike):
+        raise TypeError(f"`kernel` must have `k(X, Y)` and `k.diag(X)`, got {kernel!r}")
+    if not isinstance(actions, ActionSet):
+        raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
+    if isinstance(kernel, Kernel):
+        kernel._check_actions(actions)
+
+
 def discretise(
     kernel: KernelLike,
     actions: ActionSet,
@@ -164,30 +198,49 @@ def discretise(
     *,
     tolerance: float | None = None,
     rounds: int | None = None,
+    features: int = 1,
+    rank: int | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Points:
     """The points on which a proxy is built: the actions themselves, or a net of a compact set.
 
     Without a spacing it is the coarsest net from which Φ is never farther than `_largest_step` allows, with at most
     4,096 points. `rounds` are those of a learner that plays on the net. A net already laid is taken as it is.
+
+    Each point will have so many `features` or, where they are as many as there are points at most, `rank` of them. A
+    table that needs more than `max_bytes` is refused before a net is laid; so is a net of more than a quarter of that.
     """
-    if not isinstance(kernel, KernelLike):
-        raise TypeError(f"`kernel` must have `k(X, Y)` and `k.diag(X)`, got {kernel!r}")
-    if not isinstance(actions, ActionSet):
-        raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
-    if isinstance(kernel, Kernel):
-        kernel._check_actions(actions)
+    check_game(kernel, actions)
+    max_bytes = as_int("max_bytes", max_bytes, minimum=1)
+    if rank is not None:  # points × min(rank, points) numbers fit exactly if points × features do
+        features = min(rank, math.isqrt(max_bytes // 8))
+    if spacing is None and not isinstance(actions, Points):
+        points = _default_net(kernel, actions, _largest_step(kernel, actions, tolerance, rounds))
+    else:
+        points = _points_or_net(actions, spacing, features, max_bytes)
+    feature_radius(kernel, points)  # refuses values that are too large or too small
+    return points
+
+
+def _points_or_net(
+    actions: ActionSet, spacing: float | Points | None, features: int, max_bytes: int
+) -> Points:
     if isinstance(actions, Points):
         if spacing is not None and spacing is not actions:
-            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing}")
+            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing!r}")
+        check_table("actions", len(actions), features, max_bytes)
         return actions
     if isinstance(spacing, Points):
         if spacing.covering_radius == 0 < actions.diameter():
             rule = "a number, or a net with its covering radius"
             raise ValueError(f"`spacing` must be {rule}, got {spacing!r}")
+        check_table("spacing", len(spacing), features, max_bytes)
         return spacing
-    if spacing is not None:
-        return actions.net(spacing)
-    return _default_net(kernel, actions, _largest_step(kernel, actions, tolerance, rounds))
+    most = max_bytes // (8 * max(features, 4 * actions.dimension))
+    try:
+        return actions.net(spacing, max_bytes=most * actions.dimension * 8)  # type: ignore[arg-type]
+    except NetTooLarge as error:
+        raise _table_too_large("spacing", error.points, features, max_bytes) from error
 
 
 def _largest_step(
@@ -282,6 +335,19 @@ def _blindness(kernel: KernelLike, actions: ActionSet, net: Points) -> str:
     )
 
 
+def check_table(name: str, points: int, features: int, max_bytes: int) -> None:
+    """Refuse a table of features that needs too many bytes."""
+    if points * features * 8 > max_bytes:
+        raise _table_too_large(name, points, features, max_bytes)
+
+
+def _table_too_large(name: str, points: float, features: int, max_bytes: int) -> NetTooLarge:
+    size = f"{points:.15g} points or more with {features} features or more each"
+    advice = "take fewer, or make a proxy with a larger `max_bytes`"
+    message = f"`{name}` must need at most {max_bytes} bytes, got {size}; {advice}"
+    return NetTooLarge(message, points=float(points))
+
+
 def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, float | None]:
     """Checked rank and tolerance, of which at most one may be given."""
     if rank is not None and tolerance is not None:
@@ -301,8 +367,17 @@ def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str)
     return proxy if rank == proxy.rank else proxy.truncate(rank)
 
 
-def check_reached(rank: int | None, most: int, source: str) -> None:
+def not_certified(eigenvalue: float) -> NotPositiveDefinite:
+    """The error for an accuracy that cannot be promised."""
+    rule = "must be positive semidefinite on the actions"
+    message = f"`kernel` {rule}, got an eigenvalue of {eigenvalue:.6g}"
+    return NotPositiveDefinite(message, eigenvalue=eigenvalue)
+
+
+def check_reached(rank: int | None, most: int, source: str, negative: float = 0.0) -> None:
     """Refuse a kernel that vanishes, and a rank above what there is."""
+    if most == 0 and negative < 0:
+        raise not_certified(negative)
     if most == 0:
         message = "`kernel` must not vanish on the actions, got K(a, a) = 0 everywhere"
         raise RankUnreachable(message, rank=0)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from koloss._arrays import namespace, roundoff
 from koloss.actions import ActionSet, Points
-from koloss.errors import NetTooLarge
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import Proxy, check_reached, discretise
-
-MAX_BYTES = 2**32
-"""Largest table of features that is formed: 4 GiB."""
+from koloss.proxy.base import (
+    MAX_BYTES,
+    Proxy,
+    check_game,
+    check_reached,
+    check_table,
+    discretise,
+)
 
 
 def exact_features(
-    kernel: Kernel, actions: ActionSet, *, spacing: float | Points | None = None
+    kernel: Kernel,
+    actions: ActionSet,
+    *,
+    spacing: float | Points | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels, and `White` on points.
 
@@ -29,6 +36,8 @@ def exact_features(
     spacing : float or Points, optional
         Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
         0.8 % of its spread, of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
     Examples
     --------
@@ -39,13 +48,13 @@ def exact_features(
     >>> kl.exact_features(kl.Quadratic(), line).rank
     2
     """
-    points = discretise(kernel, actions, spacing)
+    check_game(kernel, actions)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
+    size = kernel.feature_dimension(actions.dimension)
+    points = discretise(kernel, actions, spacing, features=size or 1, max_bytes=max_bytes)
     size, phi = kernel.finite_map(points) or (0, kernel.features)  # which refuses
-    if size * len(points) * 8 > MAX_BYTES:
-        message = f"`kernel` must have fewer features, got {size} for each of {len(points)} points; use a proxy"
-        raise NetTooLarge(message, points=len(points))
+    check_table("kernel", len(points), size, max_bytes)
     Phi = phi(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import Array, as_distribution, as_int, namespace, roundoff, to_numpy
+from koloss._arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
 from koloss._random import as_generator
 from koloss.actions import ActionSet, Points
 from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
+    MAX_BYTES,
     FeatureMap,
     Proxy,
     allowance,
@@ -35,7 +36,7 @@ from koloss.proxy.base import (
     in_blocks,
     step_beyond,
 )
-from koloss.proxy.pivoted_cholesky import greedy, projection, solve_lower
+from koloss.proxy.pivoted_cholesky import greedy, projection, solve_lower, visible
 
 SMOOTH_RANK = 400
 """Numerical rank up to which the factored path is tried, or a quarter more than the rank asked for."""
@@ -53,6 +54,7 @@ def kernel_pca(
     samples: int | None = None,
     measure: Array | None = None,
     spacing: float | Points | None = None,
+    max_bytes: int = MAX_BYTES,
     rng: Any = None,
 ) -> Proxy:
     """Proxy by the leading Mercer eigenfunctions, Function ProxyKernel of the paper.
@@ -74,6 +76,8 @@ def kernel_pca(
     spacing : float or Points, optional
         Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
         error, of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
     rng : seed or Generator, optional
         For the draws.
 
@@ -81,6 +85,9 @@ def kernel_pca(
     ------
     RankUnreachable, ToleranceUnreachable
         With the largest rank, or the smallest error, that can be had.
+    NotPositiveDefinite
+        Where a `tolerance` is asked for and the kernel is seen not to be positive semidefinite: see the proxy's
+        `negative_eigenvalue`, and the notes of `pivoted_cholesky`.
 
     Examples
     --------
@@ -92,12 +99,14 @@ def kernel_pca(
     (True, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, tolerance=tolerance)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
+    )
     measure = as_measure(measure, actions, points)
     step = step_beyond(kernel, actions, points)
     sample = points
     if samples is not None:
-        samples = as_int("samples", samples, minimum=1)
+        samples = as_count("samples", samples)
         sample, measure = draw(actions, points, measure, samples, rng), None
     spectrum = eigenspace(kernel, sample, measure, rank)
     features = spectrum.features if sample is points else in_blocks(spectrum.feature_map, points.X)
@@ -110,6 +119,7 @@ def kernel_pca(
         eigenvalues=spectrum.eigenvalues,
         method="kernel PCA",
         step=step,
+        negative_eigenvalue=spectrum.negative,
     )
     source = "the Gram matrix" if samples is None else f"the Gram matrix of {samples} samples"
     return choose(proxy, rank, tolerance, source)
@@ -121,6 +131,7 @@ class Eigenspace(NamedTuple):
     eigenvalues: Array
     features: Array
     feature_map: FeatureMap
+    negative: float  # eigenvalue of the Gram matrix below zero, where one was seen
 
 
 def eigenspace(
@@ -133,9 +144,9 @@ def eigenspace(
     roots = xp.sqrt(weights)[:, None]
     cap = min(len(sample), max(SMOOTH_RANK, 5 * (rank or 0) // 4))
     factor = greedy(columns_of(kernel, X), diagonal, most=cap)
-    check_reached(None, len(factor.pivots), "the Gram matrix")
+    check_reached(None, len(factor.pivots), "the Gram matrix", factor.negative)
     if not factor.exhausted and len(factor.pivots) < len(sample):
-        return _dense(kernel, sample, roots, rank)
+        return _dense(kernel, sample, roots, rank, factor.negative)
     F = factor.rows.T
     _, R = xp.linalg.qr(F * roots)
     _, s, Vh = xp.linalg.svd(R, full_matrices=False)
@@ -143,10 +154,12 @@ def eigenspace(
     keep = int(xp.sum(xp.astype(mu > allowance(len(factor.pivots), X) * mu[0], xp.int64)))
     keep = keep if rank is None else min(keep, rank)
     V, phi = Vh[:keep, :].T, projection(kernel, sample, factor)
-    return Eigenspace(mu[:keep], F @ V, lambda Z: phi(Z) @ V)
+    return Eigenspace(mu[:keep], F @ V, lambda Z: phi(Z) @ V, factor.negative)
 
 
-def _dense(kernel: KernelLike, sample: Points, roots: Array, rank: int | None) -> Eigenspace:
+def _dense(
+    kernel: KernelLike, sample: Points, roots: Array, rank: int | None, negative: float
+) -> Eigenspace:
     """The Function box itself, for Gram matrices of large numerical rank."""
     X, xp, n = sample.X, namespace(sample.X), len(sample)
     if n > DENSE_LIMIT:
@@ -155,6 +168,9 @@ def _dense(kernel: KernelLike, sample: Points, roots: Array, rank: int | None) -
         raise RankUnreachable(message, rank=SMOOTH_RANK)
     gram = kernel(X)
     mu, omega = _top_eigenpairs(gram * roots * roots.T, rank, xp)
+    if float(mu[-1]) < -visible(X) * float(mu[0]):
+        # μ = v'DKDv with D² the weights, so (Dv)'K(Dv)/|Dv|² is at most μ over the largest weight.
+        negative = min(negative, float(mu[-1]) / float(xp.max(roots)) ** 2)
     floor = 10 * n * roundoff(X) * mu[0]
     keep = int(xp.sum(xp.astype(mu > floor, xp.int64)))
     mu, C = mu[:keep], (omega[:, :keep] * roots) / xp.sqrt(mu[:keep])
@@ -162,7 +178,9 @@ def _dense(kernel: KernelLike, sample: Points, roots: Array, rank: int | None) -
     features = gram @ C
     correction = xp.linalg.cholesky(C.T @ features)
     features = solve_lower(correction, features.T, xp).T
-    return Eigenspace(mu, features, lambda Z: solve_lower(correction, (kernel(Z, X) @ C).T, xp).T)
+    return Eigenspace(
+        mu, features, lambda Z: solve_lower(correction, (kernel(Z, X) @ C).T, xp).T, negative
+    )
 
 
 def _top_eigenpairs(A: Array, rank: int | None, xp: Any) -> tuple[Array, Array]:

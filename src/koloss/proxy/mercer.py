@@ -7,6 +7,7 @@ that of any proxy. In several coordinates both expansions here are products of o
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 from typing import Any
@@ -18,6 +19,7 @@ from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
+    MAX_BYTES,
     Proxy,
     allowance,
     check_rank,
@@ -98,6 +100,7 @@ def mercer_features(
     center: Array | None = None,
     scale: Array | float | None = None,
     spacing: float | Points | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Proxy by truncating a Mercer expansion that is known in closed form; its `eigenvalues` are exact.
 
@@ -116,6 +119,8 @@ def mercer_features(
     spacing : float or Points, optional
         Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
         error, of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
     Raises
     ------
@@ -134,7 +139,9 @@ def mercer_features(
     True
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, tolerance=tolerance)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, features=rank or 1, max_bytes=max_bytes
+    )
     expansions = _expansions(kernel, points, center, scale)
     step = step_beyond(kernel, actions, points)
     if rank is not None:
@@ -215,20 +222,25 @@ def _largest_products(expansions: list[Any], count: int, smallest: float) -> tup
 
     There are `count` of them, or fewer (but one) where the others are below `smallest`.
     """
+    d, eigenvalues = len(expansions), [functools.cache(e.eigenvalue) for e in expansions]
 
-    def product(index: tuple[int, ...]) -> float:
-        return float(math.prod(e.eigenvalue(k) for e, k in zip(expansions, index, strict=True)))
+    def factors(index: tuple[int, ...]) -> list[float]:
+        return [mu(k) for mu, k in zip(eigenvalues, index, strict=True)]
 
-    start = (0,) * len(expansions)
-    heap, seen = [(-product(start), start)], {start}
+    start = (0,) * d
+    heap, seen = [(-float(math.prod(factors(start))), start)], {start}
     largest: list[tuple[float, tuple[int, ...]]] = []
     while len(largest) < count and (not largest or -heap[0][0] >= smallest):
         negative, index = heapq.heappop(heap)
         largest.append((-negative, index))
-        for i in range(len(expansions)):
+        # Column i: the factors with coordinate i one further.
+        table = np.repeat(np.asarray(factors(index))[:, None], d, axis=1)
+        table[np.arange(d), np.arange(d)] = factors(tuple(k + 1 for k in index))
+        products = np.multiply.reduce(table, axis=0).tolist()
+        for i in range(d):
             following = (*index[:i], index[i] + 1, *index[i + 1 :])
             if following not in seen:
                 seen.add(following)
-                heapq.heappush(heap, (-product(following), following))
+                heapq.heappush(heap, (-products[i], following))
     values, indices = zip(*largest, strict=True)
     return np.asarray(indices), np.asarray(values)

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, assign, namespace, take
+from koloss._arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
+    MAX_BYTES,
     FeatureMap,
     Proxy,
     allowance,
@@ -27,9 +28,17 @@ from koloss.proxy.base import (
     columns_of,
     discretise,
     leading_eigenvalues,
+    not_certified,
     step_beyond,
     unreachable,
 )
+
+WHOLE = 512
+"""Up to so many points the smallest eigenvalue is that of the whole matrix, once one below zero has been noticed."""
+
+
+GLANCES = 64
+"""Columns that are looked at, beside the pivots', where the pivots leave nothing of the diagonal."""
 
 
 def pivoted_cholesky(
@@ -39,6 +48,7 @@ def pivoted_cholesky(
     tolerance: float | None = None,
     rank: int | None = None,
     spacing: float | Points | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Greedy proxy in O(N m²) time and O(N m) memory; its `pivots` are the indices of the chosen points, in order.
 
@@ -54,11 +64,21 @@ def pivoted_cholesky(
     spacing : float or Points, optional
         Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
         error, of at most 4,096 points.
+    max_bytes : int
+        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
     Raises
     ------
     RankUnreachable, ToleranceUnreachable
         With the largest rank, or the smallest error, that can be had.
+    NotPositiveDefinite
+        Where a `tolerance` is asked for and the kernel is seen not to be positive semidefinite: nothing is certified then.
+
+    Notes
+    -----
+    Only the columns of the pivots are computed, so a kernel that is not positive semidefinite is noticed where it
+    shows in them: where what they leave of some K(a, a) is negative by more than rounding, 10⁻⁸ of the largest. The
+    `negative_eigenvalue` of the proxy says so, and its `epsilon` is infinite. At full rank every column is seen.
 
     Examples
     --------
@@ -68,7 +88,9 @@ def pivoted_cholesky(
     (7, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, tolerance=tolerance)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
+    )
     X, diagonal = points.X, kernel.diag(points.X)
     xp = namespace(X)
     step = step_beyond(kernel, actions, points)
@@ -84,7 +106,7 @@ def pivoted_cholesky(
 
     factor = greedy(columns_of(kernel, X), diagonal, most=rank or len(points), enough=certified)
     size = len(factor.pivots)
-    check_reached(rank, size, "the Gram matrix")
+    check_reached(rank, size, "the Gram matrix", factor.negative)
     proxy = Proxy(
         kernel,
         actions,
@@ -95,10 +117,19 @@ def pivoted_cholesky(
         method="pivoted Cholesky",
         pivots=np.asarray(factor.pivots),
         step=step,
+        negative_eigenvalue=factor.negative,
     )
+    if tolerance is not None and not proxy.is_certified:
+        raise not_certified(proxy.negative_eigenvalue)
     if tolerance is not None and proxy.epsilon > tolerance:
         raise unreachable(tolerance, proxy.epsilon, step)
     return proxy
+
+
+def negative_eigenvalue(kernel: KernelLike, points: Points, columns: int = 64) -> float:
+    """An eigenvalue of the kernel below zero, where so many columns of its Gram matrix show one; otherwise zero."""
+    X = points.X
+    return greedy(columns_of(kernel, X), kernel.diag(X), most=columns).negative
 
 
 class Factor(NamedTuple):
@@ -107,6 +138,9 @@ class Factor(NamedTuple):
     rows: Array
     pivots: list[int]
     exhausted: bool  # whether nothing but rounding is left
+    negative: float = (
+        0.0  # eigenvalue of a part, below zero by more than rounding, where one was seen
+    )
 
 
 def greedy(
@@ -118,7 +152,8 @@ def greedy(
 ) -> Factor:
     """Pivoted Cholesky factorisation of a positive semidefinite matrix given by its columns.
 
-    Ends at `most` pivots, when `enough(largest residual, size)`, or when only rounding is left.
+    Ends at `most` pivots, when `enough(largest residual, size)` after one or more, or when only rounding is left. A matrix that is not
+    positive semidefinite is noticed where what is left of its diagonal turns negative.
     """
     xp, n = namespace(diagonal), diagonal.shape[0]
     most = min(most, n)
@@ -132,7 +167,7 @@ def greedy(
         pivot = int(xp.argmax(residual))
         largest = float(residual[pivot])
         exhausted = largest <= allowance(size, diagonal) * top
-        if exhausted or size == most or (enough and enough(max(largest, 0.0), size)):
+        if exhausted or size == most or (size and enough and enough(max(largest, 0.0), size)):
             break
         if size == rows.shape[0]:  # more room, twice as much
             rows = xp.concat([rows, xp.empty((min(most, 2 * size) - size, n), **kind)], axis=0)
@@ -143,7 +178,34 @@ def greedy(
         rows = assign(rows, (size, slice(None)), row)
         residual = assign(residual - row * row, pivot, 0.0)
         pivots.append(pivot)
-    return Factor(rows[: len(pivots), :], pivots, exhausted)
+    rows, left = rows[: len(pivots), :], residual
+    if (
+        exhausted
+    ):  # then nothing is left of the other entries of a semidefinite matrix either: look at some
+        others = np.setdiff1d(np.arange(n), pivots)
+        for i in others[:: len(others) // GLANCES + 1].tolist():
+            row = column(i) - rows[:, i] @ rows
+            left = xp.minimum(left, assign(-xp.abs(row), i, 0.0))
+    seen = float(xp.min(left)) < -visible(diagonal) * abs(top)
+    return Factor(rows, pivots, exhausted, _negative(column, left, pivots) if seen else 0.0)
+
+
+def _negative(column: Callable[[int], Array], left: Array, pivots: list[int]) -> float:
+    """The smallest eigenvalue of a part of the matrix that is not positive semidefinite.
+
+    r(a) is a Schur complement: where it is negative, the rows and columns of the pivots and of a show it. The
+    smallest eigenvalue of the whole is no larger than that of a part.
+    """
+    worst, n = np.argsort(to_numpy(left), kind="stable")[:64].tolist(), left.shape[0]
+    part = list(range(n)) if n <= WHOLE else sorted({*pivots[: WHOLE - 64], *worst})
+    gram = np.stack([to_numpy(column(i))[part] for i in part]).astype(np.float64)
+    smallest = float(np.linalg.eigvalsh((gram + gram.T) / 2)[0])
+    return smallest if smallest < 0 else float(left[worst[0]])  # a matrix that is not symmetric
+
+
+def visible(like: Array) -> float:
+    """How negative an eigenvalue must be, relative to the largest K(a, a), to be told from rounding: √u."""
+    return math.sqrt(roundoff(like))
 
 
 def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap:

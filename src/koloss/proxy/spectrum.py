@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_int, one_of, to_numpy
+from koloss._arrays import Array, as_count, as_float, as_int, one_of, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
-from koloss.proxy.base import allowance, discretise
+from koloss.proxy.base import allowance, discretise, not_certified
 from koloss.proxy.kernel_pca import as_measure, draw, eigenspace
 
 Profile = Literal["polynomial", "exponential"]
@@ -183,12 +183,14 @@ def eigendecay(
     points = discretise(kernel, actions, spacing)
     measure = as_measure(measure, actions, points)
     if samples is not None:
-        samples = as_int("samples", samples, minimum=2)
+        samples = as_count("samples", samples, minimum=2)
         points, measure = draw(actions, points, measure, samples, rng), None
     if count is None and len(points) > 2048:
         count = 512
     count = None if count is None else min(as_int("count", count, minimum=2), len(points))
     spectrum = eigenspace(kernel, points, measure, count)
+    if spectrum.negative < 0:
+        raise not_certified(spectrum.negative)
     mu = to_numpy(spectrum.eigenvalues).astype(float)
     phi = np.abs(to_numpy(spectrum.features)) / np.sqrt(mu)
     diagonal = to_numpy(kernel.diag(points.X)).astype(float)
@@ -229,7 +231,8 @@ def _fit(profile: Profile, mu: NDArray[np.float64]) -> Decay:
     a, b = hull[right - 1], hull[right]
     rate = float((y[a] - y[b]) / (t[b] - t[a]))
     # Raised by a rounding error, so that no eigenvalue is above.
-    height = float(np.max(y + rate * t)) + 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
+    room = 1e-12 * float(np.max(np.abs(y)) + abs(rate) * t[-1])
+    height = float(np.max(y + rate * t)) + max(room, 1e-15)
     return Decay(profile, math.exp(height), rate, float(np.mean(height - rate * t - y)))
 
 

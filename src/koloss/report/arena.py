@@ -11,12 +11,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from koloss._files import write_text
 from koloss._html import Safe, Table, counted, duration, escape, short_number
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
 from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, ranking
 from koloss.experiments.arena.ranking import FAMILIES, FIRST, UNIFORM, cell_text
-from koloss.games.store import version_of
+from koloss.games.store import locked, version_of
 from koloss.report.arena_figures import regret_figure, summary_figure
 from koloss.report.page import anchors, picture_data, render
 from koloss.report.text import show_arena
@@ -31,11 +32,15 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
     With `all_games` the summary is over all games, also those that the insured learner was tuned on while its results were
     being looked at.
     """
+    with locked(Path(out)):
+        return _write_page(results, Path(out), all_games)
+
+
+def _write_page(results: ArenaResults, out: Path, all_games: bool) -> list[Path]:
     from koloss.report.figures import save
 
-    out = Path(out)
     folder = out / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     files = save(summary_figure(results, all_games=all_games), out, "arena-summary")
     narrow = summary_figure(results, all_games=all_games, narrow=True)
     files += save(narrow, folder, "arena-summary-narrow")
@@ -45,7 +50,7 @@ def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = Fals
         files += save(regret_figure(results, game), folder, stems[game.name])
         pictures[game.name] = picture_data(files[-1])
     path = out / "arena.html"
-    path.write_text(page(results, pictures, all_games=all_games), encoding="utf-8")
+    write_text(path, page(results, pictures, all_games=all_games))
     return [path, *files]
 
 

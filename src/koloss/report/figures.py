@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from koloss._files import replacing
 from koloss._html import BLUE, VERMILION, decimals
 
 if TYPE_CHECKING:
@@ -77,8 +78,10 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 def save(figure: Figure, directory: Path, name: str) -> list[Path]:
     """Write a figure as PNG and SVG; the same figure gives the same bytes."""
     paths = [directory / f"{name}.png", directory / f"{name}.svg"]
-    figure.savefig(paths[0])
-    figure.savefig(paths[1], metadata={"Date": None})
+    with replacing(paths[0]) as file:
+        figure.savefig(file, format="png")
+    with replacing(paths[1]) as file:
+        figure.savefig(file, format="svg", metadata={"Date": None})
     return paths
 
 

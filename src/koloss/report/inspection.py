@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koloss._arrays import to_numpy
+from koloss._files import write_text
 from koloss._html import BLUE, VERMILION, Table
 from koloss.experiments.inspection import Inspection
 from koloss.report.figures import GREY, INK, save, styled
@@ -31,7 +32,7 @@ def write(inspection: Inspection, directory: Path | str) -> list[Path]:
     paths = save(inspection_figure(inspection), directory, "inspect")
     numbers = directory / "inspect.json"
     text = json.dumps(inspection.to_dict(), indent=2, allow_nan=False)
-    numbers.write_text(text + "\n", encoding="utf-8")
+    write_text(numbers, text + "\n")
     return [*paths, numbers]
 
 

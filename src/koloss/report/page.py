@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from koloss._files import write_text
 from koloss._html import Safe, Table, counted, decimals, duration, escape, short_number
 
 if TYPE_CHECKING:
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
 
 def write_page(results: Results, out: str | Path) -> list[Path]:
     """Write `report.html` and `figures/*.png` and `.svg` of some results into a directory; the files, the page first."""
+    from koloss.games.store import locked
+
+    with locked(Path(out)):
+        return _write_page(results, Path(out))
+
+
+def _write_page(results: Results, out: Path) -> list[Path]:
     from koloss.report import figures
 
-    folder = Path(out) / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = out / "figures"
+    folder.mkdir(exist_ok=True)
     names = [result.experiment.name for result in results.results]
     stems = anchors(["overview", "overview-narrow", *names])
     files: list[Path] = []
@@ -46,8 +54,8 @@ def write_page(results: Results, out: str | Path) -> list[Path]:
         if result.dimensions:
             figure = figures.dimension_figure(result)
             pictures[name]["dimension"] = drawn(figure, f"{stems[name]}-dimension")
-    path = Path(out) / "report.html"
-    path.write_text(page(results, pictures, opening), encoding="utf-8")
+    path = out / "report.html"
+    write_text(path, page(results, pictures, opening))
     return [path, *files]
 
 

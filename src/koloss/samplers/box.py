@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int
+from koloss._arrays import as_count, within_floats
 from koloss._random import as_generator
 from koloss.samplers.interval import quadratic_interval
 
 
+@within_floats("`curvature`, `slope`, `lower` and `upper`")
 def separable_box(
     curvature: Any, slope: Any, lower: Any, upper: Any, size: int, *, rng: Any = None
 ) -> Any:
@@ -24,7 +25,7 @@ def separable_box(
     >>> x.mean(axis=0).round(2).tolist()
     [0.98, 0.02]
     """
-    size, rng = as_int("size", size, minimum=1), as_generator(rng)
+    size, rng = as_count("size", size), as_generator(rng)
     rows = np.broadcast_arrays(*(np.atleast_1d(v) for v in (curvature, slope, lower, upper)))
     each = (np.tile(row, size) for row in rows)
     return quadratic_interval(*each, rng=rng).reshape(size, -1)

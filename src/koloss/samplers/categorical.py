@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int, to_numpy
+from koloss._arrays import as_count, to_numpy, within_floats
 from koloss._random import as_generator
 
 
+@within_floats("`log_weights`")
 def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     """Independent draws of indices i with probability ∝ exp(log_weights[i]), an array of shape (size,).
 
@@ -27,7 +28,7 @@ def categorical(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     [0, 0, 0]
     """
     weights = _weights(log_weights)
-    size = as_int("size", size, minimum=0)
+    size = as_count("size", size, minimum=0)
     return _invert(weights, as_generator(rng).random(size))
 
 
@@ -75,5 +76,5 @@ def systematic(log_weights: Any, size: int, *, rng: Any = None) -> Any:
     [0, 0, 1, 2]
     """
     weights = _weights(log_weights)
-    size = as_int("size", size, minimum=1)
+    size = as_count("size", size)
     return _invert(weights, (np.arange(size) + as_generator(rng).random()) / size)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_array, as_float, as_int, as_points, to_numpy
+from koloss._arrays import as_array, as_count, as_float, as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
 from koloss.kernels import Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
@@ -155,6 +155,6 @@ def collect(
 
 def as_counts(size: Any, steps: Any, chains: Any, warmup: Any) -> tuple[int, int, int, int, int]:
     """Checked size, steps, chains, warm-up, and the number of draws per chain."""
-    size, steps = as_int("size", size, minimum=1), as_int("steps", steps, minimum=1)
-    chains, warmup = as_int("chains", chains, minimum=1), as_int("warmup", warmup, minimum=0)
+    size, steps = as_count("size", size), as_count("steps", steps)
+    chains, warmup = as_count("chains", chains), as_count("warmup", warmup, minimum=0)
     return size, steps, chains, warmup, -(-size // chains)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import within_floats
 from koloss._random import as_generator
 from koloss.actions import Ball, Box
 from koloss.samplers.chains import (
@@ -42,6 +43,7 @@ SHRINKAGES = 200
 """Misses after which a slice move stays where it is: the chord is then far below a rounding long."""
 
 
+@within_floats("`target`, `actions` and `learning_rate`")
 def hit_and_run(
     target: Any,
     actions: Compact,

@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import shown, within_floats
 from koloss._random import as_generator
 
 
+@within_floats("`curvature`, `slope`, `lower` and `upper`")
 def quadratic_interval(
     curvature: Any, slope: Any, lower: Any, upper: Any, *, rng: Any = None
 ) -> Any:
@@ -38,9 +40,8 @@ def quadratic_interval(
     (0.5, True)
     """
     rng = as_generator(rng)
-    c, b, lo, hi = np.broadcast_arrays(
-        *(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in (curvature, slope, lower, upper))
-    )
+    given = {"curvature": curvature, "slope": slope, "lower": lower, "upper": upper}
+    c, b, lo, hi = np.broadcast_arrays(*(_floats(name, value) for name, value in given.items()))
     for name, value in (("curvature", c), ("slope", b), ("lower", lo), ("upper", hi)):
         if value.ndim != 1:
             raise ValueError(f"`{name}` must be 1-D, got ndim={value.ndim}")
@@ -60,6 +61,13 @@ def quadratic_interval(
     s = _unit(a, np.where(flip, -right, left), np.where(flip, -left, right), rng)
     t = np.where(flip, hi - s * width, lo + s * width)
     return np.clip(t, lo, hi)  # a last rounding may leave the interval
+
+
+def _floats(name: str, value: Any) -> Any:
+    try:
+        return np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`{name}` must be numbers, got {shown(value)}") from error
 
 
 def _unit(a: Any, g: Any, h: Any, rng: np.random.Generator) -> Any:

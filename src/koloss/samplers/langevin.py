@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_float
+from koloss._arrays import as_float, within_floats
 from koloss._random import as_generator
 from koloss.actions import Ball, Box
 from koloss.samplers.chains import (
@@ -52,6 +52,7 @@ CANDIDATES = 16
 """Uniform points among which a jump chooses."""
 
 
+@within_floats("`target`, `actions` and `learning_rate`")
 def langevin(
     target: Any,
     actions: Compact,

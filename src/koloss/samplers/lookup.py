@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, to_numpy
+from koloss._arrays import as_count, as_float, to_numpy, within_floats
 from koloss._random import as_generator
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels import (
@@ -30,6 +30,7 @@ from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
 # One loss, many draws.
 
 
+@within_floats("`loss`, `actions` and `learning_rate`")
 def sample(
     loss: Loss, actions: ActionSet, learning_rate: float, size: int, *, rng: Any = None
 ) -> Any:
@@ -48,7 +49,7 @@ def sample(
     True
     """
     eta = as_float("learning_rate", learning_rate, minimum=0.0)
-    size, rng = as_int("size", size, minimum=1), as_generator(rng)
+    size, rng = as_count("size", size), as_generator(rng)
     for (family, kind), engine in ENGINES.items():
         if isinstance(loss, family) and isinstance(actions, kind):
             if loss.dimension != actions.dimension:
@@ -126,8 +127,18 @@ class Sampler(abc.ABC):
         """What it remembers beside the potential, as plain data."""
         return {}
 
-    def load(self, data: Mapping[str, Any]) -> None:  # noqa: B027
+    def load(self, data: Mapping[str, Any]) -> None:
         """Take such data back."""
+        self._check_keys(data)
+
+    def _check_keys(self, data: Mapping[str, Any]) -> None:
+        expected = set(self.to_dict())
+        if set(data) != expected:
+            raise ValueError(f"a sampler must have {expected or 'no state'}, got {data!r}")
+
+    def followed(self) -> tuple[Any, Any] | None:
+        """The potential of the last density and points drawn from it, where these are remembered."""
+        return None
 
 
 def sampler_for(
@@ -219,8 +230,9 @@ class OnBall(_OfForm):
         return {"sampler": self.sampler.to_dict(), "acceptance": self.acceptance}
 
     def load(self, data: Mapping[str, Any]) -> None:
+        self._check_keys(data)
         self.sampler = QuadraticBall.from_dict(data["sampler"])
-        self.acceptance = data["acceptance"]
+        self.acceptance = as_float("acceptance", data["acceptance"], minimum=0.0)
 
 
 class OnBox(_OfForm):
@@ -260,7 +272,16 @@ class ByChains(Sampler):
         return self.particles.to_dict()
 
     def load(self, data: Mapping[str, Any]) -> None:
-        self.particles = Particles.from_dict(data)
+        self._check_keys(data)
+        mine, theirs = self.particles, Particles.from_dict(data)
+        names = ("actions", "move", "moves", "learning_rate")
+        if len(mine) != len(theirs) or any(getattr(mine, n) != getattr(theirs, n) for n in names):
+            raise ValueError(f"the particles must be {mine!r}, got {theirs!r}")
+        self.particles = theirs
+
+    def followed(self) -> tuple[Any, Any] | None:
+        cloud = self.particles
+        return None if cloud.potential is None else (cloud.potential, cloud.points)
 
 
 def _form(loss: Loss) -> tuple[Any, Any]:

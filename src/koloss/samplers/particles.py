@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss._arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
 from koloss._random import as_generator
 from koloss.actions import ActionSet
 from koloss.errors import SnapshotError
@@ -101,7 +101,7 @@ class Particles:
         self.learning_rate = as_float("learning_rate", learning_rate, minimum=0.0)
         self.moves = as_int("moves", moves, minimum=1)
         self.points: Any = None
-        self.log_weights = np.zeros(as_int("size", size, minimum=2))
+        self.log_weights = np.zeros(as_count("size", size, minimum=2))
         self.rounds = self.resamplings = self.restarts = 0
         self.log_normalizer = 0.0
         self._potential: Loss | None = None  # Σ η ℓ: the density is exp(-potential)
@@ -109,6 +109,11 @@ class Particles:
 
     def __len__(self) -> int:
         return len(self.log_weights)
+
+    @property
+    def potential(self) -> Loss | None:
+        """Σ_t learning_rate_t · loss_t: the density is exp(-potential)."""
+        return self._potential
 
     def __repr__(self) -> str:
         return f"Particles({self.actions!r}, {len(self)}, rounds={self.rounds})"
@@ -293,8 +298,11 @@ class Particles:
             as_int("jumps", count, minimum=0) for count in data["jumps"]
         )
         self._step_size = as_float("step_size", data["step_size"], positive=True)
-        potential = data["potential"]
-        self._potential = None if potential is None else Loss.from_dict(potential)
+        if data["potential"] is not None:
+            self._potential = Loss.from_dict(data["potential"])
+            self._check("potential", self._potential)
+            if self.points is None:
+                raise ValueError("`points` must be there where there is a potential, got None")
 
 
 COUNTS = ("rounds", "resamplings", "restarts")

@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, as_vector, to_numpy
+from koloss._arrays import (
+    as_count,
+    as_float,
+    as_int,
+    as_points,
+    as_vector,
+    one_of,
+    to_numpy,
+    within_floats,
+)
 from koloss._random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
@@ -51,8 +60,14 @@ class QuadraticBall:
     def from_dict(cls, data: dict[str, Any]) -> QuadraticBall:
         """A sampler that remembers this."""
         sampler = cls()
-        sampler._tangent = data["tangent"]
-        sampler._kind, sampler._calls = data["kind"], data["calls"]
+        if set(data) != set(sampler.to_dict()):
+            raise ValueError(
+                f"a sampler must have {', '.join(sampler.to_dict())}, got {list(data)}"
+            )
+        tangent = data["tangent"]
+        sampler._tangent = None if tangent is None else as_float("tangent", tangent)
+        sampler._kind = one_of("kind", data["kind"], ("", "angular", "tilted"))
+        sampler._calls = as_int("calls", data["calls"], minimum=0)
         return sampler
 
     def draw(
@@ -60,7 +75,7 @@ class QuadraticBall:
     ) -> ExactDraws:
         """Independent, exact draws; see `quadratic_ball`."""
         matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
-        size, rng = as_int("size", size, minimum=1), as_generator(rng)
+        size, rng = as_count("size", size), as_generator(rng)
         values, axes = np.linalg.eigh(matrix * radius**2)
         linear = axes.T @ (vector * radius)
         order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
@@ -108,6 +123,7 @@ class QuadraticBall:
         return min(envelopes, key=lambda e: e.log_mass)
 
 
+@within_floats("`matrix`, `vector` and `radius`")
 def quadratic_ball(
     matrix: Any, vector: Any, size: int, *, radius: float = 1.0, rng: Any = None
 ) -> Any:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import one_of
+from koloss._arrays import one_of, within_floats
 from koloss.samplers.quadratic_ball import as_quadratic_form
 
 SLOPE = 0.8
@@ -120,6 +120,7 @@ class QuadraticMoments:
         return moments
 
 
+@within_floats("`matrix`, `vector` and `radius`")
 def quadratic_moments(matrix: Any, vector: Any, *, radius: float = 1.0) -> QuadraticMoments:
     """Normaliser and moments of the density ∝ exp(x'Bx + b'x) on the ball |x| ≤ radius, to near machine precision.
 

@@ -388,7 +388,9 @@ def test_going_on_after_an_interruption(complete, tmp_path):
     assert numbers(tmp_path / "arena.json") == numbers(complete[0] / "arena.json")
     seen.clear()
     arena.run(OWN, SQUAD, out=tmp_path, jobs=1, progress=seen.append, **SIZE)
-    assert [p.done for p in seen] == [12]  # nothing was played
+    # Nothing was played but what had failed.
+    assert [p.done for p in seen] == list(range(8, 13))
+    assert {p.job.player for p in seen[1:]} == {"broken"}
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
+from koloss.learners.reading import Reader
 from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
@@ -366,7 +367,7 @@ def test_epoch_is_plain_data():
     learner = make()
     learner.ask()
     epoch = learner.ledger.current
-    again = algorithm(learner).epoch_from_dict(epoch.to_dict())
+    again = algorithm(learner).epoch_from_dict(Reader(epoch.to_dict()))
     assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
     assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
 

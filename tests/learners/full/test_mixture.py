@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from koloss.learners.full.mixture import NEGLIGIBLE, Mixture
+from koloss.learners.reading import Reader
 
 LEVEL = 1e-3
 """False-alarm level of each statistical test here."""
@@ -107,7 +108,7 @@ def test_a_step_of_size_one_leaves_one_atom():
 def test_snapshots_go_on_exactly(count):
     original = mixed(STEPS["random"][:count])
     data = original.to_dict()
-    again = Mixture.from_dict(data)
+    again = Mixture.from_dict(Reader(data), data["rows"])
     for i, gamma in enumerate(STEPS["random"][count:]):
         for mixture in (original, again):
             mixture.mix(gamma, np.array([-float(i)]))

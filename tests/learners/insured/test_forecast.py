@@ -8,6 +8,7 @@ from scipy import stats
 
 import koloss as kl
 from koloss.learners.insured.forecast import FADED, HANDICAP, MEMORY, Forecaster
+from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
 
 X = np.random.default_rng(2).random((25, 2))
@@ -195,7 +196,7 @@ def test_snapshots_go_on_exactly():
     both = [one]
     for t in range(160):
         if t == 77:
-            two = Forecaster.from_state(np.asfortranarray(FEATURES), one.state())
+            two = Forecaster.from_state(np.asfortranarray(FEATURES), Reader(one.state()))
             both.append(two)
         for forecaster in both:
             forecaster.update(int(index[t]), float(losses[t]))

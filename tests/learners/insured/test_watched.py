@@ -15,6 +15,7 @@ from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.watched import SUSPICION
+from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
 from tests.learners.insured.rounds import (
     DESIGNS,
@@ -373,15 +374,16 @@ def test_what_was_kept_comes_back(rng):
     rounds.append(stage.next_round(2, zero, 1e3))
     places = {1: stage.first, stage.exploration.number: stage.exploration}
     kept = [place.to_dict() for place in places.values()]
-    again = {k: Exploration.from_dict(data) for k, data in zip(places, kept, strict=True)}
+    size = stage.first.features.shape
+    again = {k: Exploration.from_dict(Reader(d), *size) for k, d in zip(places, kept, strict=True)}
     for played in rounds:
-        copy = Round.from_dict(played.to_dict(), again)
+        copy = Round.from_dict(Reader(played.to_dict()), again, stage.number)
         np.testing.assert_array_equal(copy.distribution(), played.distribution())
         np.testing.assert_array_equal(all_estimates(copy), all_estimates(played))
         np.testing.assert_array_equal(copy.reach(), played.reach())
     other = make_stage()
     data = stage.to_dict()
-    other.load(data, again)
+    other.load(Reader(data), again)
     np.testing.assert_array_equal(other.total, stage.total)
     assert other.bets == stage.bets
     first, second = (json.dumps(s.to_dict(), default=np.ndarray.tolist) for s in (stage, other))

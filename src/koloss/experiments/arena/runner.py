@@ -16,7 +16,7 @@ from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.results import ArenaResults, Run
-from koloss.games.store import Job, Progress, check_names, perform, play_jobs, seeds_of
+from koloss.games.store import Job, Progress, check_names, locked, perform, play_jobs, seeds_of
 from koloss.games.trace import Packed, Trace
 from koloss.games.workers import processes
 
@@ -46,7 +46,7 @@ def run(
         process can find it; the same holds for players.
     players : sequence of slugs or PlayerSpecs, optional
     out : path
-        Folder for `arena.json` and `runs/`. Runs that are in there already are not played again.
+        Folder for `arena.json` and `runs/`. Runs that are in there already are not played again, unless they failed.
     runs : int
         Of every player in every game.
     rounds : int, optional
@@ -60,6 +60,8 @@ def run(
     ------
     FolderInUse
         Where another process plays into the same folder.
+    OSError
+        Where it cannot be written to; nothing has been played then.
 
     Examples
     --------
@@ -85,16 +87,17 @@ def run(
         for spec in squad
         if k < (spec.most_runs or runs)
     ]
-    kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
-    results = ArenaResults(
-        games=tuple(field),
-        players=tuple(squad),
-        runs=tuple(run_of(job, one) for job, one in zip(todo, kept, strict=True)),
-        seed=seed,
-        limit=limit,
-        seconds=time.perf_counter() - begin,
-    )
-    results.write(out)
+    with locked(out):
+        kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+        results = ArenaResults(
+            games=tuple(field),
+            players=tuple(squad),
+            runs=tuple(run_of(job, one) for job, one in zip(todo, kept, strict=True)),
+            seed=seed,
+            limit=limit,
+            seconds=time.perf_counter() - begin,
+        )
+        results.write(out)
     return results
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -28,9 +27,11 @@ from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem
 from koloss.kernels import QuadraticLoss
+from koloss.learners.bandit.points import interval_from_dict, problem_from_dict
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.base import Drawn
+from koloss.learners.reading import ROUNDING, Reader
 from koloss.oracles.base import Minimum
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_ball import QuadraticBall
@@ -84,6 +85,7 @@ class BallEngine:
     place: ClassVar[str] = " on the ball (B5)"
     proxy: ClassVar[str] = "exact features"
     samples: ClassVar[float] = 0.0
+    eigenvalue: ClassVar[float] = 0.0
     printed: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
@@ -241,28 +243,85 @@ class BallEngine:
         return {**values, "problem": asdict(self.problem)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BallEngine:
-        """The engine in a snapshot."""
-        return cls(**{**data, "problem": BanditProblem(**data["problem"])})
+    def from_dict(cls, data: Reader, settings: BanditSettings) -> BallEngine:
+        """The engine in a snapshot of a game with these settings."""
+        actions: Any = settings.actions
+        d, r = actions.dimension, float(actions.radius)
+        quadratic, intercept = data.flag("quadratic"), data.flag("intercept")
+        same = quadratic == (settings.kernel.loss_family is QuadraticLoss)
+        if not same or intercept != (settings.loss_range is not None):
+            data.refuse("quadratic", "must fit the settings", [quadratic, intercept])
+        low, high, center = interval_from_dict(data, settings)
+        problem = data.part("problem")
+        m = len(sphere_design(d, quadratic, intercept)[0])
+        problem.number("leverage", m, m)
+        return cls(
+            dimension=data.count("dimension", d, d),
+            radius=data.number("radius", r, r),
+            quadratic=quadratic,
+            intercept=intercept,
+            norm=data.number("norm", positive=True) if data.has("norm") else None,
+            problem=problem_from_dict(problem, m, settings),
+            low=low,
+            high=high,
+            center=center,
+            losses=data.word("losses"),
+        )
 
     def save(self) -> dict[str, Any]:
         """What the sampler remembers."""
         remembered: dict[str, Any] = self._sampler.to_dict()  # type: ignore[attr-defined]
         return remembered
 
-    def load(self, data: Any) -> None:
+    def load(self, data: Reader, name: str) -> None:
         """Take back what `save` gave."""
+        self._remember(data.raw(name))
+
+    def _remember(self, data: Any) -> None:
         object.__setattr__(self, "_sampler", QuadraticBall.from_dict(data))
 
     def copy(self) -> BallEngine:
         """One whose sampler can be used without a trace in this one."""
         other = replace(self)
-        other.load(self.save())
+        other._remember(self.save())
         return other
 
-    def law_from_dict(self, data: Mapping[str, Any]) -> BallLaw:
-        """A law that `to_dict` has made plain."""
-        return BallLaw(**data)
+    def law_from_dict(self, data: Reader, over: bool) -> BallLaw:
+        """A law that `to_dict` has made plain, of an epoch that is over or not."""
+        d = self.dimension
+        law = BallLaw(
+            factor=data.factor("factor", self.problem.rank),
+            frame=data.array("frame", (d, d)),
+            matrix=None,
+            vector=None,
+            gamma=data.number("gamma", 0, 1, positive=True),
+            log_normalizer=data.number("log_normalizer"),
+        )
+        if np.abs(law.frame.T @ law.frame - np.eye(d)).max() > ROUNDING:
+            data.refuse("frame", "must be orthogonal", law.frame)
+        if over:
+            data.nothing("matrix", "vector", "ahead")
+            return law
+        law.matrix, law.vector = data.array("matrix", (d, d)), data.array("vector", (d,))
+        if np.any(law.matrix != law.matrix.T):
+            data.refuse("matrix", "must be symmetric", law.matrix)
+        if data.has("ahead"):
+            law.ahead = self._inside(data, "ahead", None)
+        return law
+
+    def keys(self, data: Reader, name: str, count: int) -> list[Floats]:
+        """Points of the unit ball whose losses are waited for."""
+        return list(self._inside(data, name, count))
+
+    def _inside(self, data: Reader, name: str, count: int | None) -> Floats:
+        U = data.array(name, (count, self.dimension), -1 - ROUNDING, 1 + ROUNDING)
+        if np.any(np.einsum("ij,ij->i", U, U) > 1 + ROUNDING):
+            data.refuse(name, "must hold points of the unit ball", U)
+        return U
+
+    def can_play(self, theta: Floats, credit: None, eta: float, gamma: float) -> bool:
+        """Whether such weights make a density."""
+        return bool(np.isfinite(np.square(eta * theta)).all())
 
 
 USELESS = {

@@ -23,7 +23,8 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -34,6 +35,7 @@ from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.reading import SMALLEST, Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -226,19 +228,70 @@ class Exp2:
         }
 
     @classmethod
-    def from_dict(cls, engine: Engine, data: Mapping[str, Any]) -> Exp2:
-        """The state in a snapshot; its current epoch is set once the ledger has been read."""
-        exp2 = cls(engine, Rates(**data["rates"]), horizon=data["horizon"], batch=data["batch"])
-        for name in cls._NUMBERS:
-            setattr(exp2, name, data[name])
-        exp2.theta = np.array(data["theta"])
-        exp2.credit = None if data["credit"] is None else np.array(data["credit"])
-        engine.load(data["sampler"])
+    def from_dict(cls, engine: Engine, data: Reader, horizon: int | None) -> Exp2:
+        """The state in a snapshot of a game with this horizon; its current epoch is set once the ledger has been read."""
+        m = engine.problem.rank
+        if horizon is None:
+            data.nothing("horizon")
+        else:
+            horizon = data.count("horizon", 1, horizon)
+        rates = rates_from_dict(data.part("rates"), horizon)
+        exp2 = cls(engine, rates, horizon=horizon, batch=data.count("batch", 1))
+        exp2.made = made = data.count("made")
+        exp2.heard = heard = data.count("heard", 0, made)
+        exp2.late = data.count("late", 0, heard)
+        exp2.mass = data.number("mass", 0, heard * (1 + 1e-9))
+        exp2.epochs = data.count("epochs", min(made, 1), made)
+        exp2.at_once = data.count("at_once", 0, made)
+        exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
+        exp2.theta = data.array("theta", (m,))
+        if engine.problem.bonus:
+            exp2.credit = data.array("credit", (len(engine.actions),), 0)  # type: ignore[arg-type]
+        else:
+            data.nothing("credit")
+        engine.load(data, "sampler")
         return exp2
 
-    def epoch_from_dict(self, data: Mapping[str, Any]) -> Epoch:
+    def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
-        return Epoch(**{**data, "law": self.engine.law_from_dict(data["law"])})
+        m, over, draws = self.engine.problem.rank, data.flag("over"), data.count("draws", 1)
+        sums: list[Any] = [None, None]
+        for k, name in enumerate(("gain", "anchor")):
+            if over:
+                data.nothing(name)
+            else:
+                sums[k] = data.array(name, (m,))
+        return Epoch(
+            law=self.engine.law_from_dict(data.part("law"), over),
+            number=data.count("number", 1, self.epochs),
+            eta=data.number("eta", positive=True),
+            gamma=data.number("gamma", 0, 1, positive=True),
+            weight=data.number("weight", 0, 1),
+            at_once=data.flag("at_once"),
+            gain=sums[0],
+            anchor=sums[1],
+            anchor_drift=data.number("anchor_drift", 0),
+            draws=draws,
+            heard=data.count("heard", 0, draws),
+            over=over,
+        )
+
+    def check(self, data: Reader) -> None:
+        """Refuse a state with which the next decision could not be made."""
+        with np.errstate(all="ignore"):
+            good = self.engine.can_play(self.theta, self.credit, *self.rates_now())  # type: ignore[arg-type]
+        if not good:
+            data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
+
+
+def rates_from_dict(data: Reader, horizon: int | None) -> Rates:
+    """The rates in a snapshot; zero without a horizon, where they change with time."""
+    least = 0.0 if horizon is None else SMALLEST
+    return Rates(
+        data.number("learning_rate", least, 0.0 if horizon is None else math.inf),
+        data.number("exploration", least, 1.0),
+        data.number("kappa", positive=True),
+    )
 
 
 def prove(
@@ -252,7 +305,8 @@ def prove(
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
         return bandit.one_action(rounds)
-    game = bandit.Game(engine.low, engine.high, engine.losses, engine.place, engine.samples > 0)
+    said = engine.low, engine.high, engine.losses, engine.place
+    game = bandit.Game(*said, sampled=engine.samples > 0, eigenvalue=engine.eigenvalue)
     if horizon is None:
         problem = engine.problem_at(rounds)
         eta = bandit.anytime_rate(problem, rates.kappa, rounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
+from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -32,14 +33,20 @@ Floats = NDArray[np.float64]
 
 def engine_for(settings: BanditSettings) -> Engine:
     """The ball's engine where the moments of its laws are known and no net is asked for, otherwise that of points."""
-    if settings.spacing is None and not isinstance(settings.actions, Points):
-        from koloss.samplers.lookup import moments_for
+    if plays_ball(settings):
+        from koloss.learners.bandit.ball import ball_engine
 
-        if moments_for(settings.kernel, settings.actions) is not None:
-            from koloss.learners.bandit.ball import ball_engine
-
-            return ball_engine(settings)
+        return ball_engine(settings)
     return points_engine(settings)
+
+
+def plays_ball(settings: BanditSettings) -> bool:
+    """Whether a whole ball is played, and not points."""
+    if settings.spacing is not None or isinstance(settings.actions, Points):
+        return False
+    from koloss.samplers.lookup import moments_for
+
+    return moments_for(settings.kernel, settings.actions) is not None
 
 
 class BanditExpWeights(Learner[BanditSettings, Epoch]):
@@ -289,22 +296,33 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         kind = "points" if isinstance(engine, PointsEngine) else "ball"
         return {"kind": kind, "engine": engine.to_dict(), "exp2": self._exp2.to_dict()}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
+        settings = self.settings
+        kind = data.word("kind", ("points", "ball"))
+        if (kind == "ball") != plays_ball(settings):
+            data.refuse("kind", "must be that of the actions", kind)
         engine: Engine
-        if data["kind"] == "points":
-            engine = PointsEngine.from_dict(data["engine"])
+        if kind == "points":
+            engine = PointsEngine.from_dict(data.part("engine"), settings)
         else:
             from koloss.learners.bandit.ball import BallEngine
 
-            engine = BallEngine.from_dict(data["engine"])
-        self._exp2 = Exp2.from_dict(engine, data["exp2"])
+            engine = BallEngine.from_dict(data.part("engine"), settings)
+        self._exp2 = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
 
-    def _law_from_dict(self, data: Mapping[str, Any]) -> Epoch:
+    def _law_from_dict(self, data: Reader) -> Epoch:
         return self._exp2.epoch_from_dict(data)
 
-    def _restore(self, data: Mapping[str, Any]) -> None:
-        super()._restore(data)
-        self._exp2.epoch = self.ledger.current
+    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        return self.engine.keys(data, name, count)
 
-    def _key(self, row: Any) -> Any:
-        return int(row) if isinstance(self.engine, PointsEngine) else np.array(row)
+    def _check(self, data: Reader) -> None:
+        exp2, ledger = self._exp2, self.ledger
+        exp2.epoch = ledger.current
+        if (exp2.made, exp2.heard) != (ledger.made, ledger.heard) or exp2.horizon != (
+            self.settings.horizon
+        ):
+            counts = [exp2.made, exp2.heard, exp2.horizon]
+            data.refuse("learner.exp2", "must have the counts of the ledger", counts)
+        exp2.check(data)
+        super()._check(data)

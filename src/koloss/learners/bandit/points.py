@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,13 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _linalg
-from koloss._arrays import as_distribution, to_numpy
+from koloss._arrays import as_distribution, equal, to_numpy
+from koloss.actions import Points
 from koloss.designs import whiten
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import choose_design, choose_proxy, choose_rates, paper_says
+from koloss.learners.bandit.tuning import (
+    choose_design,
+    choose_proxy,
+    choose_rates,
+    least_rank,
+    paper_says,
+)
 from koloss.learners.base import Drawn
+from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
 
@@ -59,6 +66,7 @@ class PointsEngine:
     proxy: str  # how the features were made
     losses: str  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     place: ClassVar[str] = ""
 
@@ -167,22 +175,114 @@ class PointsEngine:
         return {**values, "problem": asdict(self.problem)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PointsEngine:
-        """The engine in a snapshot."""
-        arrays = {name: np.array(data[name]) for name in ("points", "weights", "log_prior")}
-        features = np.array(data["features"], order="F")
-        problem = BanditProblem(**data["problem"])
-        return cls(**{**data, **arrays, "features": features, "problem": problem})
+    def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
+        """The engine in a snapshot of a game with these settings."""
+        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
+        N = len(points)
+        if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
+            data.refuse("points", "must be those of the settings", points)
+        features = data.array("features", (N, None), order="F")
+        log_prior = data.array("log_prior", (N,), most=0)
+        if not abs(np.exp(log_prior).sum() - 1) <= ROUNDING:
+            data.refuse("log_prior", "must be logarithms of probabilities", log_prior)
+        if isinstance(settings.prior, np.ndarray):
+            _log_prior(settings.prior, N)  # which checks it
+        low, high, center = interval_from_dict(data, settings)
+        printed = data.raw("printed")
+        if bool(printed) != (settings.tuning == "paper"):
+            data.refuse("printed", "must be there with the paper's tuning alone", printed)
+        problem = problem_from_dict(data.part("problem"), features.shape[1], settings)
+        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
+        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
+            data.refuse("features", "must have the leverage of the problem", leverage)
+        return cls(
+            points=points,
+            features=features,
+            weights=data.distribution("weights", N),
+            log_prior=log_prior,
+            problem=problem,
+            low=low,
+            high=high,
+            center=center,
+            net=data.number("net", 0),
+            samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
+            proxy=data.word("proxy"),
+            losses=data.word("losses"),
+            printed=printed_from_dict(data.part("printed")) if printed else {},
+        )
 
     def save(self) -> None:
         """Nothing of it changes during a game."""
 
-    def load(self, data: Any) -> None:
+    def load(self, data: Reader, name: str) -> None:
         """Take back what `save` gave."""
+        data.nothing(name)
 
-    def law_from_dict(self, data: Mapping[str, Any]) -> PointsLaw:
-        """A law that `to_dict` has made plain."""
-        return PointsLaw(**{**data, "factor": np.array(data["factor"], order="F")})
+    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
+        """A law that `to_dict` has made plain, of an epoch that is over or not."""
+        N, m = self.features.shape
+        law = PointsLaw(data.factor("factor", m), None, None)
+        if self.problem.bonus:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
+        if over:
+            data.nothing("p", "cdf")
+            return law
+        law.p, law.cdf = data.distribution("p", N), data.array("cdf", (N,), 0, 1)
+        if law.cdf[-1] != 1 or np.any(np.abs(np.diff(law.cdf) - law.p[1:]) > ROUNDING):
+            data.refuse("cdf", "must be the cumulative sums of p", law.cdf)
+        return law
+
+    def keys(self, data: Reader, name: str, count: int) -> list[int]:
+        """Rows of the actions that wait for their losses."""
+        rows: list[int] = data.array(name, (count,), 0, len(self.points) - 1, whole=True).tolist()
+        return rows
+
+    def can_play(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> bool:
+        """Whether such weights make probabilities."""
+        return bool(np.isfinite(self.mixture(theta, credit, eta, gamma)).all())
+
+
+def interval_from_dict(data: Reader, settings: BanditSettings) -> tuple[float, float, float]:
+    """Where losses lie, and what is subtracted from them, in a snapshot of a game with these settings."""
+    low, high = data.number("low"), data.number("high")
+    said = settings.loss_range
+    if said is None and settings.loss_bound is not None:
+        said = (-settings.loss_bound, settings.loss_bound)
+    if low >= high or (said is not None and (low, high) != said):
+        data.refuse("low", "must be the low end of the losses in the settings", [low, high])
+    return low, high, data.number("center", low, high)
+
+
+def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> BanditProblem:
+    """The numbers of the bound, in a snapshot of a game with so many features and these settings."""
+    sampled = settings.covariance == "sampled"
+    shrink = settings.sample_error if sampled else 0.0
+    if data.flag("bonus") != settings.bonus:
+        data.refuse("bonus", "must be that of the settings", not settings.bonus)
+    return BanditProblem(
+        rounds=data.count("rounds", 1),
+        rank=data.count("rank", rank, rank),
+        leverage=data.number("leverage", positive=True),
+        loss_bound=data.number("loss_bound", positive=True),
+        epsilon=data.number("epsilon", 0),
+        log_prior=data.number("log_prior", 0),
+        bonus=settings.bonus,
+        shrink=data.number("shrink", shrink, shrink),
+        delay=data.count("delay", settings.delay, settings.delay),
+    )
+
+
+def printed_from_dict(data: Reader) -> dict[str, Any]:
+    """What the paper says of the game, in a snapshot."""
+    numbers = ("bound", "epsilon", "learning_rate", "exploration", "size")
+    return {
+        "profile": data.word("profile", ("exact", "polynomial", "exponential")),
+        **{name: data.number(name, 0) for name in numbers},
+        "rate": data.number("rate") if data.has("rate") else None,
+        "rank": data.count("rank", 1),
+    }
 
 
 def points_engine(settings: BanditSettings) -> PointsEngine:
@@ -191,8 +291,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     if isinstance(proxy, Proxy):
         points = proxy.points
     else:
-        rounds = settings.horizon or 10_000
-        points = discretise(kernel, actions, settings.spacing, rounds=rounds)
+        rounds, rank = settings.horizon or 10_000, least_rank(settings)
+        points = discretise(kernel, actions, settings.spacing, rank=rank, rounds=rounds)
     N, sampled = len(points), settings.covariance == "sampled"
     log_prior = _log_prior(settings.prior, N)
     size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
@@ -251,6 +351,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         if rank_one
         else "every loss is in the kernel's RKHS, up to a constant, with the norm stated",
         printed=printed,
+        eigenvalue=chosen.negative_eigenvalue,
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from koloss._arrays import as_flag, as_float, as_int, as_interval, one_of
+from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.designs import Design
-from koloss.learners.base import Settings
+from koloss.learners.base import Described, Settings
 from koloss.proxy import Proxy
 
 PROXIES = ("pivoted_cholesky", "kernel_pca", "exact_features")
@@ -45,7 +45,7 @@ class BanditSettings(Settings):
         one_of("covariance", self.covariance, ("exact", "sampled"))
         one_of("loss_class", self.loss_class, ("rank-one", "general"))
         as_flag("bonus", self.bonus)
-        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._check_losses()
         self._check_features()
         self._check_rates()
@@ -64,7 +64,7 @@ class BanditSettings(Settings):
             self._set("loss_range", as_interval("loss_range", self.loss_range))
         for name in ("loss_bound", "loss_norm"):
             if getattr(self, name) is not None:
-                self._set(name, as_float(name, getattr(self, name), positive=True))
+                self._set(name, as_size(name, getattr(self, name)))
 
     def _check_features(self) -> None:
         if not (isinstance(self.rank, str) and self.rank == "auto"):
@@ -75,13 +75,16 @@ class BanditSettings(Settings):
                 raise ValueError(
                     f"`proxy` must be one of the actions {self.actions!r}, got one of {theirs!r}"
                 )
-        elif self.proxy is not None:
+        elif self.proxy is not None and not isinstance(self.proxy, Described):
             one_of("proxy", self.proxy, PROXIES)
-        if not isinstance(self.design, Design):
+        if not isinstance(self.design, (Design, Described)):
             one_of("design", self.design, DESIGNS)
-        error = as_float("sample_error", self.sample_error, positive=True)
+        error = as_float("sample_error", self.sample_error, minimum=1e-3)
         if error >= 1:
             raise ValueError(f"`sample_error` must be below 1, got {error:.6g}")
+        self._set("sample_error", error)
+        if self.spacing is not None:
+            self._set("spacing", as_float("spacing", self.spacing, positive=True))
 
     def _check_rates(self) -> None:
         if not (isinstance(self.batch, str) and self.batch == "auto"):
@@ -94,7 +97,7 @@ class BanditSettings(Settings):
                 "`learning_rate` and `exploration_rate` must be left out without a horizon"
             )
         for name in given:
-            self._set(name, as_float(name, getattr(self, name), positive=True))
+            self._set(name, as_size(name, getattr(self, name)))
         if self.exploration_rate is not None and self.exploration_rate > 1:
             raise ValueError(
                 f"`exploration_rate` must be at most 1, got {self.exploration_rate:.6g}"

@@ -20,6 +20,9 @@ from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_
 EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for."""
 
+FIRST_RANK = 16
+"""Rank at which the search for the best one begins."""
+
 Error = Callable[[Proxy, int], float]
 """ε of the leading features of a proxy."""
 
@@ -58,11 +61,13 @@ def choose_proxy(
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
     if rank != "auto":
         return construct(kernel, actions, rank=rank, spacing=points)
-    size = 16
+    size = FIRST_RANK
     while True:  # twice the rank, until even features without error would have a larger bound
         try:
             candidate = construct(kernel, actions, rank=size, spacing=points)
         except RankUnreachable as end:
+            if end.rank == 0:
+                raise
             candidate = construct(kernel, actions, rank=end.rank, spacing=points)
             size = len(points)
         best = _cut(candidate, base, error, extra)
@@ -72,9 +77,23 @@ def choose_proxy(
         size = min(2 * size, len(points))
 
 
+def _feature_dimension(kernel: Any, dimension: int) -> int | None:
+    size: int | None = getattr(kernel, "feature_dimension", lambda _: None)(dimension)
+    return size
+
+
 def _has_few_features(kernel: Any, points: Points) -> bool:
-    size = getattr(kernel, "feature_dimension", lambda _: None)(points.dimension)
+    size = _feature_dimension(kernel, points.dimension)
     return size is not None and size <= EXACT_LIMIT
+
+
+def least_rank(settings: BanditSettings) -> int:
+    """Features that every point will have at least while the proxy is chosen, as far as the settings tell."""
+    size = _feature_dimension(settings.kernel, settings.actions.dimension)
+    exact = settings.proxy == "exact_features" or (size or math.inf) <= EXACT_LIMIT
+    if size is not None and exact and settings.proxy in (None, "exact_features"):
+        return size
+    return FIRST_RANK if settings.rank == "auto" else settings.rank
 
 
 def _cut(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> Proxy:

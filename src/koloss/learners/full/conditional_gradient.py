@@ -21,7 +21,6 @@ Departures from the box, and why:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -35,6 +34,7 @@ from koloss.learners.base import Drawn, Recommendation
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
 from koloss.learners.full.mixture import InFamily, OnPoints
 from koloss.learners.full.settings import GradientSettings
+from koloss.learners.reading import Reader
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     def _proved(self, rounds: int) -> Guarantee:
         played, progress = self._played(), self._progress
-        rest = self._steps(played.heard + 1, max(rounds - played.heard, 0))
-        ahead = self.problem.tracking(progress.height, rest, self._eta)
+        first, rest = played.heard + 1, max(rounds - played.heard, 0)
+        ahead = self.problem.tracking(progress.height, self._steps, first, rest, self._eta)
         return leader.conditional_gradient(
             self.problem,
             self._eta,
@@ -218,6 +218,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
             tracking=progress.tracking + ahead,
             delay_cost=progress.delay_cost,
             proved=progress.certified,
+            eigenvalue=self.game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:
@@ -231,7 +232,13 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     def _save(self) -> dict[str, Any]:
         return {**super()._save(), "mean": self._mean.to_dict(), "progress": asdict(self._progress)}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
         super()._load(data)
-        self._mean.load(data["mean"])
-        self._progress = Progress(**data["progress"])
+        self._mean.load(data.part("mean"))
+        progress = data.part("progress")
+        self._progress = Progress(
+            certificate=progress.word("certificate", ("exhaustive", "dual", "local only")),
+            certified=progress.flag("certified"),
+            **{name: progress.number(name, 0, finite=False) for name in ("height", "gap")},
+            **{name: progress.number(name, 0) for name in ("tracking", "delay_cost")},
+        )

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,6 +43,7 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import ExpWeightsSettings
+from koloss.learners.reading import ROUNDING, Reader
 
 
 @dataclass(frozen=True)
@@ -324,14 +324,48 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             "delay_cost": self._delay_cost,
         }
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
         super()._load(data)
-        self._total, self._delay_cost = from_plain(data["total"]), data["delay_cost"]
-        if self._expansion is not None:
-            self._expansion = Expansion.from_dict(self.game.kernel, data["expansion"])
+        self._delay_cost = data.number("delay_cost", 0)
+        if self._expansion is None:
+            data.nothing("expansion")
+            self._total = from_plain(data, "total", self.game)
+            if self._total is None and self.game.is_finite:
+                data.refuse("total", "must be the values on all points", None)
+        else:
+            data.nothing("total")
+            self._expansion = self._expansion.loaded(data.part("expansion"))
             self._total = self._expansion.loss if len(self._expansion) else None
-        self._sampler.load(data["sampler"])
-        self._stale = data["stale"]
+        self._sampler.load(data.raw("sampler"))
+        if (followed := self._sampler.followed()) is not None:
+            self.game.check_family(followed[0])
+        self._stale = data.flag("stale")
+        if self._sampler.exact and not self._stale:
+            data.refuse("stale", "must be True for draws that are exact", False)
+
+    def _check(self, data: Reader) -> None:
+        with np.errstate(all="ignore"):
+            potential = self._potential()
+            good = not self.game.is_finite or np.ptp(potential) < np.inf
+        if not good:
+            data.refuse("learner.total", "must give probabilities", potential)
+        self._check_followed(data)
+        super()._check(data)
+
+    def _check_followed(self, data: Reader) -> None:
+        """Refuse particles that follow a density which no losses of this game can have made."""
+        if (followed := self._sampler.followed()) is None:
+            return
+        (potential, X), game, heard = followed, self.game, self.ledger.heard
+        size = max(game.width, game.norm * game.diameter) * heard
+        most = (
+            self.learning_rate * math.sqrt(max(heard, 1)) * size
+        )  # without a horizon the rate has fallen
+        if self._prior is not None:
+            most += float(np.ptp(to_numpy(self._prior(X))))
+        spread = float(np.ptp(to_numpy(potential(X))))
+        if not spread <= most * (1 + ROUNDING) + ROUNDING:
+            data.refuse("learner.sampler.potential", f"must vary by at most {most:.6g}", spread)
 
 
 def _prior(game: Game, prior: Any) -> tuple[Any, float]:

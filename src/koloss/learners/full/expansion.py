@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dpstrf
 
 from koloss._arrays import to_numpy
 from koloss.kernels import Kernel, KernelLoss
+from koloss.learners.reading import FARTHEST, Reader
 
 SHORTEST = 64
 """Expansions with fewer centres are left alone."""
@@ -136,11 +137,24 @@ class Expansion:
         plain = {name: getattr(self, name) for name in _PLAIN}
         return {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in plain.items()}
 
-    @classmethod
-    def from_dict(cls, kernel: Kernel, data: dict[str, Any]) -> Expansion:
-        """The sum of such data."""
-        given: dict[str, Any] = {k: np.array(v) if k in _ARRAYS else v for k, v in data.items()}
-        return cls(kernel, **given)
+    def loaded(self, data: Reader) -> Expansion:
+        """The sum in a snapshot, of the kernel, dimension and size of this one."""
+        pivots, centers = (
+            data.array(name, (None, self.pivots.shape[1]), -FARTHEST, FARTHEST)
+            for name in ("pivots", "centers")
+        )
+        return Expansion(
+            kernel=self.kernel,
+            size=data.number("size", self.size, self.size),
+            pivots=pivots,
+            weights=data.array("weights", (len(pivots),)),
+            centers=centers,
+            coefficients=data.array("coefficients", (len(centers),)),
+            allowance=data.number("allowance", 0),
+            spent=data.number("spent", 0),
+            limit=data.count("limit", 1),
+            pending=data.count("pending"),
+        )
 
 
 _ARRAYS = ("pivots", "weights", "centers", "coefficients")

@@ -18,7 +18,6 @@ on the ball and for linear losses on convex sets; elsewhere there is an error th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -39,6 +38,7 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import LeaderSettings
+from koloss.learners.reading import FARTHEST, Reader
 from koloss.oracles import projection_for
 from koloss.oracles.hull import Projection
 
@@ -212,6 +212,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             tracking=self._tracking + max(rounds - played.made, 0) * rest,
             delay=self.settings.delay,
             delay_cost=self._delay_cost,
+            eigenvalue=game.eigenvalue,
         )
 
     def _printed(self, rounds: int) -> Guarantee | None:
@@ -232,9 +233,27 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             "delay_cost": self._delay_cost,
         }
 
-    def _load(self, data: Mapping[str, Any]) -> None:
+    def _load(self, data: Reader) -> None:
         super()._load(data)
-        self._total = from_plain(data["total"])
-        self._leader = Projection(**data["leader"])
-        self._last = None if data["last"] is None else Projection(**data["last"])
-        self._tracking, self._delay_cost = data["tracking"], data["delay_cost"]
+        self._total = from_plain(data, "total", self.game)
+        self._leader = _projection(data.part("leader"), self.game)
+        self._last = _projection(data.part("last"), self.game) if data.has("last") else None
+        self._tracking, self._delay_cost = (
+            data.number(name, 0) for name in ("tracking", "delay_cost")
+        )
+
+
+def _projection(data: Reader, game: Game) -> Projection:
+    """A projection in a snapshot of a game."""
+    weights = data.distribution("weights", None)
+    k, index = len(weights), None
+    atoms = data.array("atoms", (k, game.actions.dimension), -FARTHEST, FARTHEST)
+    if not game.is_finite:
+        data.nothing("index")
+        good = bool(np.all(game.actions.contains(atoms)))
+    else:
+        index = data.array("index", (k,), 0, len(game.points) - 1, whole=True)
+        good = np.array_equal(atoms, game.points[index])
+    if not good:
+        data.refuse("atoms", "must be actions", atoms)
+    return Projection(atoms, weights, index, data.number("gap", 0))

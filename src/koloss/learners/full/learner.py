@@ -7,6 +7,7 @@ A learner of this kind adds how it draws, what it makes of a loss (`_learn_from`
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -15,16 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import as_vector, to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Ball, Points
 from koloss.errors import LossOutOfBounds
 from koloss.guarantees.full import Played
 from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Drawn, Entry, Law, Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
+from koloss.learners.reading import LARGEST, ROUNDING, Reader
 from koloss.oracles import minimize
+from koloss.proxy.pivoted_cholesky import negative_eigenvalue
 
 F = TypeVar("F", bound=FullSettings)
+
+NARROWEST = 1e-12
+"""Share of the range of a loss, as its norm has it, below which a promised range would be one of roundings."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Game:
     width: float  # ρ, the largest range of a loss
     radius: float  # of the features: sup ‖Φ(a)‖
     diameter: float  # sup ‖Φ(x) - Φ(y)‖, or an upper bound
+    eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     @classmethod
     def of(cls, settings: FullSettings) -> Game:
@@ -49,8 +56,36 @@ class Game:
         low, high = getattr(settings, "loss_range", None) or (None, None)
         width = norm * diameter
         if low is not None and high is not None:
+            if not isinstance(actions, Points) and high - low < NARROWEST * width:
+                rule = f"must not be narrower than {NARROWEST:g} of what losses of this norm can range over"
+                raise ValueError(f"`loss_range` {rule}, {width:.6g}, got ({low:.6g}, {high:.6g})")
             width = high - low if isinstance(actions, Points) else min(width, high - low)
-        return cls(actions, kernel, norm, low, high, width, radius, diameter)
+        eigenvalue = 0.0
+        if settings.projects and isinstance(actions, Points):
+            eigenvalue = negative_eigenvalue(kernel, actions)
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
+
+    @classmethod
+    def from_dict(cls, data: Reader, settings: FullSettings) -> Game:
+        """The game in a snapshot with these settings."""
+        said = getattr(settings, "loss_range", None) or (None, None)
+        if (data.raw("low"), data.raw("high")) != said:
+            data.refuse("low", "must be that of the settings", data.raw("low"))
+        norm = data.number("norm", 0, LARGEST, positive=True)
+        if settings.loss_norm not in (None, norm):
+            data.refuse("norm", "must be that of the settings", norm)
+        width, most = data.number("width", 0), math.sqrt(LARGEST)
+        radius, diameter = (data.number(name, 0, most) for name in ("radius", "diameter"))
+        actions, kernel = settings.actions, settings.kernel
+        if not isinstance(actions, Points):
+            kernel.diag(
+                np.asarray(actions.bounds())
+            )  # which must be points where the kernel is defined
+        if isinstance(actions, Ball):  # where it is known in closed form
+            same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
+            if not same:
+                data.refuse("radius", "must be that of the features", radius)
+        return cls(actions, kernel, norm, said[0], said[1], width, radius, diameter)
 
     @property
     def is_finite(self) -> bool:
@@ -94,6 +129,15 @@ class Game:
             rule = f"must have a range of at most {width:.6g}"
             raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
         return values
+
+    def check_family(self, loss: Loss) -> None:
+        """Refuse a loss that is not in the kernel's own form, whatever its size."""
+        self._check_dimension(loss)
+        if type(self.kernel.own_loss(loss)) is not type(loss):
+            raise TypeError(f"`loss` must be one of {self.kernel!r}, got {type(loss).__name__}")
+        for name, part in loss.parts().items():
+            if hasattr(part, "shape") and not np.abs(to_numpy(part)).max(initial=0) <= LARGEST:
+                raise ValueError(f"`{name}` must be at most {LARGEST:g}, got more")
 
     def _check_dimension(self, loss: Loss) -> None:
         d = self.actions.dimension
@@ -169,8 +213,8 @@ class FullInformation(Learner[F, Law]):
     def _save(self) -> dict[str, Any]:
         return {"game": self.game.numbers()}
 
-    def _load(self, data: Mapping[str, Any]) -> None:
-        self._prepare(Game(self.settings.actions, self.settings.kernel, **data["game"]))
+    def _load(self, data: Reader) -> None:
+        self._prepare(Game.from_dict(data.part("game"), self.settings))
 
 
 @dataclass(frozen=True)
@@ -238,8 +282,17 @@ def to_plain(total: Any) -> Any:
     return None if total is None else total.copy()
 
 
-def from_plain(data: Any) -> Any:
-    """The sum of losses of such data."""
-    if isinstance(data, Mapping):
-        return Loss.from_dict(data)
-    return None if data is None else np.array(data)
+def from_plain(data: Reader, name: str, game: Game) -> Any:
+    """The sum of losses of a game in a snapshot: values on points, a loss, or None."""
+    value = data.raw(name)
+    if isinstance(value, Mapping):
+        if game.is_finite:
+            data.refuse(name, "must be the values on all points", value)
+        loss = Loss.from_dict(value)
+        game.check_family(loss)
+        return loss
+    if value is None:
+        return None
+    if not game.is_finite:
+        data.refuse(name, "must be a loss", value)
+    return data.array(name, (len(game.points),))

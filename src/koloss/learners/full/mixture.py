@@ -6,7 +6,6 @@ Every step mixes in one atom, v, with weight γ: D ← (1 - γ)D + γδ_v and X 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from koloss._arrays import to_numpy
 from koloss.kernels import Loss
 from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import Game, from_plain, to_plain
+from koloss.learners.reading import FARTHEST, Reader
 from koloss.oracles import Minimum, minimize
 
 WARM_LIMIT = 100_000
@@ -101,19 +101,24 @@ class Mixture:
         return {"rows": self.atoms.copy(), "sums": sums, "room": len(self.rows)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Mixture:
-        """The mixture in a snapshot."""
-        atoms, sums = np.asarray(data["rows"]), np.asarray(data["sums"])
-        rows = np.empty((data["room"], *atoms.shape[1:]), dtype=atoms.dtype)
-        rows[: len(atoms)] = atoms
-        mixture = cls(rows, np.empty(data["room"]), len(atoms))
-        mixture.sums[: len(atoms)] = sums
+    def from_dict(cls, data: Reader, atoms: Any) -> Mixture:
+        """The mixture in a snapshot, with these atoms."""
+        k = len(atoms)
+        sums = data.array("sums", (k,), 0, 1e300)  # they grow, up to `LARGE` and a step
+        if k == 0 or sums[0] <= 0 or np.any(np.diff(sums) < 0):
+            data.refuse("sums", "must be positive and must not fall", sums)
+        room = data.count("room", k, max(2 * k, 64))
+        rows = np.empty((room, *atoms.shape[1:]), dtype=atoms.dtype)
+        rows[:k] = atoms
+        mixture = cls(rows, np.empty(room), k)
+        mixture.sums[:k] = sums
         return mixture
 
 
 class MeanAction:
     """X, a mixture with that mean, the centre c of the regulariser, and the cumulative loss Σ w_s."""
 
+    game: Game
     mixture: Mixture
     mean: Any
     centre: Any
@@ -124,11 +129,20 @@ class MeanAction:
         parts = {name: to_plain(getattr(self, name)) for name in ("mean", "centre", "total")}
         return {"mixture": self.mixture.to_dict(), **parts}
 
-    def load(self, data: Mapping[str, Any]) -> None:
+    def load(self, data: Reader) -> None:
         """Take such data back."""
-        self.mixture = Mixture.from_dict(data["mixture"])
+        mixture, game = data.part("mixture"), self.game
+        if game.is_finite:
+            atoms = mixture.array("rows", (None,), 0, len(game.points) - 1, whole=True)
+        else:
+            atoms = mixture.array("rows", (None, game.actions.dimension), -FARTHEST, FARTHEST)
+            if not np.all(game.actions.contains(atoms)):
+                mixture.refuse("rows", "must be actions", atoms)
+        self.mixture = Mixture.from_dict(mixture, atoms)
         for name in ("mean", "centre", "total"):
-            setattr(self, name, from_plain(data[name]))
+            setattr(self, name, from_plain(data, name, self.game))
+            if getattr(self, name) is None and (name != "total" or self.game.is_finite):
+                data.refuse(name, "must be there", None)
 
 
 class OnPoints(MeanAction):
@@ -210,9 +224,9 @@ class OnPoints(MeanAction):
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "p": self.p.copy()}
 
-    def load(self, data: Mapping[str, Any]) -> None:
+    def load(self, data: Reader) -> None:
         super().load(data)
-        self.p = np.array(data["p"])
+        self.p = data.distribution("p", len(self.X))
 
 
 class InFamily(MeanAction):

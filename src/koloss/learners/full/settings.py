@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from koloss._arrays import (
+    as_count,
     as_distribution,
     as_float,
     as_int,
     as_interval,
     as_points,
+    as_size,
     one_of,
     to_numpy,
 )
@@ -26,6 +28,10 @@ class FullSettings(Settings):
     loss_norm: float | None = None
     tuning: Literal["sharp", "paper"] = "sharp"
     learning_rate: float | None = None
+
+    projects: ClassVar[bool] = (
+        False  # whether the bound needs the geometry of the RKHS, not ranges alone
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,7 +49,7 @@ class FullSettings(Settings):
         one_of("tuning", self.tuning, ("sharp", "paper"))
         for name in ("loss_norm", "learning_rate"):
             if getattr(self, name) is not None:
-                self._set(name, as_float(name, getattr(self, name), positive=True))
+                self._set(name, as_size(name, getattr(self, name)))
 
     def _need_kernel(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -63,8 +69,8 @@ class ExpWeightsSettings(FullSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("delay", as_int("delay", self.delay, minimum=0))
-        self._set("particles", as_int("particles", self.particles, minimum=2))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
+        self._set("particles", as_count("particles", self.particles, minimum=2))
         self._set("compression", as_float("compression", self.compression, minimum=0.0))
         one_of("move", self.move, ("hit-and-run", "diffusion"))
         if self.loss_range is not None:
@@ -98,6 +104,8 @@ class GradientSettings(FullSettings):
     first: Any = None
     mixing_rate: float | None = None
 
+    projects: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
@@ -121,10 +129,12 @@ class LeaderSettings(FullSettings):
     delay: int = 0
     tolerance: float | None = None
 
+    projects: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         as_int("horizon", self.horizon, minimum=1)
         super().__post_init__()
         self._need_kernel()
-        self._set("delay", as_int("delay", self.delay, minimum=0))
+        self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         if self.tolerance is not None:
             self._set("tolerance", as_float("tolerance", self.tolerance, minimum=0.0))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from koloss.learners.reading import ROUNDING, Reader
 
 ODDS = 100.0
 """Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
@@ -56,3 +59,15 @@ class Bets:
             self.fresh_rounds, self.fresh_mean = 0, 0.0
         self.explored_rounds += 1
         self.explored_mean += (y - self.explored_mean) / min(self.explored_rounds, 20)
+
+    @classmethod
+    def from_dict(cls, data: Reader) -> Bets:
+        """The bets in a snapshot."""
+        means = ("policy_mean", "explored_mean", "fresh_mean")
+        counts = ("policy_rounds", "explored_rounds", "bets", "fresh_rounds")
+        values: dict[str, Any] = {name: data.count(name) for name in counts}
+        values |= {name: data.number(name, -0.5 - ROUNDING, 0.5 + ROUNDING) for name in means}
+        return cls(
+            wealth=data.number("wealth", 0, finite=False),  # it may grow beyond every number
+            **values,
+        )

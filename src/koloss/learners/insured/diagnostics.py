@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.diagnostics import BanditDiagnostics
+from koloss.learners.reading import Reader
 
 
 @dataclass(frozen=True)
@@ -21,15 +23,30 @@ class Alarm:
     successor: str  # who plays on: the next policy, or "robust"
 
     def __str__(self) -> str:
-        why = {
-            "budget": "its estimated regret left no room for another round",
-            "evidence": "exploration did better than it",
-            "late loss": "a late loss did not fit into the budget any more",
-            "operator": "it was told to hand over",
-            "short": "there is nothing to insure: one action, or too few rounds",
-        }[self.reason]
+        why, successor = REASONS[self.reason], self.successor
         after = f"after {self.round} rounds" if self.round else "before the first round"
-        return f"{after} the policy {self.policy!r} was stopped: {why}; {self.successor} plays on"
+        return f"{after} the policy {self.policy!r} was stopped: {why}; {successor} plays on"
+
+
+REASONS = {
+    "budget": "its estimated regret left no room for another round",
+    "evidence": "exploration did better than it",
+    "late loss": "a late loss did not fit into the budget any more",
+    "operator": "it was told to hand over",
+    "short": "there is nothing to insure: one action, or too few rounds",
+}
+"""Why a stage ends, in words."""
+
+
+def alarm_from_dict(data: Reader, names: Sequence[str]) -> Alarm:
+    """An alarm in a snapshot of a game with these policies."""
+    return Alarm(
+        round=data.count("round"),
+        policy=data.word("policy", names),
+        reason=data.word("reason", tuple(REASONS)),
+        estimated_regret=data.number("estimated_regret"),
+        successor=data.word("successor", (*names, "robust")),
+    )
 
 
 @dataclass(frozen=True)

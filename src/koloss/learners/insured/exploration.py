@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+
+from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +118,7 @@ class Exploration:
         return {"number": self.number, "features": self.features, "weights": self.weights}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Exploration:
-        """The exploration in a snapshot."""
-        features = np.array(data["features"], order="F")
-        return cls(int(data["number"]), features, np.array(data["weights"]))
+    def from_dict(cls, data: Reader, count: int, rank: int) -> Exploration:
+        """The exploration in a snapshot, of so many actions with so many features."""
+        features = data.array("features", (count, rank), order="F")
+        return cls(data.count("number", 1), features, data.distribution("weights", count))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from koloss._arrays import to_numpy
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.reading import SMALLEST, Reader
 
 FADED = 2.0
 """A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
@@ -158,14 +159,24 @@ class Forecaster:
         return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
 
     @classmethod
-    def from_state(cls, features: Any, state: Mapping[str, Any]) -> Self:
+    def from_state(cls, features: Any, data: Reader) -> Self:
         """The forecaster of a snapshot."""
-        state = copy.deepcopy(dict(state))
-        forecaster = cls(features, discounts=state["discounts"], ridge=state["ridge"])
-        forecaster.covariances = [np.asfortranarray(C) for C in state["covariances"]]
-        forecaster._mean, forecaster._variance = state["mean"], state["variance"]
-        for name in ("means", "scale", "errors", "trusted"):
-            setattr(forecaster, name, state[name])
+        N, m = features.shape
+        discounts = data.array("discounts", (None,), 1e-3, 1)
+        K = len(discounts)
+        ridge = data.array("ridge", (K,), SMALLEST)
+        forecaster = cls(features, discounts=discounts.tolist(), ridge=ridge.tolist())
+        names = ("covariances", "means", "scale", "errors")
+        covariances, means, scale, errors = (data.items(name, K) for name in names)
+        for k in range(K):
+            key = str(k)
+            forecaster.covariances[k] = covariances.array(key, (m, m), -FADED, FADED, order="F")
+            forecaster.means[k] = means.array(key, (m,))
+            forecaster.scale[k] = scale.number(key, 1, FADED)
+            forecaster.errors[k] = errors.number(key, 0)
+        forecaster.trusted = data.count("trusted", 0, K - 1)
+        forecaster._mean = data.array("mean", (N,))
+        forecaster._variance = data.array("variance", (N,)) if data.has("variance") else None
         return forecaster
 
 

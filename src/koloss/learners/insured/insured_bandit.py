@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
@@ -34,17 +34,23 @@ from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, rates_from_dict
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
 from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
-from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics
+from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
-from koloss.learners.insured.policies import UserPolicy, make_policies, restore_policies
+from koloss.learners.insured.policies import (
+    UserPolicy,
+    check_given,
+    make_policies,
+    restore_policies,
+)
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Allowance, Watched
+from koloss.learners.reading import Reader
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 
@@ -359,38 +365,65 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
-        learner._restore(unseal(cls.__name__, state))
+        learner._restore(Reader(unseal(cls.__name__, state)))
         return learner
 
-    def _load(self, data: Mapping[str, Any]) -> None:
-        engine = PointsEngine.from_dict(data["engine"])
-        self._forecaster = Forecaster.from_state(data["root_features"], data["forecaster"])
-        names, width, count = self.settings.names, self.settings.width, len(engine.points)
-        given, saved = self._replacements, data["policies"]
-        self._policies = restore_policies(names, width, count, given, saved)
-        self._prepare(engine, bandit.Rates(**data["rates"]), data["batch"])
-        self.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
-        for name, count in zip(self._COUNTS, data["counts"], strict=True):
-            setattr(self, name, count)
-        self._strays = list(data["strays"])
-        kept = [Exploration.from_dict(one) for one in data["explorations"]]
-        self._explorations = {one.number: one for one in (self._first, *kept)}
-        self._stage = self._last = self._watched(data["number"])
-        self._last.load(data["watched"], self._explorations)
-        if data["exp2"] is not None:
-            self._stage = Exp2.from_dict(engine, data["exp2"])
+    def _welcome(self) -> None:
+        self._replacements = check_given(self.settings.names, self._replacements)
 
-    def _restore(self, data: Mapping[str, Any]) -> None:
-        super()._restore(data)
-        if isinstance(self._stage, Exp2) and isinstance(self.ledger.current, Epoch):
-            self._stage.epoch = self.ledger.current
-        del self._replacements, self._explorations
+    def _load(self, data: Reader) -> None:
+        settings = self.settings
+        engine = PointsEngine.from_dict(data.part("engine"), settings.robust)
+        N, m = engine.features.shape
+        features = data.array("root_features", (N, m), order="F")
+        self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
+        saved = data.items("policies", len(settings.policies))
+        given, self._replacements = self._replacements, None
+        self._policies = restore_policies(settings.names, settings.width, N, given, saved)
+        rates = rates_from_dict(data.part("rates"), settings.horizon)
+        self._prepare(engine, rates, data.count("batch", 1))
+        self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
+        counts = data.items("counts", len(self._COUNTS))
+        for k, name in enumerate(self._COUNTS):
+            setattr(self, name, counts.count(str(k)))
+        strays = data.items("strays")
+        self._strays = [strays.count(str(k)) for k in range(len(strays))]
+        kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
+        self._explorations = {one.number: one for one in (*kept, self._first)}
+        self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
+        self._last.load(data.part("watched"), self._explorations)
+        if data.has("exp2"):
+            self._stage = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
+        elif self._is_short:
+            data.refuse("exp2", "must be there where there is nothing to insure", None)
 
-    def _law_from_dict(self, data: Mapping[str, Any]) -> Round | Epoch:
-        if "choice" in data:
-            return Round.from_dict(data, self._explorations)
-        assert isinstance(self._stage, Exp2)
+    def _law_from_dict(self, data: Reader) -> Round | Epoch:
+        if data.has_key("choice"):
+            return Round.from_dict(data, self._explorations, self._last.number)
+        if not isinstance(self._stage, Exp2):
+            data.refuse("law", "must be of a stage that has been played", "exp2")
         return self._stage.epoch_from_dict(data)
 
-    def _key(self, row: Any) -> int:
-        return int(row)
+    def _keys(self, data: Reader, name: str, count: int) -> list[int]:
+        N = len(self.engine.points)
+        keys: list[int] = data.array(name, (count,), -N, N - 1, whole=True).tolist()
+        return keys
+
+    def _check(self, data: Reader) -> None:
+        del self._explorations, self._replacements
+        stage, ledger = self._stage, self.ledger
+        if isinstance(stage, Exp2):
+            if stage.made > ledger.made or stage.heard > ledger.heard:
+                data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
+            if isinstance(ledger.current, Epoch):
+                stage.epoch = ledger.current
+            elif stage.made:
+                data.refuse("ledger.current", "must be an epoch of the robust learner", -1)
+            stage.check(data)
+        if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
+            data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
+        if sorted(self._strays) != self._strays or max(self._strays, default=0) > ledger.heard:
+            data.refuse("learner.strays", "must be in order, within what was heard", self._strays)
+        if self._last.heard > ledger.heard:
+            data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
+        super()._check(data)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import abc
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from koloss.errors import PolicyError
 from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal
 
 DRAWS = 256
@@ -164,14 +165,16 @@ class UserPolicy:
         return {"own": own, "next": self._next}
 
     @classmethod
-    def restored(cls, policy: Any, count: int, kept: Mapping[str, Any]) -> UserPolicy:
+    def restored(cls, policy: Any, count: int, kept: Reader) -> UserPolicy:
         """The policy of a snapshot, in the object given for it."""
-        proposal = kept["next"]
+        proposal, own = kept.raw("next"), kept.raw("own")
         if isinstance(proposal, np.ndarray):
-            proposal = np.array(proposal)
-        restored = cls(Missing(kept["own"]) if policy is None else policy, count, proposal)
-        if kept["own"] is not None and callable(getattr(policy, "restore", None)):
-            restored._call("restore", lambda: policy.restore(kept["own"]))
+            proposal = kept.distribution("next", count)
+        elif proposal is not None:
+            proposal = kept.count("next", 0, count - 1)
+        restored = cls(Missing(own) if policy is None else policy, count, proposal)
+        if own is not None and callable(getattr(policy, "restore", None)):
+            restored._call("restore", lambda: policy.restore(own))
         return restored
 
     def _call(self, method: str, function: Callable[[], Any]) -> Any:
@@ -226,21 +229,28 @@ def make_policies(policies: Sequence[Any], width: float, count: int) -> list[Bui
     return [BUILT_IN[p](width) if isinstance(p, str) else UserPolicy(p, count) for p in policies]
 
 
-def restore_policies(
-    names: Sequence[str], width: float, count: int, policy: Any, saved: Sequence[Any]
-) -> list[BuiltIn | UserPolicy]:
-    """The policies of a snapshot: the library's by name, the user's from what was given."""
+def check_given(names: Sequence[str], policy: Any) -> list[Any]:
+    """What was given for each policy of a snapshot: objects for the user's own, nothing for the library's."""
     given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
     if len(given) != len(names):
         given = [policy if name == "own" else None for name in names]
-    policies: list[BuiltIn | UserPolicy] = []
-    for name, one, kept in zip(names, given, saved, strict=True):
-        if name == "own":
-            if one is not None:
-                check_policy(one)
-            policies.append(UserPolicy.restored(one, count, kept))
-            continue
-        if one is not None and one != name:
+    for name, one in zip(names, given, strict=True):
+        if name == "own" and one is not None:
+            check_policy(one)
+        if name != "own" and one is not None and one != name:
             raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
-        policies.append(BUILT_IN[name](width))
+    return given
+
+
+def restore_policies(
+    names: Sequence[str], width: float, count: int, given: Sequence[Any], saved: Reader
+) -> list[BuiltIn | UserPolicy]:
+    """The policies of a snapshot: the library's by name, the user's from what was given."""
+    policies: list[BuiltIn | UserPolicy] = []
+    for k, (name, one) in enumerate(zip(names, given, strict=True)):
+        if name == "own":
+            policies.append(UserPolicy.restored(one, count, saved.part(str(k))))
+        else:
+            saved.nothing(str(k))
+            policies.append(BUILT_IN[name](width))
     return policies

@@ -10,6 +10,7 @@ import numpy as np
 
 from koloss import _linalg
 from koloss.learners.insured.exploration import Exploration
+from koloss.learners.reading import ROUNDING, Reader
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +81,28 @@ class Round:
         return {**values, "exploration": self.exploration.number}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> Round:
-        """The round in a snapshot."""
-        arrays = {k: np.array(v, order="F") for k, v in data.items() if isinstance(v, np.ndarray)}
-        return cls(**{**data, **arrays, "exploration": explorations[data["exploration"]]})
+    def from_dict(cls, data: Reader, explorations: Mapping[int, Exploration], latest: int) -> Round:
+        """The round in a snapshot, of a stage up to the latest."""
+        number = data.count("exploration")
+        if number not in explorations:
+            data.refuse("exploration", "must be among those of the snapshot", number)
+        explore = explorations[number]
+        N, m = explore.features.shape
+        played = cls(
+            number=data.count("number", 0, latest),
+            choice=data.count("choice", 0, N - 1) if data.has("choice") else None,
+            rate=data.number("rate", 0, 1, positive=True),
+            exploration=explore,
+            prediction=data.array("prediction", (N,), -0.5 - ROUNDING, 0.5 + ROUNDING),
+            heard=data.count("heard"),
+            counted=data.flag("counted"),
+        )
+        if played.choice is None:
+            played.law = data.distribution("law", N)
+        else:
+            data.nothing("law")
+        if played.choice is None and played.counted:
+            played.factor = data.factor("factor", m)
+        else:
+            data.nothing("factor")
+        return played

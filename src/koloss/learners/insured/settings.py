@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_flag, as_float
+from koloss._arrays import SIZES, as_flag, as_float, as_size
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.base import Settings
+from koloss.learners.base import Described, Settings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.proxy import Proxy
 
@@ -53,16 +53,21 @@ class InsuredSettings(Settings):
             )
         as_flag("early", self.early)
         self._set("width", as_float("width", self.width, minimum=0.0))
+        if self.width > SIZES[1]:
+            raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {self.width:.6g}")
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
+            if isinstance(policy, Described):
+                continue
             if not isinstance(policy, str):
                 check_policy(policy)
             elif policy not in BUILT_IN:
                 names = ", ".join(map(repr, BUILT_IN))
                 raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
-        _one_each("trigger", self.trigger, len(self.policies))
-        _one_each("premium", self.premium, len(self.policies))
+        for name in ("trigger", "premium"):
+            values = _one_each(name, getattr(self, name), len(self.policies))
+            self._set(name, values if np.ndim(getattr(self, name)) else values[0])
         self._set("loss_range", self.robust.loss_range)
 
     @property
@@ -103,4 +108,4 @@ def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
     values = list(value) if several and not isinstance(value, str) else [value] * count
     if len(values) != count:
         raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
-    return tuple(as_float(name, v, positive=True) for v in values)
+    return tuple(as_size(name, v) for v in values)

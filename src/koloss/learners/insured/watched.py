@@ -31,6 +31,7 @@ from koloss.learners.insured.exploration import Exploration, Floats, largest, sm
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
+from koloss.learners.reading import ROUNDING, Reader
 
 SUSPICION = 0.25
 """Share of exploration while the policy does no better than exploration itself."""
@@ -298,10 +299,18 @@ class Watched:
             "bets": asdict(self.bets),
         }
 
-    def load(self, data: Mapping[str, Any], explorations: Mapping[int, Exploration]) -> None:
+    def load(self, data: Reader, explorations: Mapping[int, Exploration]) -> None:
         """Take back what `to_dict` gave."""
-        self.exploration = explorations[data["exploration"]]
-        self.total, self.variance = np.array(data["total"]), np.array(data["variance"])
-        for name in self._NUMBERS:
-            setattr(self, name, data[name])
-        self.bets = Bets(**data["bets"])
+        N, number = len(self.points), data.count("exploration")
+        if number not in explorations:
+            data.refuse("exploration", "must be among those of the snapshot", number)
+        self.exploration, self.designs = explorations[number], data.count("designs", number)
+        self.total, self.variance = data.array("total", (N,)), data.array("variance", (N,), 0)
+        self.heard = heard = data.count("heard")
+        self.explored = data.count("explored", 0, heard)
+        most = heard * (0.5 + ROUNDING)  # losses are at most 1/2
+        self.paid, self.explored_paid = (
+            data.number(name, -most, most) for name in ("paid", "explored_paid")
+        )
+        self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
+        self.bets = Bets.from_dict(data.part("bets"))

@@ -1,0 +1,76 @@
+"""Files that are replaced whole: whoever reads one finds all of the former contents or all of the new."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+PARTS = ".koloss-*.part"
+"""Names of files that are still being written."""
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes the place of `path` at the end; where anything fails, `path` stays as it was.
+
+    What is written is on the disk before it is called `path`, and so is the name afterwards. A link is followed. Any number
+    of processes may write to one path: the last one to end has it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "numbers.txt"
+    ...     with replacing(path) as file:
+    ...         written = file.write(b"1, 2, 3")
+    ...         there = path.exists()
+    ...     there, path.read_text()
+    (False, '1, 2, 3')
+    """
+    target = Path(os.path.realpath(path))
+    part = target.with_name(PARTS.replace("*", secrets.token_hex(8)))
+    try:
+        # Not by `tempfile`, whose files are for their owner alone.
+        with naming(path, part):
+            with open(part, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str], part: Path | None = None) -> Iterator[None]:
+    """Let an error of the system name the file that it is about: that of a full disk names none, or the `part` of it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or error.filename == str(part):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Replace a file by one that holds a text."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def _sync_folder(folder: Path) -> None:
+    # The file is in its place; a system that cannot do this for a folder (Windows, some networks) is no reason to fail.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,150 @@
+"""Action sets at the ends of their ranges, and nets that are refused before they are laid."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.actions.ball import _integer_points
+from koloss.actions.positive_ball import _fewest_cells
+from koloss.errors import NetTooLarge
+
+
+@pytest.mark.parametrize("radius", [1e-320, 1e-200, 1e200, 1.7e308])
+@pytest.mark.parametrize("kind", [kl.Ball, kl.PositiveBall])
+def test_radii(kind, radius):
+    with pytest.raises(ValueError, match="`radius` must be between 1e-150 and 1e150, got"):
+        kind(2, radius)
+
+
+def test_coordinates():
+    for act, name in (
+        (lambda: kl.Points([[1e200]]), "X"),
+        (lambda: kl.Box([-1e200], [0.0]), "lower"),
+        (lambda: kl.Box([0.0], [1e200]), "upper"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"`{name}` must be at most 1e\+152 in size, got 1e\+200"
+        ):
+            act()
+
+
+@pytest.mark.parametrize(
+    "kind", [kl.Ball(2), kl.Box([0], [1]), kl.Points([[0.0]]), kl.PositiveBall(2)]
+)
+def test_draws_beyond_memory(kind):
+    with pytest.raises(ValueError, match="`size` must be at most 1000000000, got"):
+        kind.sample(10**12)
+
+
+def test_dimensions_beyond_memory():
+    with pytest.raises(ValueError, match="`dimension` must be at most 1000000, got"):
+        kl.Ball(10**12)
+
+
+def test_points_whose_squares_are_no_floats():
+    ball = kl.Ball(2)
+    X = np.array([[3e200, 4e200], [-1.7e308, 0.0], [0.3, 0.4]])
+    assert ball.contains(X).tolist() == [False, False, True]
+    np.testing.assert_allclose(ball.project(X), [[0.6, 0.8], [-1.0, 0.0], [0.3, 0.4]])
+    assert kl.PositiveBall(2).contains(X).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("squared", [0, 1, 2, 5, 9, 10])
+def test_integer_points_are_counted(d, squared):
+    axis = range(-4, 5)
+    exact = sum(sum(k * k for k in point) <= squared for point in itertools.product(axis, repeat=d))
+    assert _integer_points(d, squared, enough=1e9) == exact
+    assert _integer_points(d, squared, enough=1.0) >= min(exact, 2)
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.2])
+@pytest.mark.parametrize("d", [4, 5, 6])
+def test_cells_are_bounded_from_below(d, lower):
+    """By a number close to that of the net's cells."""
+    actions, step = kl.PositiveBall(d, 1.0, lower), 0.3
+    low, room = actions._bounds
+    counts = np.floor(actions._sides / step + 1.5)
+    axes = [low[i] + step * np.arange(counts[i]) for i in range(d)]
+    nearest = np.array(list(itertools.product(*(np.maximum(a - step / 2, lower) for a in axes))))
+    exact = int(np.sum(np.sum(nearest**2, axis=1) <= 1 + 1e-12))
+    least = _fewest_cells(low, room, step, counts, enough=1e9)
+    assert 0.9 * exact <= least <= exact
+
+
+TOO_FINE = [
+    (kl.Ball(2), 1e-4),
+    (kl.Ball(3), 2e-3),
+    (kl.Ball(6), 0.05),
+    (kl.Ball(10), 0.2),
+    (kl.Ball(50), 1.0),
+    (kl.PositiveBall(3), 1e-3),
+    (kl.PositiveBall(8), 0.04),
+    (kl.PositiveBall(12, 4.0, 0.01), 0.4),
+    (kl.Box([0] * 6, [1] * 6), 0.03),
+]
+
+
+@pytest.mark.parametrize("actions, spacing", TOO_FINE, ids=str)
+def test_nets_are_refused_before_they_are_laid(actions, spacing):
+    tracemalloc.start()
+    try:
+        with pytest.raises(NetTooLarge, match=r"`spacing` of .* gives a net of"):
+            actions.net(spacing)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_larger_limit_is_taken():
+    fine = kl.Ball(4).net(0.25)
+    with pytest.raises(NetTooLarge):
+        kl.Ball(4).net(0.25, max_bytes=len(fine) * 8)
+    assert len(kl.Ball(4).net(0.25, max_bytes=10**9)) == len(fine)
+
+
+# Features times points.
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: kl.exact_features(kl.Quadratic(), kl.Ball(3), spacing=0.01, **more),
+        lambda **more: kl.pivoted_cholesky(
+            kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more
+        ),
+        lambda **more: kl.kernel_pca(kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more),
+        lambda **more: kl.mercer_features(
+            kl.Gaussian(1.0), kl.Ball(3), rank=400, spacing=0.01, **more
+        ),
+    ],
+    ids=["exact", "cholesky", "pca", "mercer"],
+)
+def test_tables_of_features_are_refused_before_the_net_is_laid(make):
+    tracemalloc.start()
+    try:
+        with pytest.raises(NetTooLarge, match=r"`spacing` must need at most .* larger `max_bytes`"):
+            make(max_bytes=2**28)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_learners_refuse_them_too():
+    tracemalloc.start()
+    try:
+        with pytest.raises(NetTooLarge, match="`spacing` must need at most"):
+            kl.BanditExpWeights(kl.Ball(3), kl.Gaussian(1.0), horizon=100, spacing=0.003)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_rank_above_the_points_is_no_matter_of_memory():
+    with pytest.raises(ValueError, match="`rank` must be at most 2, the numerical rank"):
+        kl.pivoted_cholesky(kl.Gaussian(1.0), kl.Points([[0.0], [1.0]]), rank=10**12)

@@ -1,0 +1,242 @@
+"""How a command ends that is killed, finds no place to write, or meets what nobody foresaw."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from koloss.games.store import locked
+from tests.cli.test_play import SPEC, own_adversary, spec  # noqa: F401
+from tests.runs import alive, in_group, numbers, wait_for
+
+WAITS = """\
+    import os, pathlib, time
+    pathlib.Path(f"playing-{os.getpid()}").touch()
+    time.sleep(99)
+"""
+WAITS_ONCE = """\
+    import os, pathlib, time
+    try:
+        pathlib.Path("first").touch(exist_ok=False)
+    except FileExistsError:
+        return kl.LinearLoss([0.5, 0.0])
+    pathlib.Path(f"playing-{os.getpid()}").touch()
+    time.sleep(99)
+"""
+LINE = "error: {}; the same command goes on with the runs in out"
+ENDS = {
+    signal.SIGINT: (130, LINE.format("interrupted")),
+    signal.SIGTERM: (143, LINE.format("ended by SIGTERM")),
+    signal.SIGHUP: (129, LINE.format("ended by SIGHUP")),
+    signal.SIGKILL: (-9, ""),
+}
+PLAY = {
+    "run": ["run", "own.toml"],
+    "reproduce": ["reproduce", "--only", "gaussian-bandit", "--rounds", "3000"],
+    "arena": ["arena", "--games", "stationary", "--players", "insured", "insured-thompson"],
+}
+WRITE = {**PLAY, "inspect": ["inspect", "--rank", "3"]}
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+
+
+@pytest.fixture
+def start(tmp_path, spec):  # noqa: F811
+    """Start a command in a group of its own, with interrupts heard, in the folder of the spec."""
+    # Jobs in the background of some shells are started with the interrupt ignored, and pass that on.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from koloss.cli import main; main()"
+    (tmp_path / "temporary").mkdir()
+
+    def call(*arguments):
+        command = [sys.executable, "-c", code, *arguments, "--out", "out", "--jobs", "2"]
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        )  # fmt: skip
+
+    return call
+
+
+def playing(folder):
+    """Processes that have begun to play."""
+    return [int(path.name.partition("-")[2]) for path in folder.glob("playing-*")]
+
+
+def nothing_left(process, folder):
+    """No process, no file in the place for temporary ones, no lock, nothing half written."""
+    wait_for(lambda: not in_group(process.pid), seconds=10)
+    assert [*(folder / "temporary").iterdir()] == []
+    with locked(folder / "out"):
+        pass
+    assert not list(folder.rglob("*.part"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_ends_a_run_and_its_processes(spec, start, number):  # noqa: F811
+    own_adversary(spec, WAITS)
+    folder = spec.parent
+    with start("run", "own.toml") as process:
+        wait_for(lambda: len(playing(folder)) == 2)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    code, line = ENDS[number]
+    assert (process.returncode, out, err.strip()) == (code, "", line)
+    assert not any(alive(pid) for pid in playing(folder)) or number == signal.SIGKILL
+    nothing_left(process, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "verb, number",
+    [("reproduce", signal.SIGTERM), ("arena", signal.SIGHUP), ("arena", signal.SIGKILL)],
+)
+def test_a_signal_ends_the_other_verbs(start, tmp_path, verb, number):
+    with start(*PLAY[verb]) as process:
+        wait_for(lambda: len(in_group(process.pid)) > 2)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    code, line = ENDS[number]
+    assert (process.returncode, out) == (code, "")
+    assert (
+        err.strip() == line or number == signal.SIGKILL
+    )  # when processes that are just starting may complain
+    nothing_left(process, tmp_path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_processes_start(start, tmp_path):
+    """A terminal interrupts them, too, before they can do anything about it: still one line."""
+    with start("run", "own.toml") as process:
+        wait_for(lambda: len(in_group(process.pid)) > 2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == ENDS[signal.SIGINT]
+    nothing_left(process, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_replaced(spec, start, good):  # noqa: F811
+    own_adversary(spec, WAITS_ONCE)
+    with start("run", "own.toml") as process:
+        (pid,) = wait_for(lambda: playing(spec.parent))
+        os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "1 of 2 runs done\n2 of 2 runs done\n")
+    nothing_left(process, spec.parent)
+    good("run", "own.toml", "--jobs", "1", "--out", "again")
+    again, results = (numbers(spec.parent / name / "results.json") for name in ("again", "out"))
+    assert results == again
+
+
+@pytest.mark.slow
+def test_a_second_run_is_told_who_has_the_folder(spec, start, cli):  # noqa: F811
+    own_adversary(spec, WAITS)
+    with start("run", "own.toml") as process:
+        wait_for(lambda: playing(spec.parent))
+        second = cli("run", "own.toml", "--out", "out", "--jobs", "1")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    message = f"error: out is in use by process {process.pid}; wait until that ends, or choose another folder\n"
+    assert second == (1, "", message)
+
+
+@pytest.mark.slow
+def test_what_is_ignored_stays_so(spec):  # noqa: F811
+    """As under nohup."""
+    own_adversary(spec, WAITS_ONCE)
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\nfrom koloss.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "own.toml", "--jobs", "1"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        (pid,) = wait_for(lambda: playing(spec.parent))
+        process.send_signal(signal.SIGHUP)
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(timeout=60) == 0
+
+
+# No place to write.
+
+
+@pytest.mark.parametrize("verb", WRITE)
+def test_a_folder_below_a_file(spec, refused, verb):  # noqa: F811
+    message = refused(*WRITE[verb], "--out", "own.toml/out")
+    assert "--out must be a folder, got own.toml/out: " in message
+    assert "is a file" in message or "Not a directory" in message
+
+
+@pytest.mark.parametrize("verb", WRITE)
+def test_a_folder_that_cannot_be_written_to(spec, refused, verb):  # noqa: F811
+    shut = spec.parent / "shut"
+    shut.mkdir(mode=0o500)
+    if os.access(shut, os.W_OK):
+        pytest.skip("root may write everywhere")
+    for out in (shut, shut / "inside"):
+        assert "a folder to write to, got" in refused(*WRITE[verb], "--out", str(out))
+
+
+def test_a_name_that_is_too_long(spec, refused):  # noqa: F811
+    assert "--out must be a folder, got" in refused("run", "own.toml", "--out", 300 * "x")
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full(spec, shell):  # noqa: F811
+    """The file is named, and nothing is left half written."""
+    code = "import os, resource; resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ['MOST']),) * 2)\n"
+    code += "from koloss.cli import main; main()"
+    command = ["run", "own.toml", "--jobs", "1"]
+    answer = shell(*command, code=code, MOST="0")
+    assert answer == (1, "", "error: own-results/.lock: File too large\n")
+    answer = shell(*command, code=code, MOST="900")
+    assert answer == (1, "", "error: own-results/runs/own/expweights/0.npz: File too large\n")
+    left = [path.name for path in spec.parent.glob("own-results/**/*") if path.is_file()]
+    assert left == [".lock"]
+
+
+# What failed, and what nobody foresaw.
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_is_tried_again(spec, cli):  # noqa: F811
+    """What made it fail is not always in its key."""
+    own_adversary(spec, '    open("numbers.txt").close()\n    return kl.LinearLoss([0.5, 0.0])\n')
+    first = cli("run", "own.toml", "--jobs", "1")
+    assert first.code == 1
+    assert "FileNotFoundError" in first.err
+    (spec.parent / "numbers.txt").touch()
+    again = cli("run", "own.toml", "--jobs", "1")
+    assert again.code == 0, again.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "error", [ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")]
+)
+def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch, error):  # noqa: F811
+    def broken(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("koloss.experiments.runner.summarise", broken)
+    answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")
+    *lines, last = answer.err.splitlines()
+    assert (answer.code, answer.out) == (1, "")
+    assert "Traceback (most recent call last):" in lines
+    assert lines[-1] == f"{type(error).__name__}: {error}"
+    assert last == "error: this is a fault of koloss; please report it with the lines above"
+
+
+@pytest.mark.slow
+def test_a_page_that_fails_leaves_the_former_one(spec, cli, monkeypatch):  # noqa: F811
+    assert cli("run", "own.toml", "--jobs", "1").code == 0
+    page = spec.parent / "own-results" / "report.html"
+    before = page.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", lambda *paths: os.kill(os.getpid(), signal.SIGTERM))
+        answer = cli("run", "own.toml", "--jobs", "1")
+    assert answer.code == 143
+    assert page.read_bytes() == before
+    assert not list(spec.parent.rglob("*.part"))

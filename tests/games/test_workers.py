@@ -1,0 +1,206 @@
+"""Processes that do tasks: errors, deaths, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import koloss as kl
+from koloss.errors import NetTooLarge
+from koloss.games import workers
+from koloss.games.store import ROOT, FolderInUse, locked, missing, play_jobs
+from koloss.games.workers import WorkerDied, do_all
+from tests.games.players import job, square
+from tests.runs import alive, in_group, wait_for
+
+HERE = str(Path(__file__).parents[2])
+
+
+@pytest.fixture(autouse=True)
+def found_by_other_processes(monkeypatch):
+    paths = [HERE, str(ROOT.parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+
+# Ends.
+
+
+CODE = """
+import sys
+from pathlib import Path
+from koloss.games.store import locked, play_jobs
+from tests.games.players import job
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    with locked(folder):
+        play_jobs([job(0, arguments={"trouble": sys.argv[2]}, carried=str(folder / "pid"))], folder, processes=1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("trouble", ["sleep", "no other thread"])
+def test_processes_end_with_their_parent(tmp_path, number, trouble):
+    """However it ends, and whatever they do; and the folder is free again."""
+    if trouble != "sleep" and sys.platform != "linux":
+        pytest.skip("elsewhere a thread must notice it")
+    script = tmp_path / "script.py"
+    script.write_text(CODE)
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), trouble])
+    try:
+        pid = tmp_path / "pid"
+        child = int(wait_for(lambda: pid.exists() and pid.read_text()))
+        if number == signal.SIGTERM:
+            with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
+                locked(tmp_path).__enter__()
+    finally:
+        parent.send_signal(number)
+        parent.wait(timeout=30)
+    assert wait_for(lambda: not alive(child))
+    with locked(tmp_path):
+        pass
+
+
+# Workers.
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_takes_nobody_with_it(tmp_path):
+    """One dies for good, one is killed once and plays again, the others go on."""
+    jobs = [
+        job(0),
+        job(1, arguments={"trouble": "death"}),
+        job(2, arguments={"trouble": "death once"}, carried=str(tmp_path / "happened")),
+        job(3),
+    ]
+    seen = []
+    runs = play_jobs(jobs, tmp_path, processes=2, progress=seen.append)
+    assert [run.plain["ended"] for run in runs] == ["done", "died", "done", "done"]
+    assert runs[1].plain["message"] == "failed: its process ended without a word"
+    assert [p.done for p in seen] == list(range(5))
+    assert missing(jobs, tmp_path) == [jobs[1]]  # it leaves no file, and is tried again next time
+
+
+@pytest.mark.slow
+def test_tasks_and_their_results():
+    results = {}
+    do_all(square, [3, -1, 13, 5], results.__setitem__, jobs=2)
+    assert (results[0], results[3]) == (9, 25)
+    assert isinstance(results[1], ValueError)
+    assert isinstance(results[2], WorkerDied)
+
+
+def test_an_interrupt_ends_the_processes():
+    def interrupt(k, result):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        do_all(square, [1, 2, 3], interrupt, jobs=1)
+
+
+def not_there(task):
+    return task
+
+
+def test_processes_that_cannot_find_the_function(monkeypatch):
+    monkeypatch.setattr(not_there, "__module__", "not_a_module")
+    monkeypatch.setitem(sys.modules, "not_a_module", sys.modules[__name__])
+    with pytest.raises(RuntimeError, match="end before they play"):
+        do_all(not_there, [1], lambda k, result: None, jobs=1)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard(tmp_path):
+    script = tmp_path / "script.py"
+    text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"
+    script.write_text(text + "do_all(square, [2], print, jobs=1)\n")
+    command = [sys.executable, str(script)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "must start them below `if __name__ == '__main__':`" in ended.stderr
+
+
+@pytest.mark.slow
+def test_replicate_survives_a_death():
+    replicates = kl.replicate(deadly, adversary, 5, 3, jobs=2)
+    assert replicates.failures == {1: "WorkerDied: its process ended without a word"}
+    assert replicates.seeds == [0, 2]
+
+
+def deadly(seed):
+    if seed.spawn_key[0] == 1:
+        os._exit(1)
+    return kl.ExpWeights(kl.Points([[0.0], [1.0]]), kernel=kl.Linear(), horizon=5, rng=seed)
+
+
+def adversary(seed):
+    return kl.games.Random(kl.Linear(), kl.Points([[0.0], [1.0]]), rng=seed)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_before_it_begins(monkeypatch):
+    """Another takes its place; where none ever begins, that is said."""
+    unlucky = [True, False, True]
+
+    class Worker(workers._Worker):
+        def __init__(self):
+            super().__init__()
+            if unlucky and unlucky.pop():
+                os.kill(self.process.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(workers, "_Worker", Worker)
+    results = {}
+    do_all(square, [3, 4], results.__setitem__, jobs=2)
+    assert results == {0: 9, 1: 16}
+    unlucky.extend([True] * 20)
+    with pytest.raises(RuntimeError, match="end before they play"):
+        do_all(square, [3, 4], results.__setitem__, jobs=2)
+
+
+def too_large(seed):
+    raise NetTooLarge("the net would have 3 points", points=3)
+
+
+def test_an_error_that_no_other_process_can_make_again():
+    """It needs more than its message, so that unpickling it fails."""
+    replicates = kl.replicate(too_large, adversary, 5, 1, jobs=2)
+    assert replicates.failures == {0: "RuntimeError: NetTooLarge: the net would have 3 points"}
+
+
+REPLICATE = """
+import sys
+import koloss as kl
+from tests.games.test_workers import adversary, slow
+if __name__ == "__main__":
+    kl.replicate(slow, adversary, 5, 4, jobs=2)
+"""
+
+
+def slow(seed):
+    while True:
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_replicate_leaves_no_process(tmp_path, number):
+    script = tmp_path / "script.py"
+    script.write_text(REPLICATE)
+    variables = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    (tmp_path / "temporary").mkdir()
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stderr=subprocess.DEVNULL,
+        env=variables,
+        start_new_session=True,
+    ) as process:
+        wait_for(lambda: len(in_group(process.pid)) > 2)
+        process.send_signal(number)
+        assert process.wait(timeout=60) != 0
+    wait_for(lambda: not in_group(process.pid), seconds=10)
+    assert [*(tmp_path / "temporary").iterdir()] == []

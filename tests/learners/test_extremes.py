@@ -1,0 +1,159 @@
+"""Settings, actions and kernels at the ends of their ranges: refused by name, or played with finite numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+
+NET = kl.Box([0, 0], [1, 1]).net(0.25)
+LEARNERS = {
+    "bandit": (kl.BanditExpWeights, {"loss_range": (0.0, 1.0)}),
+    "insured": (kl.InsuredBandit, {"loss_range": (0.0, 1.0)}),
+    "weights": (kl.ExpWeights, {}),
+    "gradient": (kl.ConditionalGradient, {}),
+    "leader": (kl.FollowTheRegularizedLeader, {}),
+}
+
+
+def make(name, actions=NET, kernel=None, **settings):
+    learner, usual = LEARNERS[name]
+    kernel = kl.Gaussian(0.4) if kernel is None else kernel
+    return learner(actions, kernel, **{"horizon": 100, "rng": 1, **usual, **settings})
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("horizon", [10**16, 10**400, 10**5000], ids=["16", "400", "5000"])
+def test_horizons_beyond_whole_floats_are_refused(name, horizon):
+    with pytest.raises(ValueError, match=r"`horizon` must be at most 9007199254740992, got"):
+        make(name, horizon=horizon)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("horizon", [10**6, 10**9, 10**15, 2**53])
+def test_long_horizons_have_a_finite_bound(name, horizon, monkeypatch):
+    from koloss.guarantees import leader
+
+    monkeypatch.setattr(leader, "ONE_BY_ONE", 1000)  # so that the test is quick
+    bound = make(name, horizon=horizon).guarantee()
+    assert bound.rounds == horizon
+    assert 0 < bound.total < math.inf
+    assert not any(math.isnan(term) for term in bound.terms.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", ["sharp", "paper"])
+def test_bounds_of_the_gradient_method_far_ahead(tuning):
+    """A bound for 10⁹ rounds and more takes no array of that length."""
+    learner = make("gradient", horizon=10**9, tuning=tuning)
+    totals = [learner.guarantee(rounds=n, printed=False).total for n in (10**9, 10**12, 10**15)]
+    assert totals == sorted(totals)
+    assert totals[-1] < math.inf
+
+
+RANGES = [(-1e308, 1e308), (0.0, 1e-320), (-1e100, 1e100), (1e300, 1.0001e300), (0, 10**400)]
+
+
+@pytest.mark.parametrize("name", ["bandit", "insured", "weights"])
+@pytest.mark.parametrize("loss_range", RANGES)
+def test_ranges_beyond_floats(name, loss_range):
+    with pytest.raises((ValueError, TypeError), match="`loss_range` must"):
+        make(name, loss_range=loss_range)
+
+
+SIZES = [1e-320, 1e-200, 1e200, 1.7e308]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "name, setting",
+    [
+        ("bandit", "loss_norm"),
+        ("bandit", "loss_bound"),
+        ("bandit", "learning_rate"),
+        ("insured", "loss_norm"),
+        ("weights", "loss_norm"),
+        ("weights", "learning_rate"),
+        ("gradient", "loss_norm"),
+        ("gradient", "learning_rate"),
+        ("leader", "loss_norm"),
+        ("leader", "learning_rate"),
+    ],
+)
+def test_sizes_beyond_floats(name, setting, size):
+    settings = {setting: size, "loss_range": None} if setting == "loss_bound" else {setting: size}
+    with pytest.raises(ValueError, match=rf"`{setting}` must be between 1e-80 and 1e80, got"):
+        make(name, **settings)
+
+
+@pytest.mark.parametrize("size", [1e-80, 1e-30, 1e30, 1e80])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_ends_of_the_range_are_played(name, size):
+    settings = {"loss_range": (-size, size)} if "loss_range" in LEARNERS[name][1] else {}
+    learner = make(name, loss_norm=size, **settings)
+    for _ in range(5):
+        decision = learner.ask()
+        loss = size / 2 if settings else learner.game.kernel.bump(decision.action, size / 2)
+        learner.tell(decision, loss)
+    assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-9)
+    assert 0 <= learner.guarantee().total < math.inf
+    assert math.isfinite(learner.recommend().loss)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("factor", [1e-60, 1e60])
+def test_kernels_beyond_the_range_are_refused(name, factor):
+    """(x'y)² of such points is beyond what a bound can hold."""
+    with pytest.raises(ValueError, match=r"`kernel` must have sup K\(a, a\) between 1e-80 and 1e"):
+        make(name, kl.Points(factor * NET.X), kl.Polynomial(2, 0.0))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "points",
+    [
+        np.ones((1, 2)),
+        np.zeros((4, 2)),
+        np.repeat(NET.X, 3, axis=0),
+        np.outer(np.linspace(-1, 1, 9), [1.0, 2.0]),
+        1 + 1e-16 * NET.X,
+        1e8 + NET.X,
+        np.eye(100),
+        np.linspace(0, 1, 7)[:, None],
+    ],
+    ids=["one", "zeros", "thrice", "line", "equal", "far", "many axes", "one axis"],
+)
+@pytest.mark.parametrize("kernel", [kl.Gaussian(0.4), kl.Linear()], ids=repr)
+def test_degenerate_points(name, points, kernel):
+    if isinstance(kernel, kl.Linear) and not points.any() and name in ("bandit", "insured"):
+        with pytest.raises(ValueError, match="`kernel` must not vanish on the actions"):
+            make(name, kl.Points(points), kernel)
+        return
+    learner = make(name, kl.Points(points), kernel)
+    for _ in range(3):
+        decision = learner.ask()
+        bandit = "loss_range" in LEARNERS[name][1]
+        learner.tell(
+            decision,
+            0.5
+            if bandit
+            else np.zeros(len(points))
+            if name == "weights"
+            else _bump(learner, decision),
+        )
+    assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-9)
+    assert 0 <= learner.guarantee().total < math.inf
+
+
+def _bump(learner, decision):
+    return learner.game.kernel.bump(decision.action, learner.game.norm / 2)
+
+
+@pytest.mark.parametrize("particles", [10**12, 10**18])
+def test_more_particles_than_memory(particles):
+    with pytest.raises(ValueError, match="`particles` must be at most 1000000000"):
+        make("weights", kl.Ball(2), kl.Matern(1.5, 0.5), particles=particles)
