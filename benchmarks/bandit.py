@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from contextlib import nullcontext
 from functools import partial
 from statistics import median
 
@@ -26,6 +28,7 @@ def run(full: bool = False) -> list[Table]:
     return [
         _against_textbook(make, losses, full),
         _single_calls(make, losses),
+        _lock(make, losses),
         _growth(full),
         _blas(make, losses),
     ]
@@ -170,6 +173,28 @@ def _single_calls(make, losses) -> Table:
             tells.append(told / len(losses) * 1e6)
             lengths.append(len(losses) / learner.diagnostics.epoch)
         table.add(str(batch), median(asks), median(tells), median(lengths))
+    return table
+
+
+def _lock(make, losses) -> Table:
+    """Single calls with the lock that makes them atomic, and with one that does nothing."""
+    table = Table(
+        "Bandit: what the lock costs",
+        ["batch", "locked: µs a round", "not locked", "ratio"],
+        "Ask and tell, single calls, in turn; medians of 9 games.",
+    )
+    for batch in ("auto", 1):
+        new = make(0, batch=batch)
+
+        def play(locked, new=new):
+            learner = copy.deepcopy(new)
+            if not locked:
+                learner._lock = nullcontext()
+            return _clock(lambda: one_by_one(learner, losses[:1000]))
+
+        runs = [(play(True), play(False)) for _ in range(9)]
+        locked, free = (median(run) / 1000 * 1e6 for run in zip(*runs, strict=True))
+        table.add(str(batch), locked, free, locked / free)
     return table
 
 

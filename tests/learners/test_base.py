@@ -114,7 +114,7 @@ def test_ledger_comes_back_from_plain_data(data):
     left, right = again.to_dict(), plain
     np.testing.assert_array_equal(left.pop("entries"), right.pop("entries"))
     np.testing.assert_array_equal(left.pop("keys"), right.pop("keys"))
-    assert left == right
+    np.testing.assert_equal(left, right)
 
 
 # Settings.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import koloss as kl
 from koloss.errors import NoDistribution, UnknownDecision
+from koloss.learners.base import Late
+from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
 
 
@@ -203,6 +207,39 @@ def test_calls_of_all_shapes_are_the_same(case):
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 
+def test_members_of_a_batch_are_told_one_by_one(case):
+    learner = case.make()
+    for decision in learner.ask(3):
+        learner.tell(decision, case.loss(decision.action, decision.id))
+    assert (learner.ledger.heard, len(learner.ledger)) == (3, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_form_of_a_call_is_heard_or_refused(name):
+    assert [wrong for wrong in every_form(name) if wrong is not None] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_sequences_of_calls(name):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        assert Calls(name, seed % 2, rng).play(10) is None
+
+
+def test_the_guide_lists_what_calls_raise():
+    listed = documented()
+    assert {"ask", "tell", "forget", "peek", "recommend", "guarantee", "distribution"} <= set(
+        listed
+    )
+    assert listed["recommend"] == frozenset()
+    assert {"UnknownDecision", "LossOutOfBounds"} <= listed["tell"]
+    for name in frozenset().union(*listed.values()):
+        known = vars(kl.errors) | vars(builtins)
+        assert issubclass(known[name], Exception), name
+
+
 # Errors change nothing.
 
 BAD_DECISIONS = {
@@ -256,10 +293,11 @@ def test_bad_losses_change_nothing(case):
 def test_bad_counts_change_nothing(case):
     learner = case.make()
     before = learner.state()
-    for count in (0, -1, 1.5, True, "3"):
+    for count in BAD_COUNTS:
         with pytest.raises((TypeError, ValueError), match="`count` must be"):
             learner.ask(count)
     assert same(learner.state(), before)
+    assert learner.ledger.made == 0
 
 
 # Losses that never come.
@@ -301,6 +339,84 @@ def test_forgotten_decisions_are_unheard(case):
     assert learner.guarantee().terms.get("unheard", 1.0) > 0
 
 
+def test_a_guarantee_counts_what_is_waited_for_and_what_is_forgotten_alike(case):
+    learner, waiting = case.make(), case.make()
+    costs = []
+    for t in range(6):
+        for one in (learner, waiting):
+            one.ask()
+        learner.forget(t)
+        promise, same_promise = (one.guarantee(printed=False) for one in (learner, waiting))
+        assert promise == same_promise
+        costs.append(promise.terms["unheard"])
+    assert costs == sorted(costs)
+    assert costs[-1] > costs[0] > 0
+    if case.settings.get("tuning") == "paper":
+        as_printed = learner.guarantee()
+        assert not as_printed.valid or as_printed.terms["unheard"] == costs[-1]
+
+
+# Memory.
+
+
+def bytes_kept(learner, rounds, tell=lambda t, decision: None):
+    """Memory that a learner takes for each of so many decisions, and what they cost before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for t in range(rounds):
+            tell(t, learner.ask())
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / rounds
+
+
+@pytest.mark.slow
+def test_decisions_never_told_take_little_memory(case):
+    learner = case.make()
+    m, N = learner.rank or 0, len(POINTS)
+
+    def tell_some(t, decision):  # so that no two laws are the same
+        if t % 8 == 0:
+            learner.tell(decision, case.loss(decision.action, t))
+
+    rounds = 60 if case.kind is kl.ConditionalGradient else 1500
+    if case.kind.feedback == "full":
+        assert bytes_kept(learner, rounds, tell_some) < 4000
+        return
+    whole = 8 * (m * m + 2 * N) * 512 / rounds  # laws that are kept as they are
+    one = 8 * (m + 1 + (N if case.settings.get("bonus") else 0))
+    if case.kind is kl.InsuredBandit:
+        one += 8 * (m + N)  # what was predicted of every action
+    assert bytes_kept(learner, rounds, tell_some) < whole + one + 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["bandit, one round", "bandit, anytime, bonus", "bandit, delay", "insured, optimistic"]
+)
+def test_a_loss_that_comes_very_late_is_used_as_if_its_law_had_been_kept(name, monkeypatch):
+    case, learners = LEARNERS[name], []
+    for most in (10_000, 1):  # laws kept whole
+        for limit in ("FEWEST_WHOLE", "MOST_WHOLE"):
+            monkeypatch.setattr(f"koloss.learners.base.{limit}", most)
+        learner = case.make()
+        batch, first = learner.ask(3), [learner.ask() for _ in range(30)]
+        for decision in (*first[::2], batch[1]):
+            learner.tell(decision, case.loss(decision.action, decision.id))
+        learners.append(type(learner).from_state(learner.state()))
+        learners[-1].tell(first[1], case.loss(first[1].action, 1))
+    whole, small = learners
+    kept = [
+        type(entry.law) is Late or getattr(entry.law, "towards", None) is not None
+        for entry in small.ledger
+    ]
+    assert any(kept)
+    a, b = (numbers(learner.state()["learner"]) for learner in (whole, small))
+    np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.slow
 def test_guarantee_is_complete(case):
     learner = case.make()
@@ -314,10 +430,69 @@ def test_guarantee_is_complete(case):
     assert best.action.shape == (2,)
     assert np.isfinite(best.loss)
     assert best.certificate in ("estimated", "exhaustive", "dual", "local only")
-    assert str(learner.diagnostics)
+
+
+def test_diagnostics_are_a_short_report(case):
+    learner = case.make()
+    for t in (0, 30):
+        report = str(learner.diagnostics)
+        assert 0 < len(report.splitlines()) <= 25
+        assert max(map(len, report.splitlines())) < 250
+        assert "array(" not in report
+        play(case, learner, 8 if case.kind is kl.ConditionalGradient else 30, t)
 
 
 # Threads.
+
+
+class CountingLock:
+    """In the place of a learner's lock: how often it was taken."""
+
+    def __init__(self):
+        self.taken = 0
+
+    def __enter__(self):
+        self.taken += 1
+
+    def __exit__(self, *error):
+        pass
+
+    def acquire(self, *, blocking):
+        self.taken += blocking
+        return True
+
+    def release(self):
+        pass
+
+
+FIXED = {"actions", "batch", "engine", "epsilon", "learning_rate", "rank", "rates", "from_state"}
+"""What does not change during a game, or is one number."""
+
+
+def test_whatever_is_read_takes_the_lock(case):
+    learner = case.make()
+    play(case, learner, 3)
+    decision = learner.ask()
+    lock = learner._lock = CountingLock()
+    arguments = {
+        "tell": (decision.id, case.loss(decision.action, 0)),
+        "forget": ([],),
+        "peek": (np.random.default_rng(0), 2),
+        "probability": ([0],),
+        "log_density": ([[0.5, 0.5]],),
+        "estimated_loss": ([[0.5, 0.5]],),
+    }
+    public = {name for name in dir(type(learner)) if not name.startswith("_")} - FIXED
+    for name in sorted(public - {"feedback", "settings_type"}):
+        before, refusal = lock.taken, "is for"
+        try:
+            value = getattr(learner, name)
+            if inspect.ismethod(value):
+                value(*arguments.get(name, ()))
+        except (AttributeError, TypeError) as error:  # not for such a set
+            refusal = str(error)
+        assert "is for" in refusal
+        assert lock.taken > before, name
 
 
 @pytest.mark.slow

@@ -259,6 +259,9 @@ class Game:
     )
 
 
+HEARD = "whether a loss is heard does not depend on the loss"
+"""What a bound assumes where some are not."""
+
 Comparator = tuple[float, Mapping[str, float]]
 """log(1/prior) of what the player is compared with, and by name what that costs beside."""
 
@@ -320,7 +323,7 @@ def fixed(
         needed[text] = played.longest_delay <= problem.delay
         needed["losses do not depend on the player's actions"] = None
     if played.unheard:
-        needed["whether a loss is heard does not depend on the loss"] = None
+        needed[HEARD] = None
     assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
     notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
     trivial = (game.high - game.low) * n
@@ -352,6 +355,8 @@ def anytime(
         notes.append("Theorem B4 is proved for the exact covariance")
     statement, trivial = f"Theorem B4 (anytime){game.place}", (game.high - game.low) * n
     assumptions = _common(game, played)
+    if played.unheard:
+        assumptions += (Assumption(HEARD),)
     return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
 
 

@@ -13,13 +13,28 @@ Losses, never rewards: smaller is better.
 from __future__ import annotations
 
 import abc
+import functools
 import math
 import os
+import reprlib
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, overload
+from typing import (
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +48,18 @@ from koloss.errors import ForkedLearner, LossOutOfBounds, NoDistribution, Unknow
 from koloss.guarantees import Guarantee
 from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal, unseal
+
+MOST_DECISIONS = 10_000_000
+"""Most decisions of one call of `ask`."""
+
+MOST_COORDINATES = 100_000_000
+"""Most coordinates of their actions."""
+
+FEWEST_WHOLE, MOST_WHOLE, WHOLE_NUMBERS = 16, 512, 2**20
+"""Laws that are kept whole after they are over: so many, as far as their matrices have no more numbers than these."""
+
+DEEPEST = 8
+"""Most lists within lists that name decisions."""
 
 # What is handed out.
 
@@ -119,6 +146,24 @@ class Law(Protocol):
 L = TypeVar("L", bound=Law)
 
 
+class Late:
+    """What is left of a law for one decision, long after: the numbers that its loss needs."""
+
+    __slots__ = ("number", "numbers")
+
+    together: ClassVar[bool] = False
+
+    def __init__(self, number: int, numbers: NDArray[np.float64]) -> None:
+        self.number, self.numbers = number, numbers
+
+    def shrink(self) -> None:
+        """There is no less."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a ledger keeps the numbers of all of these in one array."""
+        return {"number": self.number, "numbers": self.numbers}
+
+
 class Entry(NamedTuple, Generic[L]):
     """A decision that waits for its loss."""
 
@@ -172,6 +217,7 @@ class Ledger(Generic[L]):
         self.total_delay = 0  # sum of their numbers
         self.forgotten = 0  # decisions whose losses are not waited for any more
         self.current: L | None = None  # the latest law
+        self.opened: deque[int] = deque()  # first ids of the latest laws, which are kept whole
         self._entries: dict[int, Entry[L] | Batch[L]] = {}  # of a batch all ids have the batch
 
     def __len__(self) -> int:
@@ -195,6 +241,8 @@ class Ledger(Generic[L]):
             if self.current is not None:
                 self.current.shrink()
             self.current = law
+            if law is not None:
+                self.opened.append(self.made)
         first, count = self.made, len(keys)
         if count == 1:
             self._entries[first] = Entry(first, law, keys[0], self.heard)
@@ -204,15 +252,40 @@ class Ledger(Generic[L]):
         self.made = first + count
         return first
 
-    def find(self, decision: Told) -> Sequence[Entry[L]]:
+    def condense(
+        self, whole: int, small: Callable[[L, Sequence[Any]], Sequence[Any] | None]
+    ) -> None:
+        """Keep the latest laws whole, and of those before only what late losses need.
+
+        `small(law, keys)` gives what is kept for each decision of a law that waits, or None where the law itself takes
+        less room.
+        """
+        while len(self.opened) > whole:
+            first = self.opened.popleft()
+            ids = [i for i in range(first, self.opened[0]) if i in self._entries]
+            entries = [self._entry(i) for i in ids]
+            if not entries or (law := entries[0].law) is None or isinstance(law, Late):
+                continue
+            laws = small(law, [entry.key for entry in entries])
+            if laws is not None:
+                for entry, one in zip(entries, laws, strict=True):
+                    self._entries[entry.id] = entry._replace(law=one)
+
+    def replace_laws(self, replacement: Callable[[L], Any]) -> None:
+        """Put other laws into the places of those that decisions wait with."""
+        for entry in list(self):
+            if entry.law is not None and (law := replacement(entry.law)) is not entry.law:
+                self._entries[entry.id] = entry._replace(law=law)
+
+    def find(self, decision: Told, name: str = "decision") -> Sequence[Entry[L]]:
         """Entries of decisions that are this learner's and outstanding; changes nothing."""
         if type(decision) is Decision and decision.learner == self.mark:
             entry = self._entries.get(decision.id)
             if type(entry) is Entry:  # the lane for single calls
                 return (entry,)
-        ids = self.ids(decision)
+        ids = self.ids(decision, name)
         if len(ids) > 1 and len(set(ids)) < len(ids):
-            raise UnknownDecision("`decision` must not repeat an id, got one twice")
+            raise UnknownDecision(f"`{name}` must not repeat an id, got one twice")
         try:
             known = self._entries[ids[0]] if ids else None
             if isinstance(known, Batch) and self._is_all_of(known, ids):
@@ -222,30 +295,34 @@ class Ledger(Generic[L]):
             i = error.args[0]
             fate = "told already or forgotten" if self.forgotten else "told already"
             what = fate if 0 <= i < self.made else "never made"
-            message = f"`decision` must be outstanding, got {i}, which was {what}"
+            message = f"`{name}` must be outstanding, got {i}, which was {what}"
             raise UnknownDecision(message) from None
 
     def _is_all_of(self, batch: Batch[L], ids: list[int]) -> bool:
         everyone = list(range(batch.first, batch.first + len(batch)))
         return ids == everyone and all(map(self._entries.__contains__, ids))
 
-    def ids(self, decision: Told) -> list[int]:
+    def ids(self, decision: Told, name: str = "decision", depth: int = 0) -> list[int]:
         """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
         if isinstance(decision, (Decision, Decisions)):
             if decision.learner != self.mark:
                 got = "got one of another learner"
-                raise UnknownDecision(f"`decision` must be one of this learner's, {got}")
+                raise UnknownDecision(f"`{name}` must be one of this learner's, {got}")
             return [decision.id] if isinstance(decision, Decision) else decision.id.tolist()
         if isinstance(decision, (bool, np.bool_, float, str, bytes)):
-            raise TypeError(f"`decision` must be a Decision or its id, got {decision!r}")
+            raise TypeError(f"`{name}` must be a Decision or its id, got {decision!r}")
         if isinstance(decision, (int, np.integer)):
             return [int(decision)]
+        if depth > DEEPEST:
+            raise TypeError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
         try:
+            if isinstance(decision, (Mapping, Set)):  # without an order, or with more than ids
+                raise TypeError
             items = list(decision)
         except TypeError as error:
-            name = type(decision).__name__
-            raise TypeError(f"`decision` must be a Decision or its id, got {name}") from error
-        return [i for item in items for i in self.ids(item)]
+            kind = type(decision).__name__
+            raise TypeError(f"`{name}` must be a Decision or its id, got {kind}") from error
+        return [i for item in items for i in self.ids(item, name, depth + 1)]
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""
@@ -271,7 +348,7 @@ class Ledger(Generic[L]):
         if (ids is None) == (before is None):
             raise ValueError("give `ids` or `before`, one of the two")
         if ids is not None:
-            gone = [entry.id for entry in self.find(ids)]
+            gone = [entry.id for entry in self.find(ids, "ids")]
         else:
             limit = as_int("before", before, minimum=0)
             gone = [i for i in self._entries if i < limit]
@@ -290,24 +367,36 @@ class Ledger(Generic[L]):
         laws = {id(e.law): e.law for e in entries if e.law is not None}
         if self.current is not None:
             laws[id(self.current)] = self.current
-        place = {key: k for k, key in enumerate(laws)} | {id(None): -1}
+        late = [law for law in laws.values() if isinstance(law, Late)]
+        whole = [law for law in laws.values() if not isinstance(law, Late)]
+        place = {id(law): k for k, law in enumerate([*whole, *late])} | {id(None): -1}
         rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
         return {
             "mark": self.mark,
             **{name: getattr(self, name) for name in self._COUNTS},
-            "laws": [law.to_dict() for law in laws.values()],
+            "laws": [law.to_dict() for law in whole],
+            "remains": _stacked(late),
+            "opened": np.array(self.opened, dtype=np.int64),
             "current": place[id(self.current)],
             "entries": np.array(rows, dtype=np.int64).reshape(-1, 3),
             "keys": None if not keys or keys[0] is None else np.array(keys),
         }
 
     @classmethod
-    def from_dict(cls, data: Reader, laws: Sequence[L], keys: Sequence[Any]) -> Ledger[L]:
-        """The ledger in a snapshot; `laws` are its laws made anew, none with full information, `keys` those of its entries."""
+    def from_dict(
+        cls, data: Reader, laws: Sequence[L], keys: Sequence[Any], lengths: Sequence[int]
+    ) -> Ledger[L]:
+        """The ledger in a snapshot; `laws` are its laws made anew, none with full information, `keys` those of its entries.
+
+        `lengths` are those that what is left of a law may have.
+        """
         ledger = cls(data.word("mark"))
         for name in cls._COUNTS:
             setattr(ledger, name, data.count(name))
         ledger._check(data)
+        if data.has_key("opened"):  # not in the first snapshots of this format
+            ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
+            laws = [*laws, *_unstacked(data.part("remains"), lengths)]
         entries = data.array(
             "entries", (ledger.made - ledger.heard - ledger.forgotten, 3), whole=True
         )
@@ -334,6 +423,25 @@ class Ledger(Generic[L]):
         most = max(self.heard - 1, 0)
         if not (max(longest, late) <= total <= late * longest and longest <= most):
             data.refuse("total_delay", "must fit the number of late losses", [late, longest, total])
+
+
+def _stacked(late: Sequence[Late]) -> dict[str, Any]:
+    """What is left of laws, as three arrays."""
+    rows = [law.numbers for law in late]
+    return {
+        "number": np.array([law.number for law in late], dtype=np.int64),
+        "length": np.array([len(row) for row in rows], dtype=np.int64),
+        "numbers": np.concatenate(rows) if rows else np.zeros(0),
+    }
+
+
+def _unstacked(data: Reader, lengths: Sequence[int]) -> list[Any]:
+    number = data.array("number", (None,), 0, whole=True)
+    length = data.array("length", number.shape, 0, whole=True)
+    if not np.isin(length, lengths).all():
+        data.refuse("length", f"must hold lengths among {lengths}", length.tolist())
+    rows = np.split(data.array("numbers", (int(length.sum()),)), np.cumsum(length)[:-1])
+    return [Late(n, row.copy()) for n, row in zip(number.tolist(), rows, strict=False)]
 
 
 # What was said.
@@ -458,6 +566,22 @@ def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
 
 
 S = TypeVar("S", bound=Settings)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def locked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A method that reads several things which `tell` changes: no other thread may tell meanwhile."""
+
+    @functools.wraps(method)
+    def alone(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._home != _Forks.count:
+            self._take_lock()
+            self._lock.release()
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return alone
 
 
 # The learner.
@@ -478,7 +602,10 @@ if hasattr(os, "register_at_fork"):  # where there are forks
 
 
 class Learner(abc.ABC, Generic[S, L]):
-    """Chooses again and again, and is told what each choice cost, or what every choice would have."""
+    """Chooses again and again, and is told what each choice cost, or what every choice would have.
+
+    Threads may share a learner: each call is atomic.
+    """
 
     feedback: ClassVar[Literal["bandit", "full"]]
     settings_type: ClassVar[type[Settings]]
@@ -548,6 +675,14 @@ class Learner(abc.ABC, Generic[S, L]):
     def _load(self, data: Reader) -> None:
         """Take back what `_save` gave, in a learner that has settings and a generator."""
 
+    def _condensed(self, law: L, keys: Sequence[Any]) -> Sequence[Any] | None:
+        """What the late losses of single decisions of a law need, for each; None where the law takes less room."""
+        return None
+
+    def _late_lengths(self) -> tuple[int, ...]:
+        """How many numbers there may be in what is left of a law."""
+        return ()
+
     def _law_from_dict(self, data: Reader) -> L:
         """A law that `to_dict` has made plain."""
         raise TypeError(f"{type(self).__name__} keeps no laws")
@@ -566,7 +701,7 @@ class Learner(abc.ABC, Generic[S, L]):
     def ask(self, count: int) -> Decisions: ...
 
     def ask(self, count: int | None = None) -> Decision | Decisions:
-        """Draw an action, or `count` of them from one law.
+        """Draw an action, or `count` of them from one law; at most 10⁷, and 10⁸ coordinates.
 
         Raises
         ------
@@ -578,17 +713,28 @@ class Learner(abc.ABC, Generic[S, L]):
         if self._home != _Forks.count:
             raise self._forked()
         if count is not None:
-            count = as_int("count", count, minimum=1)
+            count = self._as_count(count)
         with self._lock:
             law, drawn = self._draw(count)
             ledger = self.ledger
             number = ledger.heard if law is None else law.number
             first = ledger.enter(law, drawn.keys)
+            if len(ledger.opened) > FEWEST_WHOLE:
+                room = min(MOST_WHOLE, WHOLE_NUMBERS // (self.rank or 1) ** 2)
+                ledger.condense(max(FEWEST_WHOLE, room), self._condensed)
         _, action, index, p = drawn
         if count is None:
             return Decision(first, action, index, p, number, ledger.mark)
         ids, numbers = np.arange(first, first + count), np.full(count, number)
         return Decisions(ids, action, index, p, numbers, ledger.mark)
+
+    def _as_count(self, count: Any) -> int:
+        """Number of decisions, if they can be made at once."""
+        most = min(MOST_DECISIONS, MOST_COORDINATES // self.settings.actions.dimension)
+        number = as_int("count", count, minimum=1)
+        if number > most:
+            raise ValueError(f"`count` must be at most {most}, got {reprlib.repr(number)}")
+        return number
 
     def tell(self, decision: Told, loss: Any) -> None:
         """Learn from the loss of a decision, or the losses of several, in any order and at any time.
@@ -613,6 +759,8 @@ class Learner(abc.ABC, Generic[S, L]):
         """
         if self._home != _Forks.count:
             raise self._forked()
+        if isinstance(loss, Iterator):  # anybody's code, which is not to run while entries are held
+            loss = list(loss)
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
@@ -671,18 +819,20 @@ class Learner(abc.ABC, Generic[S, L]):
         False
         """
         coins = as_generator(rng, LEARNERS)
-        if not self._lock.acquire(
-            blocking=self._home == _Forks.count
-        ):  # nobody in a fork gives it back
-            raise ForkedLearner(
-                "another thread was changing this learner when the process was forked: "
-                "make one in this process, or from a snapshot"
-            )
+        self._take_lock()
         try:
             self._drop_ahead()
             self._rng, self.ledger.mark, self._home = coins, new_mark(), _Forks.count
         finally:
             self._lock.release()
+
+    def _take_lock(self) -> None:
+        """Take the lock, which nobody gives back in a fork where another thread had it."""
+        if not self._lock.acquire(blocking=self._home == _Forks.count):
+            raise ForkedLearner(
+                "another thread was changing this learner when the process was forked: "
+                "make one in this process, or from a snapshot"
+            )
 
     def _forked(self) -> ForkedLearner:
         return ForkedLearner(
@@ -699,14 +849,16 @@ class Learner(abc.ABC, Generic[S, L]):
             "`distribution` is for finite sets; a compact one has `log_density` or `mixture`"
         )
 
+    @locked
     def probability(self, actions: Any) -> NDArray[np.float64]:
         """Probability of some actions in the next `ask()`: rows of coordinates, or indices.
 
         Equal points count together.
         """
         p, points = self.distribution, self.actions
-        if np.ndim(actions) <= 1 and np.issubdtype(np.asarray(actions).dtype, np.integer):
-            chosen: NDArray[np.float64] = p[actions]
+        rows = _as_rows(actions, len(p))
+        if rows is not None:
+            chosen: NDArray[np.float64] = p[rows]
             return chosen
         X = to_numpy(as_points("actions", actions, dimension=points.shape[1]))
         same = np.all(np.isclose(X[:, None, :], points[None], rtol=1e-12, atol=1e-12), axis=2)
@@ -716,13 +868,21 @@ class Learner(abc.ABC, Generic[S, L]):
         together: NDArray[np.float64] = same @ p
         return together
 
+    @locked
     def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
         """Next actions and their weights, for those who may know the law but not the coin; changes nothing.
 
         All actions of a finite set; elsewhere `count` draws with the random numbers of `rng`.
         """
+        if not isinstance(rng, np.random.Generator):
+            raise TypeError(f"`rng` must be a Generator, got {type(rng).__name__}")
+        return self._peek(rng, self._as_count(count))
+
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Next actions and their weights."""
         return self.actions, self.distribution
 
+    @locked
     def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Guarantee:
         """The regret bound, term by term.
 
@@ -748,6 +908,7 @@ class Learner(abc.ABC, Generic[S, L]):
     def __repr__(self) -> str:
         return self.settings.describe(type(self).__name__)
 
+    @locked
     def _repr_html_(self) -> str:
         facts = {
             "kernel": repr(self.settings.kernel),
@@ -802,7 +963,7 @@ class Learner(abc.ABC, Generic[S, L]):
                 keys = self._keys(ledger, "keys", waiting)
             else:
                 ledger.nothing("keys")
-            self.ledger = Ledger.from_dict(ledger, laws, keys)
+            self.ledger = Ledger.from_dict(ledger, laws, keys, self._late_lengths())
             if self.feedback == "bandit" and bool(laws) != bool(self.ledger.made):
                 ledger.refuse("laws", "must be there once decisions have been made", laws)
             self._check(data)
@@ -825,6 +986,19 @@ class Learner(abc.ABC, Generic[S, L]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._settle_here()
+
+
+def _as_rows(actions: Any, count: int) -> NDArray[np.int64] | None:
+    """Rows of a finite set, if that is what was given."""
+    try:
+        rows = np.asarray(actions)
+    except (TypeError, ValueError):  # ragged: no rows, and no points either
+        return None
+    if rows.ndim > 1 or rows.dtype.kind not in "iu":
+        return None
+    if rows.size and not 0 <= rows.min() <= rows.max() < count:
+        raise ValueError(f"`actions` must be rows from 0 to {count - 1}, got {actions!r}")
+    return rows.astype(np.int64)
 
 
 # Losses that are numbers.
@@ -852,9 +1026,10 @@ def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[floa
 
 
 def _as_numbers(loss: Any) -> NDArray[np.float64]:
-    members = loss if isinstance(loss, (list, tuple)) else (loss,)
-    # Truth values and masked ones would become numbers in an array.
-    if not any(isinstance(one, (bool, np.bool_, np.ma.MaskedArray)) for one in members):
+    if isinstance(loss, Sequence) and not isinstance(loss, (str, bytes, bytearray, memoryview)):
+        loss = list(loss)
+    members = loss if isinstance(loss, list) else [loss]
+    if not any(map(_is_no_number, members)):
         try:
             array = np.asarray(loss)
         except (TypeError, ValueError):  # ragged
@@ -863,4 +1038,13 @@ def _as_numbers(loss: Any) -> NDArray[np.float64]:
             return array.astype(float, copy=False)
         if array.dtype.kind == "O":  # fractions, decimals, integers beyond 64 bits
             return np.array([as_float("loss", one) for one in array.flat]).reshape(array.shape)
-    raise TypeError(f"`loss` must be a number or an array of numbers, got {loss!r}")
+    got = reprlib.repr(loss)
+    raise TypeError(f"`loss` must be a number or an array of numbers, got {got}")
+
+
+def _is_no_number(one: Any, depth: int = 0) -> bool:
+    """Whether it would become a number in an array, and is none: a truth value, a masked one."""
+    if isinstance(one, (list, tuple)):
+        return depth > 1 or any(_is_no_number(part, depth + 1) for part in one)
+    truth = isinstance(one, (bool, np.bool_)) or getattr(one, "dtype", None) == np.bool_
+    return truth or isinstance(one, np.ma.MaskedArray)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.base import Drawn, Late, Recommendation
 from koloss.learners.reading import SMALLEST, Reader
 
 if TYPE_CHECKING:
@@ -136,9 +136,12 @@ class Exp2:
         zero = np.zeros_like(self.theta)
         return Epoch(law, self.epochs + 1, eta, gamma, weight, at_once, zero, zero)
 
-    def learn(self, epoch: Epoch, keys: Sequence[Any], losses: Any) -> None:
+    def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
         engine, count = self.engine, len(keys)
+        if isinstance(epoch, Late):
+            self._learn_late(epoch, losses[0])
+            return
         if epoch.together:
             values = (np.asarray(losses) - engine.center) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
@@ -157,6 +160,33 @@ class Exp2:
         epoch.gain = epoch.gain + estimate
         if not epoch.at_once and self.batch > 1 and self._has_drifted(epoch):
             epoch.shrink()
+
+    def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+        """What is needed of an epoch that is over: its weight, Σ⁻¹φ(a) of each action, the bonus where there is one.
+
+        None where more actions wait than Σ has rows, so that Σ takes less room.
+        """
+        if len(keys) > len(self.theta):
+            return None
+        law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
+        directions = [self.engine.estimate(law, key, 1.0) for key in keys]
+        rows = [np.concatenate([[epoch.weight], v, *ends]) for v in directions]
+        return [Late(epoch.number, row) for row in rows]
+
+    @property
+    def late_length(self) -> int:
+        """How many numbers are needed of an epoch that is over, for one decision."""
+        return 1 + len(self.theta) + (0 if self.credit is None else len(self.credit))
+
+    def _learn_late(self, late: Late, loss: float) -> None:
+        m = len(self.theta)
+        weight, direction, bonus = late.numbers[0], late.numbers[1 : m + 1], late.numbers[m + 1 :]
+        self.theta += direction * ((loss - self.engine.center) * weight)
+        if self.credit is not None:
+            self.credit += weight * bonus
+        self.mass += float(weight)
+        self.heard += 1
+        self.late += 1
 
     def _has_drifted(self, epoch: Epoch) -> bool:
         """Whether some log-weight has risen by more than h since the epoch began (theory B3).

@@ -19,7 +19,16 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
-from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
+from koloss.learners.base import (
+    Drawn,
+    Entry,
+    Late,
+    Learner,
+    Recommendation,
+    keys_of,
+    locked,
+    read_losses,
+)
 from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
 
@@ -215,9 +224,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         assert law is not None
         self._exp2.learn(law, keys_of(entries), losses)
 
+    def _late_lengths(self) -> tuple[int, ...]:
+        return (self._exp2.late_length,)
+
+    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+        return self._exp2.condensed(law, keys)
+
     # What it knows.
 
     @property
+    @locked
     def distribution(self) -> Floats:
         if not isinstance(self.engine, PointsEngine):
             raise NoDistribution(
@@ -225,6 +241,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             )
         return self._exp2.outlook()
 
+    @locked
     def log_density(self, X: Any) -> Floats:
         """Logarithm of the density on a ball of the exponential weights q in the next `ask()`; -∞ outside the ball.
 
@@ -245,6 +262,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """
         return self._ball("log_density").log_density(self._exp2.next_law(), X)
 
+    @locked
     def estimated_loss(self, X: Any) -> Floats:
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
@@ -257,19 +275,21 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             raise AttributeError(f"`{name}` is for a ball; a finite set has `distribution`")
         return engine
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         engine = self.engine
         if isinstance(engine, PointsEngine):
-            return super().peek(rng, count)
+            return super()._peek(rng, count)
         exp2 = self._exp2
         law = engine.law(exp2.theta, None, *exp2.rates_now(), rng)
         return engine.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
+    @locked
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates; on a ball the global minimum of a quadratic."""
         return self._exp2.recommend()
 
     @property
+    @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
         return diagnose(self._exp2, len(self.ledger))
@@ -284,7 +304,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
             return None
-        at_once = self._exp2.late == 0 and self._exp2.at_once == 0
+        at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
         n, width = self.settings.horizon, self.engine.high - self.engine.low
         assert n is not None
         return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)

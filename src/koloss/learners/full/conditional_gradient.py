@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.base import Drawn, Recommendation, locked
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
 from koloss.learners.full.mixture import InFamily, OnPoints
 from koloss.learners.full.settings import GradientSettings
@@ -172,26 +172,31 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     # What it knows.
 
     @property
+    @locked
     def mean(self) -> Loss:
         """X, the mean action as an element of the RKHS."""
         return self._mean.element()
 
     @property
+    @locked
     def mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The actions that may be played next, and their probabilities."""
         return self._mean.atoms(), self._mean.mixture.weights
 
     @property
+    @locked
     def distribution(self) -> NDArray[np.float64]:
         return np.array(self._mean.p) if isinstance(self._mean, OnPoints) else super().distribution
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
 
+    @locked
     def recommend(self) -> Recommendation:
         return self._mean.best(self.ledger.heard)
 
     @property
+    @locked
     def diagnostics(self) -> GradientDiagnostics:
         return GradientDiagnostics(
             **self._counts(),

@@ -32,7 +32,7 @@ from koloss.actions import ActionSet, Box, Points
 from koloss.guarantees import Guarantee, paper
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.base import Drawn, Recommendation, locked
 from koloss.learners.full.expansion import Expansion
 from koloss.learners.full.learner import (
     FullDiagnostics,
@@ -220,13 +220,14 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     # What it knows.
 
     @property
+    @locked
     def distribution(self) -> NDArray[np.float64]:
         if not self.game.is_finite:
             return super().distribution
-        with self._lock:
-            p: NDArray[np.float64] = self._current_sampler().p.copy()
+        p: NDArray[np.float64] = self._current_sampler().p.copy()
         return p
 
+    @locked
     def log_density(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the next decision's density at rows of a compact set, up to a constant: -ηS + log prior."""
         if self.game.is_finite:
@@ -235,15 +236,15 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         potential = self._potential()
         return np.zeros(len(X)) if potential is None else -to_numpy(potential(X))
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         if self.game.is_finite:
             return self.actions, self.distribution
-        with self._lock:
-            sampler = copy.deepcopy(self._sampler)
-            if self._stale:
-                sampler.follow(self._potential(), rng)
+        sampler = copy.deepcopy(self._sampler)
+        if self._stale:
+            sampler.follow(self._potential(), rng)
         return sampler.draw(count, rng), np.full(count, 1 / count)
 
+    @locked
     def recommend(self) -> Recommendation:
         if self._total is None:  # anything is as good
             return Recommendation(
@@ -252,6 +253,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
 
     @property
+    @locked
     def diagnostics(self) -> ExpWeightsDiagnostics:
         entropy = None
         if self.game.is_finite:

@@ -28,7 +28,7 @@ from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Drawn, Recommendation
+from koloss.learners.base import Drawn, Recommendation, locked
 from koloss.learners.full.learner import (
     FullDiagnostics,
     FullInformation,
@@ -161,39 +161,41 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     # What it knows.
 
     @property
+    @locked
     def mean(self) -> Loss:
         """X, the mean action as an element of the RKHS."""
         mean: Loss = self.game.kernel.embed(*self.mixture)
         return mean
 
     @property
+    @locked
     def mixture(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The actions that may be played next, and their probabilities."""
-        with self._lock:
-            X = self._project()
+        X = self._project()
         return X.atoms.copy(), X.weights.copy()
 
     @property
+    @locked
     def distribution(self) -> NDArray[np.float64]:
         if not self.game.is_finite:
             return super().distribution
-        with self._lock:
-            X = self._project()
+        X = self._project()
         p = np.zeros(len(self.game.points))
         p[X.index] = X.weights
         return p
 
-    def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         return self.mixture
 
+    @locked
     def recommend(self) -> Recommendation:
         total = self._zero() if self._total is None else self._total
         return self.game.best(total, self.ledger.heard)
 
     @property
+    @locked
     def diagnostics(self) -> LeaderDiagnostics:
-        with self._lock:
-            X = self._project()
+        X = self._project()
         counts, atoms = self._counts(), len(X.weights)
         return LeaderDiagnostics(**counts, learning_rate=self._eta, atoms=atoms, gap=X.gap)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -253,14 +253,17 @@ def drawn(
 
 def _one_per_decision(loss: Any, count: int) -> list[Any]:
     """Losses of so many decisions; that of a single one may stand alone."""
-    loss = list(loss) if isinstance(loss, Iterator) else loss
     alone = isinstance(loss, (Loss, str, bytes, bool, int, float)) or loss is None
     if count == 1 and (alone or not _holds_one(loss)):
         return [loss]
     if alone:
         rule = f"must be a sequence of {count} losses, one per decision"
         raise ValueError(f"`loss` {rule}, got {loss!r}")
-    losses = list(loss)
+    try:
+        losses = list(loss)
+    except TypeError as error:
+        got = type(loss).__name__
+        raise TypeError(f"`loss` must be a Loss, or a sequence of losses, got {got}") from error
     if len(losses) != count:
         raise ValueError(f"`loss` must have {count} entries, one per decision, got {len(losses)}")
     return losses
@@ -270,9 +273,9 @@ def _holds_one(loss: Any) -> bool:
     """Whether this is a sequence with one loss in it, and not the values of a loss on points."""
     try:
         (first,) = loss
-    except (TypeError, ValueError):  # nothing to go through, or not one
+        return isinstance(first, Loss) or np.ndim(first) > 0
+    except (TypeError, ValueError):  # nothing to go through, not one, or ragged
         return False
-    return isinstance(first, Loss) or np.ndim(first) > 0
 
 
 def to_plain(total: Any) -> Any:

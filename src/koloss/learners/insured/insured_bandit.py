@@ -29,6 +29,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
@@ -37,7 +39,16 @@ from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, rates_from_dict
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch, choose_rates
-from koloss.learners.base import Drawn, Entry, Learner, Recommendation, keys_of, read_losses
+from koloss.learners.base import (
+    Drawn,
+    Entry,
+    Late,
+    Learner,
+    Recommendation,
+    keys_of,
+    locked,
+    read_losses,
+)
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
@@ -191,17 +202,19 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         assert isinstance(stage, Watched)
         if reason != "short":
             self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
+        over = Late(stage.number, np.zeros(0))  # of its losses nothing will be used
+        self.ledger.replace_laws(lambda law: over if isinstance(law, Round) else law)
         self._stage = successor = self._after(stage)
         regret, name = stage.estimated_regret * self._width, "robust"
         if isinstance(successor, Watched):
             self._last, name = successor, names[successor.number]
         self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
 
+    @locked
     def hand_over(self) -> None:
         """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
-        with self._lock:
-            if isinstance(self._stage, Watched):
-                self._end_stage("operator")
+        if isinstance(self._stage, Watched):
+            self._end_stage("operator")
 
     # Ask and tell.
 
@@ -220,7 +233,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         stage, ledger = self._stage, self.ledger
-        if isinstance(law, Epoch):
+        if isinstance(law, Epoch) or (isinstance(law, Late) and len(law.numbers)):
             assert isinstance(stage, Exp2)
             if not law.together:
                 made_at = entries[0].heard
@@ -246,9 +259,19 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 self._end_stage(reason)
         self._crowd = max(self._crowd, ledger.unheard)
 
+    def _late_lengths(self) -> tuple[int, ...]:
+        return (0, self._stage.late_length) if isinstance(self._stage, Exp2) else (0,)
+
+    def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
+        if isinstance(law, Round):
+            return law.condensed(keys)
+        assert isinstance(self._stage, Exp2)
+        return self._stage.condensed(law, keys)
+
     # What it knows.
 
     @property
+    @locked
     def distribution(self) -> Floats:
         """Probability of every action in the next `ask()`.
 
@@ -263,6 +286,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage = self._after(stage)  # the policy will be stopped: what would its successor do?
         return stage.outlook()
 
+    @locked
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
@@ -272,6 +296,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return Recommendation(index, self.engine.points[index], loss, "estimated")
 
     @property
+    @locked
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
         stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
@@ -412,6 +437,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _check(self, data: Reader) -> None:
         del self._explorations, self._replacements
         stage, ledger = self._stage, self.ledger
+        latest = ledger.current
+        if isinstance(latest, Round) and latest.choice is None and latest.law is None:
+            data.refuse("ledger.current", "must have a law to be drawn from", None)
         if isinstance(stage, Exp2):
             if stage.made > ledger.made or stage.heard > ledger.heard:
                 data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)

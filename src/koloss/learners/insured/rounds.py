@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +26,20 @@ class Round:
     counted: bool = True  # whether it is within the budget, or played on trust
     law: Any = None  # q
     factor: Any = None  # Cholesky factor of Σ where the policy gave a law
+    towards: Any = None  # in its place once it is long over: Σ⁻¹φ of the one action that waits
 
     together: ClassVar[bool] = False
 
     def shrink(self) -> None:
-        """A late loss needs all of it."""
+        """Keep only what late losses need."""
+        self.law = None
+
+    def condensed(self, keys: Sequence[int]) -> list[Round] | None:
+        """A round for each action that waits, without Σ; None where that takes no less room."""
+        if self.factor is None or len(keys) > len(self.factor):
+            return None
+        rows = (self.exploration.features[key if key >= 0 else ~key] for key in keys)
+        return [replace(self, factor=None, towards=_linalg.solve(self.factor, row)) for row in rows]
 
     def draw(self, coin: float) -> int:
         """The row of an action, or its complement ~row where it is explored: one coin decides both."""
@@ -61,7 +70,8 @@ class Round:
         """k(a, index) for every action a."""
         W, g = self.exploration.features, self.rate
         if self.choice is None:
-            return W @ _linalg.solve(self.factor, W[index])
+            solved = self.towards
+            return W @ (_linalg.solve(self.factor, W[index]) if solved is None else solved)
         # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
         beside = self.exploration.beside(self.choice)
         weight = 1 / (g + (1 - g) * beside.item(self.choice))
@@ -97,12 +107,18 @@ class Round:
             heard=data.count("heard"),
             counted=data.flag("counted"),
         )
-        if played.choice is None:
-            played.law = data.distribution("law", N)
-        else:
+        chosen = played.choice is not None
+        if chosen:
             data.nothing("law")
-        if played.choice is None and played.counted:
-            played.factor = data.factor("factor", m)
-        else:
+        elif data.has("law"):
+            played.law = data.distribution("law", N)
+        condensed = data.has_key("towards") and data.has("towards")
+        if condensed and not chosen:
+            played.towards = data.array("towards", (m,))
+        elif condensed:
+            data.nothing("towards")
+        if chosen or condensed or not played.counted:
             data.nothing("factor")
+        else:
+            played.factor = data.factor("factor", m)
         return played
