@@ -60,6 +60,7 @@ def test_every_kernel_on_every_set(good, kernel, actions):
     "text, options, data",
     [
         ("gaussian:bandwidth=0.5", ["--bandwidth", "0.5"], kl.Gaussian(0.5)),
+        ("gaussian:bandwidth=[0.5, 2]", ["--kernel", "Gaussian:bandwidth=[0.5,2.0]"], kl.Gaussian([0.5, 2.0])),
         ("Matern:smoothness=1.5", ["--kernel", "matern", "--smoothness", "1.5"], kl.Matern(1.5, 0.3)),
         ("polynomial: degree=2, offset=0", ["--kernel", "polynomial", "--degree", "2", "--offset", "0"], kl.Polynomial(2, 0.0)),
         ("periodic:period=2", ["--kernel", "periodic", "--period", "2"], kl.Periodic(0.5, 2.0)),

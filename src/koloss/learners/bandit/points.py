@@ -555,7 +555,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     if isinstance(proxy, Proxy):
         points = proxy.points
     else:
-        points = discretise(kernel, actions, settings.spacing, rank=least_rank(settings))
+        rounds, rank = settings.horizon or 10_000, least_rank(settings)
+        points = discretise(kernel, actions, settings.spacing, rank=rank, rounds=rounds)
     log_prior = _log_prior(settings.prior, len(points))
     size, distance = _sizes(kernel, points)
     low, high, norm = settings.interval(size, distance)

@@ -58,20 +58,20 @@ def choose_proxy(
     if proxy is None:
         proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
     if proxy == "exact_features":
-        proxy = exact_features(kernel, actions, spacing=settings.spacing)
+        proxy = exact_features(kernel, actions, spacing=points)
     if isinstance(proxy, Proxy):
         return _cut(proxy, base, error, extra) if rank == "auto" else proxy.truncate(rank)
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
     if rank != "auto":
-        return construct(kernel, actions, rank=rank, spacing=settings.spacing)
+        return construct(kernel, actions, rank=rank, spacing=points)
     size = FIRST_RANK
     while True:  # twice the rank, until even features without error would have a larger bound
         try:
-            candidate = construct(kernel, actions, rank=size, spacing=settings.spacing)
+            candidate = construct(kernel, actions, rank=size, spacing=points)
         except RankUnreachable as end:
             if end.rank == 0:
                 raise
-            candidate = construct(kernel, actions, rank=end.rank, spacing=settings.spacing)
+            candidate = construct(kernel, actions, rank=end.rank, spacing=points)
             size = len(points)
         best = _cut(candidate, base, error, extra)
         reached = _bounds(best, base, error, extra)[-1]
@@ -86,17 +86,17 @@ def all_features(settings: BanditSettings, points: Points) -> Proxy:
     if proxy is None:
         proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
     if proxy == "exact_features":
-        proxy = exact_features(kernel, actions, spacing=settings.spacing)
+        proxy = exact_features(kernel, actions, spacing=points)
     if isinstance(proxy, Proxy):
         return proxy if rank == "auto" else proxy.truncate(rank)
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
     most = rank if rank != "auto" else max(16, math.isqrt(int(REFRESH / len(points))))
     try:
-        return construct(kernel, actions, rank=min(most, len(points)), spacing=settings.spacing)
+        return construct(kernel, actions, rank=min(most, len(points)), spacing=points)
     except RankUnreachable as end:
         if rank != "auto":
             raise
-        return construct(kernel, actions, rank=end.rank, spacing=settings.spacing)
+        return construct(kernel, actions, rank=end.rank, spacing=points)
 
 
 def is_exact(proxy: Proxy) -> bool:
