@@ -57,8 +57,9 @@ def naming(path: str | os.PathLike[str], part: Path | None = None) -> Iterator[N
     try:
         yield
     except OSError as error:
-        if error.filename is None or error.filename == str(part):
-            error.filename, error.filename2 = str(path), None
+        if error.errno is not None and error.filename in (None, str(part)):
+            error.filename = str(path)
+            del error.filename2  # of one that is set to None the message would speak
         raise
 
 

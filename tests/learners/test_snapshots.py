@@ -280,6 +280,7 @@ def test_every_key_is_needed_and_no_other(case):
         path for path in paths(state, ()) if path[0] in ("settings", "ledger", "learner", "rng")
     ]
     defaults = {"covering_radius", "radius", "lower", "offset", "vector"}  # of sets and losses
+    defaults |= {"eigenvalue", "towards"}  # not in the first snapshots of this format
     for path in inside:
         if len(path) < 2 or path[-1] in defaults:
             continue

@@ -86,7 +86,9 @@ def _blaming(path: Path) -> Iterator[None]:
         line = _line(error, os.path.abspath(path))
         where = f"{path.name}, line {line}" if line else path.name
         words = f"{type(error).__name__}: {_shown(error, str)}".removesuffix(": ")
-        raise AdversaryError(f"{where}: {words}") from error
+        # A RuntimeError whose cause is a StopIteration is taken for that itself by `contextmanager`.
+        cause = None if isinstance(error, StopIteration) else error
+        raise AdversaryError(f"{where}: {words}") from cause
 
 
 def _line(error: BaseException, path: str) -> int | None:
