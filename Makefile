@@ -7,6 +7,7 @@
 #   make check                        lint, types and the quick tests, while working
 #   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
+#   make test-lowest PYTHON=python3.11  the lowest versions that are declared, in .venv-lowest
 #   make test-torch TORCH=torch       choose the torch requirement
 
 PYTHON ?= python3
@@ -17,19 +18,20 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
+LOWEST := .venv-lowest
 
 # What `pip install` is given for each stamp.
 needs_run := --editable '.[experiments]'
 needs_arena := --editable '.[experiments,arena]'
 needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
-needs_test := --editable '.[experiments]' --group test
+needs_test := --editable '.[experiments,parquet]' --group test
 needs_bench := --editable . --group bench
 needs_torch := '$(TORCH)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena check test test-torch torture bench docs lint review format clean
+.PHONY: help run arena check test test-lowest test-torch test-wheel torture bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +47,13 @@ check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while wor
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+# Old packages call what newer ones beside them have deprecated, which is for neither of us to mend.
+test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that pyproject.toml allows (Python 3.11)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning
+
+test-wheel: $(STAMPS)/test ## a wheel in empty environments, its dependencies fetched by pip
+	KOLOSS_WHEEL=fetch $(BIN)/python -m pytest tests/test_wheel.py
 
 test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
 	$(BIN)/python -m pytest -m xp tests
@@ -64,14 +73,15 @@ lint: $(STAMPS)/lint ## ruff (lint and format) and mypy
 	$(BIN)/mypy
 
 review: $(STAMPS)/lint ## the Scientific Python repository checks
-	$(BIN)/sp-repo-review --show err .
+	@echo 'sp-repo-review: the Scientific Python checks'
+	@said=$$($(BIN)/sp-repo-review --show err . 2>&1) || { echo "$$said"; exit 1; }
 
 format: $(STAMPS)/lint ## mend what ruff can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the environments and everything built
+	rm -rf $(VENV) $(LOWEST) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Dependency groups need pip 25.1, newer than what many interpreters bring along.
@@ -85,4 +95,15 @@ $(STAMPS)/venv:
 
 $(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
 	$(BIN)/python -m pip install --quiet $(needs_$*)
+	@touch $@
+
+# Made anew when versions change, since some may have to go down.
+$(LOWEST)/stamp: pyproject.toml tools/lowest.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+		echo "error: the lowest versions are those of Python 3.11, and '$(PYTHON)' is another;" \
+			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(LOWEST)/bin/python tools/lowest.py --extra experiments --extra parquet --group test >$(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/constraints.txt $(needs_test)
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 
 import array_api_compat
 import numpy as np
@@ -39,3 +40,11 @@ def pytest_report_header():
     """Say which array libraries take part."""
     found = [name for name in LIBRARIES if importlib.util.find_spec(name)]
     return f"array libraries: {', '.join(found)}"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was skipped and why, one line for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason}")

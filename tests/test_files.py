@@ -62,13 +62,13 @@ def test_a_full_disk_names_the_file(tmp_path):
     with pytest.raises(OSError, match=r": .*page\.html'$") as caught, replacing(path):
         raise full
     assert caught.value.filename == str(path)
-    with pytest.raises(OSError, match="^without a number$"), replacing(path):
+    with pytest.raises(OSError, match=r"^without a number$"), replacing(path):
         raise OSError("without a number")
     with pytest.raises(FileNotFoundError) as caught:
         write_text(tmp_path / "nowhere" / "page.html", "text")
     assert caught.value.filename == str(tmp_path / "nowhere" / "page.html")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError, match="folder'$") as caught:
+    with pytest.raises(OSError, match=r"folder'$") as caught:
         write_text(tmp_path / "folder", "text")
     assert ".part" not in str(caught.value)
     assert names(tmp_path) == ["folder"]

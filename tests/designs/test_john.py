@@ -131,7 +131,7 @@ class TestKnownDesigns:
     @pytest.mark.parametrize("degree", [1, 2, 3, 5])
     def test_polynomials_on_an_interval(self, degree):
         # Guest: equal weights at ±1 and the zeros of P_n', the derivative of Legendre's polynomial.
-        zeros = np.polynomial.legendre.Legendre.basis(degree).deriv().roots()
+        zeros = np.polynomial.legendre.Legendre.basis(degree).deriv().roots().real
         nodes = np.sort(np.concatenate([[-1.0, 1.0], zeros]))
         x = np.sort(np.concatenate([nodes, np.linspace(-0.99, 0.99, 200)]))
         design = check(np.polynomial.legendre.legvander(x, degree), 1e-6)

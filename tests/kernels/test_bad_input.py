@@ -85,6 +85,7 @@ def test_lengths(name, make, value, error, message):
         (lambda: kl.Polynomial(0), ValueError, "`degree` must be at least 1, got 0"),
         (lambda: kl.Polynomial(2.0), TypeError, "`degree` must be an integer, got 2.0"),
         (lambda: kl.Polynomial(True), TypeError, "`degree` must be an integer, got True"),
+        (lambda: kl.Polynomial(np.True_), TypeError, "`degree` must be an integer, got np.True_"),
         (lambda: kl.Polynomial(2, offset=-0.5), ValueError, "`offset` must be at least 0, got -0.5"),
         (lambda: kl.Polynomial(2, offset=math.nan), ValueError, "`offset` must be finite, got nan"),
         (lambda: kl.Polynomial(2, offset=True), TypeError, "`offset` must be a number, got True"),

@@ -162,7 +162,7 @@ def test_roots_are_not_lipschitz_at_zero():
 
 
 def test_numbers_beyond_the_floats_are_refused():
-    with pytest.raises(ValueError, match="`exponents` must be at most 1e.152 in size, got 1e.308"):
+    with pytest.raises(ValueError, match=r"`exponents` must be at most 1e.152 in size, got 1e.308"):
         kl.Posynomial([[-1e308, 1.0]])
     steep, inside = kl.Posynomial([[-1e9]]), kl.Box([0.5], [2.0])
     for ask in (steep.bound, steep.lipschitz, kl.Posynomial([[1e150]]).lipschitz):

@@ -94,6 +94,15 @@ class TestEnvelope:
         assert np.sum(ratio < 1 + 1e-8) >= 2
         assert fit.slack == pytest.approx(least_mean_slack(profile, decay.eigenvalues), abs=1e-7)
 
+    def test_bounds_eigenvalues_that_differ_by_rounding(self, profile, rng):
+        for _ in range(50):
+            mu = 1 - 2.0**-52 * np.cumsum(rng.integers(0, 4, size=8))
+            kernel = Prescribed(mu)
+            kernel.gram = len(mu) * np.diag(mu)
+            decay = kl.eigendecay(kernel, kernel.points)
+            envelope = getattr(decay, profile).envelope(np.arange(1, 9))
+            assert np.all(envelope >= decay.eigenvalues)
+
 
 POLYNOMIAL = [("polynomial", C, beta) for C, beta in [(3.0, 2.0), (0.1, 1.2), (1.0, 4.5)]]
 EXPONENTIAL = [("exponential", C, beta) for C, beta in [(3.0, 0.5), (0.1, 1.0)]]

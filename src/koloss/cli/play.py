@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def reproduce(
     runs: int | None = options.RUNS,
     rounds: int | None = options.ROUNDS,
     only: list[str] = option([], "Size", "Experiments. All if not given.", names="only"),
-    more: list[str] = typer.Argument([], hidden=True, autocompletion=completing("only")),
+    more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=completing("only")),
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
     as_json: bool = options.JSON,
@@ -37,7 +37,7 @@ def reproduce(
     computed again, unless they failed: after Ctrl-C, the same command goes on.
     """
     # An option takes one value; what follows it comes as arguments.
-    _play(context, "--only", [*only, *more], out)
+    _play(context, "--only", [*only, *(more or ())], out)
 
 
 def run(
@@ -89,7 +89,7 @@ def arena(
     games: list[str] = option([], GAMES, "All if not given.", names="games"),
     family: str | None = option(None, GAMES, "Games of one family.", names="family"),
     players: list[str] = option([], GAMES, "All if not given.", names="players"),
-    more: list[str] = typer.Argument([], hidden=True, autocompletion=BOTH),
+    more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=BOTH),
     no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
     quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
     runs: int | None = option(None, "Size", "Runs of every player in every game; 5 if not given."),
@@ -113,7 +113,7 @@ def arena(
     with _progress(out, quiet=as_json) as progress:
         with naming_options(context):
             results = library.run(
-                *_choose(games, players, more, family, no_peers or quick),
+                *_choose(games, players, more or [], family, no_peers or quick),
                 out=out,
                 runs=(2 if quick else 5) if runs is None else runs,
                 rounds=300 if quick and rounds is None else rounds,
@@ -186,7 +186,8 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         bar.update(task, total=progress.total, completed=progress.done, description=description)
 
     try:
-        with _signals_as_errors(), bar:
+        # A bar that is disabled may still end its line.
+        with _signals_as_errors(), nullcontext() if lines else bar:
             yield tell
     except KeyboardInterrupt as error:
         how, code = "interrupted", 130

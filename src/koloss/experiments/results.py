@@ -267,7 +267,8 @@ class Entry:
         In a hostile game it is without what the player computes when the adversary looks at its law, which may be most.
         """
         played = sum(run.played for run in self.runs)
-        return sum(run.seconds for run in self.runs) / played if played else math.nan
+        seconds = math.fsum(run.seconds for run in self.runs)  # to the same bit on every Python
+        return seconds / played if played else math.nan
 
     @property
     def _regrets(self) -> list[float]:

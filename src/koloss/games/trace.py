@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from dataclasses import dataclass, field, replace
@@ -146,7 +147,9 @@ def write_npz(file: IO[bytes], packed: Packed) -> None:
     """Plain data and arrays as one .npz, with their digest."""
     plain = {**packed.plain, "digest": _digest(packed)}
     text = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
-    np.savez_compressed(file, json=text, **packed.arrays)
+    whole = io.BytesIO()  # NumPy's own writer leaves its archive open where a disk is full
+    np.savez_compressed(whole, json=text, **packed.arrays)
+    file.write(whole.getbuffer())
 
 
 def read_npz(path: Path) -> Packed:

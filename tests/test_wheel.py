@@ -1,0 +1,187 @@
+"""A source archive and a wheel, built and used as a user would: in environments that hold nothing else.
+
+What the wheel says it needs is linked from the packages that run this test, so that no network is needed; with
+KOLOSS_WHEEL=fetch (`make test-wheel`) pip fetches it. Either way, what is not declared is not there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+from packaging.requirements import Requirement
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+SPEC = """
+[game]
+kernel = {kind = "Linear"}
+actions = {kind = "Ball", dimension = 2}
+rounds = 12
+runs = 1
+
+[adversary]
+kind = "random"
+
+[[learner]]
+kind = "ExpWeights"
+"""
+
+
+def run(*command, check=True):
+    """A command outside the checkout, with nothing of this environment but its PATH."""
+    inherited = ("KOLOSS_WHEEL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    env = {name: value for name, value in os.environ.items() if name not in inherited}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=Path(sys.executable).anchor,
+        env=env | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The source archive, built from the checkout."""
+    folder = tmp_path_factory.mktemp("archive")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (path,) = folder.glob("koloss-*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(archive, tmp_path_factory):
+    """The wheel, built from the source archive alone."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder]
+    run(sys.executable, "-m", "pip", "wheel", *options, archive)
+    (path,) = folder.glob("koloss-*.whl")
+    return path
+
+
+def install(folder, wheel, extra=""):
+    """An environment with the wheel and what it declares; returns the folder of its programs."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet"]
+    if os.environ.get("KOLOSS_WHEEL") == "fetch":
+        run(*pip, f"{wheel}[{extra}]" if extra else wheel)
+        return programs
+    run(*pip, "--no-index", "--no-deps", wheel)
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = Path(run(programs / "python", "-c", code).stdout.strip())
+    (metadata,) = packages.glob("koloss-*.dist-info")
+    wanted, linked = [(importlib.metadata.PathDistribution(metadata), extra)], set()
+    while wanted:
+        distribution, extras = wanted.pop()
+        for text in distribution.requires or []:
+            needed = Requirement(text)
+            marks = [{"extra": name} for name in extras.split(",")]
+            if needed.marker and not any(needed.marker.evaluate(mark) for mark in marks):
+                continue
+            key = needed.name, ",".join(sorted(needed.extras))
+            if key not in linked:
+                linked.add(key)
+                found = importlib.metadata.distribution(needed.name)
+                wanted.append((found, key[1]))
+                link(found, packages)
+    return programs
+
+
+def link(distribution, packages):
+    """Make a distribution of this environment one of another."""
+    for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+        if not (packages / top).exists():
+            (packages / top).symlink_to(distribution.locate_file(top))
+
+
+@pytest.fixture(scope="module")
+def plain(wheel, tmp_path_factory):
+    """Programs of an environment without any extra."""
+    return install(tmp_path_factory.mktemp("plain"), wheel)
+
+
+@pytest.fixture(scope="module")
+def experiments(wheel, tmp_path_factory):
+    """Programs of an environment with the command line."""
+    return install(tmp_path_factory.mktemp("experiments"), wheel, "experiments")
+
+
+def files_below(folder):
+    """Paths of the files of a folder, caches aside."""
+    paths = (path.relative_to(ROOT) for path in folder.rglob("*") if path.is_file())
+    return {path.as_posix() for path in paths if "__pycache__" not in path.parts}
+
+
+def test_the_archive_has_what_make_test_needs(archive):
+    with tarfile.open(archive) as file:
+        held = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in file.getnames()}
+    folders = ("src", "tests", "docs", "examples", "benchmarks", "tools", "torture", ".github")
+    for folder in folders:
+        assert files_below(ROOT / folder) - held == set()
+    files = ("pyproject.toml", "Makefile", "mkdocs.yml", "README.md", "LICENSE", "CHANGELOG.md")
+    assert {*files, "CONTRIBUTING.md", ".pre-commit-config.yaml"} <= held
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        held = {name for name in file.namelist() if ".dist-info/" not in name}
+    package = {name.removeprefix("src/") for name in files_below(ROOT / "src" / "koloss")}
+    assert held == package
+    assert {"koloss/py.typed", "koloss/report/templates/report.html"} <= held
+    assert any(name.startswith("koloss/experiments/specs/") for name in held)
+
+
+def test_the_library_without_extras(plain):
+    code = """if True:
+        import sys, numpy as np, koloss as kl
+        assert kl.__file__.startswith(sys.prefix), kl.__file__
+        learner = kl.BanditExpWeights(kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5), horizon=50, rng=0)
+        for _ in range(50):
+            decision = learner.ask()
+            learner.tell(decision, float(decision.action[0]))
+        print(learner.guarantee().valid, learner.recommend().action)
+    """
+    assert run(plain / "python", "-c", code).stdout.split() == ["True", "[0.]"]
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_the_command_line_without_extras_names_the_extra(plain, module):
+    done = run(*program(plain, module), "list", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    needs = "typer, rich, matplotlib, msgspec, jinja2"
+    install = "install them with: pip install 'koloss[experiments]'"
+    assert done.stderr == f"error: the command line needs {needs}; {install}\n"
+
+
+def test_the_command_line(experiments):
+    version = f"koloss {importlib.metadata.version('koloss')}\n"
+    assert run(*program(experiments, True), "--version").stdout == version
+    koloss = program(experiments, False)
+    assert run(*koloss, "--version").stdout == version
+    assert "reproduce" in run(*koloss, "--help").stdout
+    assert "BanditExpWeights" in run(*koloss, "list").stdout
+    assert "Theorem B3" in run(*koloss, "bound", "quadratic-bandit").stdout
+
+
+def test_a_spec_becomes_a_page(experiments, tmp_path):
+    (tmp_path / "small.toml").write_text(SPEC, "utf-8")
+    run(*program(experiments, False), "run", tmp_path / "small.toml", "--out", tmp_path / "out")
+    assert "</html>" in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
+def program(programs, module):
+    """The command line, as a program or as a module."""
+    return [programs / "python", "-m", "koloss"] if module else [programs / "koloss"]
