@@ -37,7 +37,8 @@ def main() -> int:
         }
         for job in as_completed(jobs):
             row = rows[jobs[job]] = job.result()
-            print(f"  {_line(row)}", file=sys.stderr, flush=True)
+            lines = [_line(row), *row.examples[:1]]
+            print(*(f"  {line}" for line in lines), sep="\n", file=sys.stderr, flush=True)
     print(f"\n{'subject':<11}{'trial':<58}{'tried':>9}{'failed':>8}{'seconds':>9}{'of CPU':>8}")
     for name in names:
         print(f"{owner[name]:<11}{_line(rows[name])}")

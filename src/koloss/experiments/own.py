@@ -41,7 +41,8 @@ def own_adversary(
     with _blaming(path):
         made = make(kernel, actions, rng)
     if not isinstance(made, Adversary):
-        raise TypeError(f"`make` must give an Adversary, got {type(made).__name__}")
+        got = f"{type(made).__name__} from {path.name}"
+        raise TypeError(f"`make` must give an Adversary, got {got}")
     return _Own(made, path, len(actions) if isinstance(actions, Points) else None)
 
 

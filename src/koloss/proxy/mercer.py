@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, as_vector, matching, namespace, take, to_numpy
+from koloss._arrays import Array, as_vector, matching, namespace, take, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
+from koloss.kernels.base import as_scale
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
     MAX_BYTES,
@@ -174,7 +175,7 @@ def _expansions(kernel: Any, points: Points, center: Any, scale: Any) -> list[An
     scale = np.where(spread > 0, spread, kernel.bandwidth) if scale is None else scale
     centers, scales = _coordinates("center", center, d), _coordinates("scale", scale, d)
     return [
-        HermiteExpansion(kernel.bandwidth, float(c), as_float("scale", s, positive=True))
+        HermiteExpansion(kernel.bandwidth, float(c), as_scale("scale", s))
         for c, s in zip(centers, scales, strict=True)
     ]
 
