@@ -186,3 +186,11 @@ def test_a_kernel_without_a_positive_value_can_still_be_played():
     learner = make("insured", kl.Points(X), Negative())
     learner.tell(learner.ask(), 0.5)
     assert not learner.guarantee().valid
+
+
+@pytest.mark.parametrize("design", ["john", "spanner", "uniform"])
+def test_probabilities_of_single_precision_add_up(design):
+    X = np.random.default_rng(4).uniform(-1, 1, (30, 20)).astype(np.float32)
+    learner = make("bandit", kl.Points(X), kl.Matern(0.5, 0.3), design=design)
+    assert learner.distribution.dtype == np.float64
+    assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-12)

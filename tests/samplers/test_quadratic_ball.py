@@ -10,6 +10,7 @@ envelopes with a factor left out.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -298,7 +299,7 @@ def test_a_long_linear_part(d):
 
 
 def test_a_density_too_narrow_to_draw_from(monkeypatch):
-    monkeypatch.setattr("koloss.samplers.quadratic_ball.FUTILE", 10_000)
+    monkeypatch.setattr(sys.modules[QuadraticBall.__module__], "FUTILE", 10_000)
     for size in (1e15, 1e40):
         with pytest.raises(ValueError, match=r"`matrix`.* `vector`.* must be"):
             quadratic_ball([[1.0]], [size], 5, rng=1)
