@@ -228,11 +228,16 @@ def any_kernel(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def light(actions: tuple[Any, ...], kernel: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A kernel in whose place a large net, or thousands of dimensions, would be only a matter of time."""
-    smooth = kernel[0] in ("Linear", "Quadratic")
-    narrow = any(isinstance(size, (float, np.floating)) and 0 < size < 0.5 for size in kernel[1:])
-    high = isinstance(actions[1], int) and actions[1] == 10**4
-    return ("Linear",) if actions[0] != "Points" and not smooth and (narrow or high) else kernel
+    """The kernel, or a linear one where a net would be so fine or in so many dimensions that a trial would only wait."""
+    if actions[0] == "Points" or kernel[0] in ("Linear", "Quadratic"):
+        return kernel
+    parts = [one for part in actions[1:] for one in (part if isinstance(part, list) else [part])]
+    least = min((size for size in map(_number, kernel[1:]) if size > 0), default=1.0)
+    return ("Linear",) if max(map(_number, parts)) > 4 * least else kernel
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, (int, float, np.floating)) else 0.0
 
 
 def kernel_of(kind: tuple[Any, ...]) -> Any:
