@@ -188,7 +188,7 @@ def any_actions(rng: np.random.Generator) -> tuple[Any, ...]:
         rng,
         [
             ("Ball", d, size),
-            ("Ball", pick(rng, INTS), 1.0),
+            ("Ball", pick(rng, [d for d in INTS if d != 10**4]), 1.0),
             ("PositiveBall", d, size, 0.0),
             ("PositiveBall", d, 1.0, size),
             ("Box", [0.0] * d, [size] * d),
@@ -237,7 +237,8 @@ def light(actions: tuple[Any, ...], kernel: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _number(value: Any) -> Any:
-    return value if isinstance(value, (int, float, np.floating)) else 0.0
+    value = value.item() if isinstance(value, np.floating) else value
+    return value if isinstance(value, (int, float)) else 0.0
 
 
 def kernel_of(kind: tuple[Any, ...]) -> Any:

@@ -233,3 +233,6 @@ def test_scales_whose_squares_are_no_floats():
     for scale in (1e308, 1e-308):
         with pytest.raises(ValueError, match="`scale` must be between 1e-150 and 1e150, got"):
             kl.mercer_features(kl.Gaussian(1.0), line, rank=2, scale=scale)
+    for far in ({"center": 1e300}, {"center": -1e200}):
+        with pytest.raises(ValueError, match="`center` and `scale` must be of moderate size"):
+            kl.mercer_features(kl.Gaussian(1.0), line, rank=40, **far)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _html
-from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
+from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff, shown
 from koloss.actions import ActionSet, Points
 from koloss.errors import (
     NetTooLarge,
@@ -213,7 +213,7 @@ def _points_or_net(
 ) -> Points:
     if isinstance(actions, Points):
         if spacing is not None:
-            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing!r}")
+            raise ValueError(f"`spacing` must be left out for a finite set, got {shown(spacing)}")
         if len(actions) * features * 8 > max_bytes:
             raise _table_too_large("actions", len(actions), features, max_bytes)
         return actions

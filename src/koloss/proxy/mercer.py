@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_vector, matching, namespace, take, to_numpy
+from koloss._arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
 from koloss.kernels.base import as_scale
@@ -92,6 +92,7 @@ class FourierExpansion:
         return [xp.ones_like(x), *(root * wave for wave in waves)]
 
 
+@within_floats("`kernel`, `actions`, `center` and `scale`")
 def mercer_features(
     kernel: Gaussian | Periodic,
     actions: ActionSet,
