@@ -345,7 +345,11 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
 
     def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
         options = {"xatol": tolerance}
-        best = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
+
+        def capped(x: float) -> float:  # of two infinite values their difference would be taken
+            return min(float(function(x)), 1e9)
+
+        best = minimize_scalar(capped, bounds=(low, high), method="bounded", options=options)
         return float(best.fun), float(best.x)
 
     def best_rate(log_kappa: float) -> tuple[float, float]:

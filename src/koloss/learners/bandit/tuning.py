@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,13 +160,22 @@ def choose_design(features: Any, design: str | Design) -> Design:
             raise ValueError(
                 f"`design` must weigh {features.shape[0]} actions, got {design.weights.shape[0]}"
             )
-        return design
+        return _to_double(design)
     makers: dict[str, Callable[[Any], Design]] = {
         "john": john_design,
         "spanner": barycentric_spanner,
         "uniform": uniform_design,
     }
-    return makers[design](features)
+    return _to_double(makers[design](features))
+
+
+def _to_double(design: Design) -> Design:
+    """With weights that add up to 1, which those of single precision do only nearly."""
+    weights = to_numpy(design.weights)
+    if weights.dtype == np.float64:
+        return design
+    weights = weights.astype(float)
+    return replace(design, weights=weights / weights.sum())
 
 
 def choose_rates(

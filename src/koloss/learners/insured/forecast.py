@@ -190,6 +190,6 @@ def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     K = to_numpy(kernel(X, X))
     P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
     eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
-    root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))
     discounts, ridges = zip(*FORECASTS, strict=True)
     return Forecaster(engine.features @ root, discounts=discounts, ridge=ridges)
