@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from koloss.guarantees.base import Assumption, Guarantee
 
@@ -198,7 +198,11 @@ def exp_weights(
     promised: bool,  # the range of losses on a compact set was promised beside their norm
     exact: bool,  # draws follow the density without a Markov chain in between
 ) -> Guarantee:
-    """The bound for Algorithm 2 after n rounds; it holds for adversaries that react to past actions, too."""
+    """The bound for Algorithm 2 after n rounds.
+
+    It holds on every path for the mean losses of the laws played, against all actions at once: in expectation it bounds the
+    regret in hindsight, for adversaries that react to past actions, too.
+    """
     width = problem.width
     if problem.is_trivial:
         return equally_good(n)
@@ -220,9 +224,10 @@ def exp_weights(
     if horizon is None:
         part, kind = "iii", f"{kind}, anytime"
     statement = f"Theorem A2({part}) ({kind})"
-    return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    return replace(promise, regret="hindsight")
 
 
 def equally_good(n: int) -> Guarantee:
     """Of games in which there is nothing to lose."""
-    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0)
+    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0, regret="hindsight")

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from koloss.guarantees.bandit import BanditProblem, psi
+from koloss.guarantees.bandit import LATE, BanditProblem, psi
 from koloss.guarantees.base import Assumption, Guarantee
 
 CEILING = 0.5
@@ -118,7 +118,7 @@ def guarantee(
     assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
     if late or crowd:
         assumptions += [
-            Assumption("neither losses nor when they are heard depend on actions not yet heard of"),
+            Assumption(LATE, oblivious=True),
             Assumption(f"at most {crowd} decisions are outstanding when a policy is stopped"),
         ]
         if own:

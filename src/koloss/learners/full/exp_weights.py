@@ -106,7 +106,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     >>> np.abs(learner.recommend().action).round(6).tolist()
     [0.0, 0.0, 1.0]
     >>> print(learner.guarantee())
-    Theorem A2(ii) (compact set): R_500 ≤ ...
+    Theorem A2(ii) (compact set): E H_500 ≤ ...
     """
 
     settings_type = ExpWeightsSettings
