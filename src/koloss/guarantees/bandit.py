@@ -276,7 +276,8 @@ class BanditProblem:
             grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta * self.second_moment
+            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta
+            second *= self.second_moment / (1 - s) ** 2
             delay = eta * n * d * (mean**2 + second)
         terms = {
             "exploration": 2 * min(gamma, 1e300) * L * n,
@@ -512,6 +513,9 @@ OBLIVIOUS = "losses do not depend on the player's actions"
 WHOLE = "the losses of a whole epoch do not depend on the actions drawn in it"
 """What Theorem B3w assumes."""
 
+ONE_BY_ONE = "actions to come are asked for one by one"
+"""What a bound assumes of `ask` while none were drawn at once."""
+
 LATE = "neither losses nor when they are heard depend on actions not yet heard of"
 """What Theorem B3l assumes, ..."""
 
@@ -577,7 +581,11 @@ def fixed(
         needed.append(Assumption(WHOLE, oblivious=True))
         if played.made < n:
             text = f"no later epoch is longer than {played.longest_at_once} rounds"
+            if played.at_once == played.made:
+                text = f"actions to come are drawn in whole epochs of at most {played.longest_at_once} rounds"
             needed.append(Assumption(text))
+    elif played.made < n:
+        needed.append(Assumption(ONE_BY_ONE))
     if late:
         needed.append(Assumption(LATE, oblivious=True))
         if played.at_once:

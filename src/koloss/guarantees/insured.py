@@ -15,7 +15,7 @@ where √R bounds the norm of a whitened action, and every loss not heard before
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from koloss.guarantees.bandit import LATE, BanditProblem, psi
@@ -84,6 +84,36 @@ def is_pointless(problem: BanditProblem, horizon: int | None, share: float) -> b
     return horizon is not None and is_too_short(problem, share * scale(problem, horizon))
 
 
+def halved(horizon: int, halvings: int) -> int:
+    """A horizon halved so many times, rounded up."""
+    return -(-horizon >> halvings)
+
+
+def largest(bound: Callable[[int, int], Guarantee], rounds: int, horizon: int | None) -> Guarantee:
+    """The robust learner's bound whenever it takes over: the largest over the rounds that may remain.
+
+    With m rounds left it is tuned to the horizon H halved as often as that is at least m, N = ⌈H/2^k⌉, and for one tuning every
+    term of the bound grows with the rounds. So after n of H rounds it is at most max_k min(bound_k, ρ) at N - (H - n) rounds:
+    bounds for another tuning need not be smaller where fewer rounds remain.
+    """
+    first = best = bound(0, rounds)
+    if horizon is None:
+        return first
+    k, left = 1, horizon
+    while left > 1:
+        left = halved(horizon, k)
+        m = left - max(horizon - rounds, 0)
+        if m < 1 or first.trivial * m <= best.total * rounds:
+            break  # no more can be lost in so few rounds
+        one = bound(k, m)
+        if one.total > best.total:
+            terms = one.terms if one.informative else {"exploration": one.trivial}
+            note = f"the bound is largest where the robust learner takes over with {m} rounds left"
+            best = replace(first, terms=dict(terms), notes=(*first.notes, note))
+        k += 1
+    return best
+
+
 def guarantee(
     problem: BanditProblem,
     last: Guarantee,  # of the robust learner
@@ -117,10 +147,10 @@ def guarantee(
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
     assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
     if late or crowd:
-        assumptions += [
-            Assumption(LATE, oblivious=True),
-            Assumption(f"at most {crowd} decisions are outstanding when a policy is stopped"),
-        ]
+        if LATE not in {a.text for a in assumptions}:
+            assumptions.append(Assumption(LATE, oblivious=True))
+        crowded = f"at most {crowd} decisions are outstanding when a policy is stopped"
+        assumptions.append(Assumption(crowded))
         if own:
             assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
     notes = list(alarms)

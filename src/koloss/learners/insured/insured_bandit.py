@@ -173,6 +173,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._dropped = 0  # losses that came after their stage
         self._strays: list[int] = []  # `ledger.heard` at each loss dropped by the robust learner
         self._robust_delay = 0  # most losses it heard between a decision and its own
+        self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
+        self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -199,14 +201,28 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return Watched(number, points, policy, forecaster, self._first, allowance, designs)
 
     def _after(self, stage: Watched) -> Watched | Exp2:
-        """Who plays next: another policy, or exponential weights from scratch, tuned to the rounds that remain."""
+        """Who plays next: another policy, or exponential weights from scratch.
+
+        They are tuned to the rounds that remain or up to twice as many: there are few tunings, so that `_proved` can look at all.
+        """
         if stage.number + 1 < len(self._policies) and not self._is_short:
             return self._watched(stage.number + 1, stage.designs)
         engine, horizon = self.robust, self.settings.horizon
         if horizon is not None:
-            horizon = max(horizon - self.ledger.made, 1)
-            engine = engine.retuned(horizon)
+            remain = max(horizon - self.ledger.made, 1)
+            halvings = 0
+            while insured.halved(horizon, halvings + 1) >= remain and horizon > 1 << halvings:
+                halvings += 1
+            engine, horizon = self._robust_for(halvings), remain
         return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+
+    def _robust_for(self, halvings: int) -> PointsEngine:
+        """The robust learner tuned to the horizon, halved so many times."""
+        if halvings not in self._retuned:
+            horizon = self.settings.horizon
+            assert horizon is not None
+            self._retuned[halvings] = self.robust.retuned(insured.halved(horizon, halvings))
+        return self._retuned[halvings]
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play; losses of its decisions that are outstanding will not count."""
@@ -233,6 +249,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _draw(self, count: int | None) -> tuple[Any, Drawn]:
         while (drawn := self._stage.draw(count, self._rng, self.ledger)) is None:
             self._end_stage("budget")
+        if count is not None and count > 1 and isinstance(self._stage, Watched):
+            self._at_once += count
+            self._longest_at_once = max(self._longest_at_once, count)
         return drawn
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
@@ -351,11 +370,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         played, waiting = bandit.Played(), ledger.unheard
         if isinstance(stage, Exp2):
             played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
-        # Tuned to all rounds: what remains after an alarm has a smaller bound.
-        robust = self.robust
-        last = prove(robust, robust.rates, self.batch, rounds, settings.horizon, played)
+        at_once = self._at_once + played.at_once
+        longest = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+
+        def bound(halvings: int, rounds: int) -> Guarantee:
+            robust = self._robust_for(halvings) if halvings else self.robust
+            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played)
+
         if self._is_short:
-            return last
+            return bound(0, rounds)
+        last = insured.largest(bound, rounds, settings.horizon)
         return insured.guarantee(
             engine.problem,
             last,
@@ -374,7 +399,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay")
+    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay", "_at_once", "_longest_at_once")
 
     def _save(self) -> dict[str, Any]:
         stage, watched = self._stage, self._last
@@ -411,7 +436,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @classmethod
     def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return completed(state, InsuredSettings.__dataclass_fields__)
+        state = completed(state, InsuredSettings.__dataclass_fields__)
+        learner = state.get("learner")
+        if isinstance(learner, dict) and isinstance(learner.get("counts"), list):
+            counts = learner["counts"]
+            if len(counts) == len(cls._COUNTS) - 2:  # from before batches of policies were counted
+                state = {**state, "learner": {**learner, "counts": [*counts, 0, 0]}}
+        return state
 
     def _welcome(self) -> None:
         self._replacements = check_given(self.settings.names, self._replacements)
