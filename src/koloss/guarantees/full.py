@@ -197,6 +197,7 @@ def exp_weights(
     finite: bool,  # points: then nothing is needed of the norm
     promised: bool,  # the range of losses on a compact set was promised beside their norm
     exact: bool,  # draws follow the density without a Markov chain in between
+    heard_width: float | None = None,  # largest range of a loss so far, where ρ is learned
 ) -> Guarantee:
     """The bound for Algorithm 2 after n rounds.
 
@@ -225,7 +226,24 @@ def exp_weights(
         part, kind = "iii", f"{kind}, anytime"
     statement = f"Theorem A2({part}) ({kind})"
     promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
-    return replace(promise, regret="hindsight")
+    promise = replace(promise, regret="hindsight")
+    return promise if heard_width is None else _range_learned(promise, heard_width, played)
+
+
+def _range_learned(promise: Guarantee, heard: float, played: Played) -> Guarantee:
+    """A bound with ρ = 1 as one in units of ρ, the largest range of a loss: what is new costs its size, once (theory F3)."""
+    first, _, *rest = promise.assumptions  # the second was about the range
+    told = f"ρ is the largest range of a loss in a round; heard so far: {heard:.6g}"
+    doubts = ("with a learned range late losses are not covered",) if played.late else ()
+    return replace(
+        promise,
+        statement=f"{promise.statement}, the range learned (F3)",
+        terms={**promise.terms, "range": 1.0, "delay": 0.0},
+        assumptions=(first, *rest),
+        proved=not doubts,
+        notes=(*promise.notes, *doubts, told),
+        unit="ρ",
+    )
 
 
 def equally_good(n: int) -> Guarantee:

@@ -54,6 +54,11 @@ class InsuredSettings(Settings):
             raise ValueError(
                 "`loss_range` must be (low, high), an interval for all losses, got None"
             )
+        if isinstance(self.loss_range, str):
+            raise ValueError(
+                f"`loss_range` must be (low, high) with a policy, got {self.loss_range!r}: the share of rounds that explore and the "
+                "budget are in units of it; BanditExpWeights can learn its range"
+            )
         one_of("regret", self.regret, ("pseudo", "hindsight"))
         if self.regret == "hindsight":
             raise ValueError(
