@@ -129,6 +129,10 @@ def guarantee(
     own: bool,  # whether a policy is the user's
     early: bool,  # whether policies are stopped on evidence
     alarms: Sequence[str],
+    premiums: Sequence[
+        float
+    ] = (),  # where the range is learned: R of the policies, in units of B(n)
+    disordered: bool = False,  # whether losses came after other decisions
 ) -> Guarantee:
     """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound."""
     n = last.rounds
@@ -139,10 +143,14 @@ def guarantee(
         "unheard": width * crowd * len(budgets),
         "warm-up": width * warm_up,
     }
+    if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)
+        terms["range"] = sum(1 + premium * scale(problem, horizon or n) for premium in premiums)
     for name, value in last.terms.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    checked = {a.text: True if heard else None for a in last.assumptions[:1]}  # the range
+    checked: dict[str, bool | None] = {}
+    if not premiums:
+        checked = {a.text: True if heard else None for a in last.assumptions[:1]}  # the range
     if horizon is not None:
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
     assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
@@ -154,6 +162,10 @@ def guarantee(
         if own:
             assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
     notes = list(alarms)
+    proved = last.proved
+    if premiums and disordered:
+        proved = False
+        notes.append("with a learned range losses that come after other decisions are not covered")
     if early:
         notes.append(
             "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
@@ -163,5 +175,6 @@ def guarantee(
         statement=f"Theorem I1, then {last.statement}",
         terms=terms,
         assumptions=tuple(assumptions),
+        proved=proved,
         notes=(*notes, *last.notes),
     )

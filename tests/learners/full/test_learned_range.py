@@ -162,13 +162,11 @@ def test_what_it_refuses(settings, rule):
         make(**settings)
 
 
-def test_other_sets_and_learners_refuse_it():
+def test_other_sets_and_sizes_are_refused():
     with pytest.raises(
         ValueError, match="`loss_range` of 'learn' must come with Points, got a Ball"
     ):
         kl.ExpWeights(kl.Ball(2), kl.Quadratic(), horizon=None, loss_range="learn")
-    with pytest.raises(ValueError, match=r"`loss_range` must be \(low, high\) with a policy"):
-        kl.InsuredBandit(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range="learn")
     learner = make()
     with pytest.raises(LossOutOfBounds, match="`loss` must be at most"):
         tell(learner, np.full(N, 1e308))

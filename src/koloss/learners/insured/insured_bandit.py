@@ -38,6 +38,7 @@ from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.former import completed
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import (
@@ -78,8 +79,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Or any object with `k(X, Y)` and `k.diag(X)`.
     horizon : int or None
         Number n of rounds; None where it is not known.
-    loss_range : (float, float)
-        One interval that holds all losses of all rounds.
+    loss_range : (float, float) or "learn"
+        One interval that holds all losses of all rounds; "learn" where none is known. The guarantee is then a multiple of the
+        range, and losses must come before the next decision.
     policy : str, object, or a sequence of these
         "ucb", "thompson", "optimistic" (exponential weights that follow a prediction), or an object of your own that
         has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
@@ -127,7 +129,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         kernel: KernelLike,
         *,
         horizon: int | None,
-        loss_range: tuple[float, float],
+        loss_range: tuple[float, float] | Literal["learn"],
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
@@ -163,9 +165,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
         problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
-        self._width = engine.high - engine.low
+        self._width, self._center = engine.high - engine.low, engine.center
+        self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
+        if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
+            self._warm_up = max(self._warm_up, 2 * problem.rank)
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses of a stage that had heard others since the decision
@@ -197,8 +202,36 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
+        allowance = replace(allowance, learned=self.engine.learned)
         points, forecaster = self.engine.points, self._forecaster
-        return Watched(number, points, policy, forecaster, self._first, allowance, designs)
+        stage = Watched(number, points, policy, forecaster, self._first, allowance, designs)
+        self._show_range(stage)
+        return stage
+
+    def _show_range(self, stage: Watched) -> None:
+        """Tell a stage where the losses heard are, in its units."""
+        hull = self._hull
+        if hull.learned:
+            ends = (hull.heard_low, hull.heard_high) if hull.known else (self._center, self._center)
+            stage.low, stage.high = ((end - self._center) / self._width for end in ends)
+
+    def _hear_range(self, loss: float, law: Any) -> None:
+        """Learn where losses are: the first one is the centre, and the width heard is the unit of all that was heard.
+
+        Until losses differ all are zero in any unit.
+        """
+        hull, before = self._hull, self._width
+        if not hull.known:
+            self._center = loss
+        if not hull.hear([loss]) or hull.heard_low == hull.heard_high:
+            return
+        self._width = hull.heard_high - hull.heard_low
+        factor = before / self._width
+        self._forecaster.rescale(factor)
+        self._last.rescale(factor)
+        laws = [law, self.ledger.current, *(entry.law for entry in self.ledger)]
+        for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
+            one.prediction = one.prediction * factor
 
     def _after(self, stage: Watched) -> Watched | Exp2:
         """Who plays next: another policy, or exponential weights from scratch.
@@ -255,8 +288,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return drawn
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
-        engine = self.engine
-        return read_losses(loss, len(entries), engine.low, engine.high, engine.sign)
+        low, high = self._hull.limits
+        return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
         stage = self._stage
@@ -280,7 +313,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._strays.append(ledger.heard)
             return
         key = entries[0].key
-        y = (float(losses[0]) - self.engine.center) / self._width
+        if self._hull.learned:
+            self._hear_range(float(losses[0]), law)
+        y = (float(losses[0]) - self._center) / self._width
         self._forecaster.update(key if key >= 0 else ~key, y)
         if law.number != stage.number:
             self._dropped += 1
@@ -291,6 +326,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 self._dropped += reason == "late loss"
                 self._end_stage(reason)
         self._crowd = max(self._crowd, ledger.unheard)
+        if isinstance(self._stage, Watched):
+            self._show_range(self._stage)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (0, self._stage.late_length) if isinstance(self._stage, Exp2) else (0,)
@@ -325,7 +362,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
         index = int(self._forecaster.mean.argmin())
-        loss = float(self._forecaster.mean[index]) * self._width + self.engine.center
+        loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
         return Recommendation(index, best, self.engine.sign * loss, "estimated")
 
@@ -361,7 +398,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
-            estimated_losses=self.engine.sign * (forecaster.mean * rho + self.engine.center),
+            estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             robust=robust,
         )
 
@@ -376,7 +413,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
-            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played)
+            hull = self._hull
+            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
 
         if self._is_short:
             return bound(0, rounds)
@@ -385,8 +423,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             engine.problem,
             last,
             horizon=settings.horizon,
-            width=self._width,
+            width=engine.high - engine.low,
             shares=settings.shares,
+            premiums=settings.premiums if engine.learned else (),
+            disordered=max(self._late, self._crowd) > 0,
             crowd=max(engine.problem.delay, self._crowd, waiting),
             warm_up=self._warm_up,
             made=ledger.made,
@@ -410,6 +450,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "engine": self.engine.to_dict(),
             "robust": None if self.robust is self.engine else self.robust.to_dict(),
             "batch": self.batch,
+            "hull": {**self._hull.to_dict(), "center": self._center, "width": self._width},
             "forecaster": self._forecaster.state(),
             "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
@@ -462,6 +503,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
         self._prepare(engine, robust, data.count("batch", 1))
+        if data.has_key("hull") and self._hull.learned:
+            said = data.part("hull")
+            self._hull = LossRange.from_dict(said, self._hull)
+            self._center, self._width = (
+                said.number("center"),
+                said.number("width", 0, positive=True),
+            )
         self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
         counts = data.items("counts", len(self._COUNTS))
         for k, name in enumerate(self._COUNTS):
@@ -479,7 +527,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _law_from_dict(self, data: Reader) -> Round | Epoch:
         if data.has_key("choice"):
-            return Round.from_dict(data, self._explorations, self._last.number)
+            size = 1.0 if self._hull.learned else 0.5
+            return Round.from_dict(data, self._explorations, self._last.number, size)
         if not isinstance(self._stage, Exp2):
             data.refuse("law", "must be of a stage that has been played", "exp2")
         return self._stage.epoch_from_dict(data)
