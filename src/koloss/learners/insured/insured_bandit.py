@@ -450,7 +450,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "engine": self.engine.to_dict(),
             "robust": None if self.robust is self.engine else self.robust.to_dict(),
             "batch": self.batch,
-            "hull": {**self._hull.to_dict(), "center": self._center, "width": self._width},
+            "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
             "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
@@ -462,6 +462,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
             "exp2": stage.to_dict() if isinstance(stage, Exp2) else None,
         }
+
+    def _hull_state(self) -> dict[str, Any] | None:
+        if not self._hull.learned:
+            return None
+        return {**self._hull.to_dict(), "center": self._center, "width": self._width}
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
@@ -503,13 +508,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
         self._prepare(engine, robust, data.count("batch", 1))
-        if data.has_key("hull") and self._hull.learned:
+        if self._hull.learned:
             said = data.part("hull")
             self._hull = LossRange.from_dict(said, self._hull)
-            self._center, self._width = (
-                said.number("center"),
-                said.number("width", 0, positive=True),
-            )
+            self._center = said.number("center")
+            self._width = said.number("width", 0, positive=True)
+        elif data.has_key("hull"):
+            data.nothing("hull")
         self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
         counts = data.items("counts", len(self._COUNTS))
         for k, name in enumerate(self._COUNTS):
