@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from typing import Any, Literal
 
 from koloss.guarantees.base import Assumption, Guarantee, semidefinite
@@ -277,7 +276,8 @@ class BanditProblem:
             grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta * self.second_moment
+            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta
+            second *= self.second_moment / (1 - s) ** 2
             delay = eta * n * d * (mean**2 + second)
         terms = {
             "exploration": 2 * min(gamma, 1e300) * L * n,
@@ -511,6 +511,21 @@ class Game:
     )
 
 
+OBLIVIOUS = "losses do not depend on the player's actions"
+"""What a bound assumes where losses come after others."""
+
+WHOLE = "the losses of a whole epoch do not depend on the actions drawn in it"
+"""What Theorem B3w assumes."""
+
+ONE_BY_ONE = "actions to come are asked for one by one"
+"""What a bound assumes of `ask` while none were drawn at once."""
+
+LATE = "neither losses nor when they are heard depend on actions not yet heard of"
+"""What Theorem B3l assumes, ..."""
+
+LATE_IN_EPOCHS = "nor do losses of an epoch depend on late actions heard of during it"
+"""... and where epochs are whole, too."""
+
 HEARD = "whether a loss is heard does not depend on the loss"
 """What a bound assumes where some are not."""
 
@@ -520,7 +535,7 @@ Comparator = tuple[float, Mapping[str, float]]
 
 def one_action(n: int) -> Guarantee:
     """Nothing can be lost where there is nothing to choose."""
-    return Guarantee("One action", n, {"regret": 0.0}, 0.0)
+    return Guarantee("One action", n, {"regret": 0.0}, 0.0, regret="hindsight")
 
 
 def fixed(
@@ -562,25 +577,30 @@ def fixed(
     if game.sampled:
         statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
-    needed: dict[str, bool | None] = {
-        f"at most {horizon} rounds": max(played.made, n) <= horizon,
-        f"exploration {exploration:.3g} is at most 1": exploration <= 1 + 1e-12,
-    }
+    needed = [
+        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
+        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
+    ]
     if played.at_once:
-        needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
+        needed.append(Assumption(WHOLE, oblivious=True))
         if played.made < n:
-            needed[f"no later epoch is longer than {played.longest_at_once} rounds"] = None
+            text = f"no later epoch is longer than {played.longest_at_once} rounds"
+            if played.at_once == played.made:
+                text = f"actions to come are drawn in whole epochs of at most {played.longest_at_once} rounds"
+            needed.append(Assumption(text))
+    elif played.made < n:
+        needed.append(Assumption(ONE_BY_ONE))
     if late:
-        needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
+        needed.append(Assumption(LATE, oblivious=True))
         if played.at_once:
-            needed["nor do losses of an epoch depend on late actions heard of during it"] = None
+            needed.append(Assumption(LATE_IN_EPOCHS, oblivious=True))
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
-        needed[text] = played.longest_delay <= problem.delay
-        needed["losses do not depend on the player's actions"] = None
+        needed.append(Assumption(text, played.longest_delay <= problem.delay))
+        needed.append(Assumption(OBLIVIOUS, oblivious=True))
     if played.unheard:
-        needed[HEARD] = None
-    assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
+        needed.append(Assumption(HEARD))
+    assumptions = (*_common(game, played), *needed)
     notes = [f"{late} losses came after their epoch (Theorem B3l)"] if late else []
     doubts = _hindsight_doubts(problem, batch, played)
     trivial, notes = (game.high - game.low) * n, [*notes, *doubts]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from koloss import _html
@@ -15,6 +16,9 @@ class Assumption:
 
     text: str
     holds: bool | None = None  # checked or arranged; known to fail; None: for the user to know
+    oblivious: bool = (
+        False  # whether losses that do not depend on the player's actions are all it needs
+    )
 
     def __str__(self) -> str:
         mark = {True: "holds", False: "FAILS", None: "yours to know"}[self.holds]
@@ -27,6 +31,10 @@ def semidefinite(eigenvalue: float) -> tuple[Assumption, ...]:
         return ()
     text = f"the kernel is positive semidefinite on the actions (an eigenvalue is {eigenvalue:.4g})"
     return (Assumption(text, False),)
+
+
+COMPARED = "losses do not depend on the player's actions, so that the regret in hindsight is the pseudo-regret on average"
+"""What a bound on the pseudo-regret needs to be compared with the regret in hindsight."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,43 @@ class Guarantee:
     def valid(self) -> bool:
         """Whether the bound is proved and no assumption is known to fail."""
         return self.proved and all(a.holds is not False for a in self.assumptions)
+
+    def against(self, *, oblivious: bool) -> Guarantee:
+        """The bound as it speaks of a game that was played, whose regret is in hindsight.
+
+        What it assumes of the adversary is settled: one that is oblivious does not look at the player. Otherwise a bound on the
+        pseudo-regret is no bound on what was measured, and is not valid for it.
+
+        Examples
+        --------
+        >>> bound = Guarantee(
+        ...     "Theorem",
+        ...     10,
+        ...     {"all": 3.0},
+        ...     10.0,
+        ...     (Assumption("losses do not react", oblivious=True),),
+        ... )
+        >>> print(bound.against(oblivious=True))
+        Theorem: R_10 ≤ 3 (all) = 3
+          assumes: losses do not react [holds]
+        >>> bound.against(oblivious=False).valid
+        False
+        """
+        settled = [replace(a, holds=oblivious) if a.oblivious else a for a in self.assumptions]
+        if self.regret == "pseudo" and not oblivious:
+            settled.append(Assumption(COMPARED, False, oblivious=True))
+        return replace(self, assumptions=tuple(settled))
+
+    def in_losses(self, width: float) -> Guarantee:
+        """A bound in units of the range as one in losses, where that range is known to be `width`; others stay as they are."""
+        if not self.unit:
+            return self
+        terms = {name: value * width for name, value in self.terms.items()}
+        note = f"{self.unit} = {width:.6g}: the largest minus the smallest loss over all actions and rounds, seen after the game"
+        if math.isnan(width):
+            note = f"{self.unit} is not known, nor is what the bound is in losses"
+        scaled = replace(self, terms=terms, trivial=self.trivial * width, unit="")
+        return replace(scaled, notes=(*self.notes, note))
 
     def __str__(self) -> str:
         parts = " + ".join(f"{value:.4g} ({key})" for key, value in self.terms.items() if value > 0)

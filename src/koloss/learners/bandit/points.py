@@ -608,7 +608,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         leverage=best.leverage,
         samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
         proxy=best.proxy,
-        losses=_assumed(hull, norm, problem),
+        losses=_assumed(hull, norm, problem, net=not isinstance(actions, Points)),
         printed=printed,
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
@@ -663,13 +663,12 @@ def _sizes(kernel: Any, points: Points) -> tuple[float, float]:
     return math.sqrt(float(diagonal[first])), math.sqrt(max(distance, 0.0))
 
 
-def _assumed(hull: bool, norm: float, problem: BanditProblem) -> str:
+def _assumed(hull: bool, norm: float, problem: BanditProblem, *, net: bool) -> str:
     if problem.epsilon == 0 and problem.ridge is None:
         return "every loss is in the kernel's RKHS, up to a constant"
     if hull:
-        return (
-            f"every loss is Σ c_i Φ(y_i) with actions y_i and Σ|c_i| ≤ {norm:.6g}, up to a constant"
-        )
+        places = "points y_i of the net" if net else "actions y_i"
+        return f"every loss is Σ c_i Φ(y_i) with {places} and Σ|c_i| ≤ {norm:.6g}, up to a constant"
     return f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}, up to a constant"
 
 

@@ -20,7 +20,7 @@ from koloss.proxy import Proxy
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
 
-    loss_range: tuple[float, float]
+    loss_range: tuple[float, float] | Literal["learn"]
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
@@ -52,7 +52,7 @@ class InsuredSettings(Settings):
         super().__post_init__()
         if self.loss_range is None:
             raise ValueError(
-                "`loss_range` must be (low, high), an interval for all losses, got None"
+                "`loss_range` must be (low, high), an interval for all losses, or 'learn', got None"
             )
         one_of("regret", self.regret, ("pseudo", "hindsight"))
         if self.regret == "hindsight":
@@ -77,7 +77,12 @@ class InsuredSettings(Settings):
         for name in ("trigger", "premium"):
             values = _one_each(name, getattr(self, name), len(self.policies))
             self._set(name, values if np.ndim(getattr(self, name)) else values[0])
-        self._set("loss_range", self.robust.loss_range)
+        robust = self.robust
+        self._set("loss_range", robust.loss_range)
+        if robust.learns_range and self.delay:
+            raise ValueError(
+                f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+            )
 
     @property
     def robust(self) -> BanditSettings:
