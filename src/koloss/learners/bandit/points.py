@@ -20,6 +20,7 @@ from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
     LossClass,
     Schedule,
     choose_ridge,
@@ -211,7 +212,7 @@ class PointsEngine:
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem))
         leverage = Leverage(self.features, self.weights, self._penalty)  # type: ignore[attr-defined]
-        tuned = bandit.tune(problem, exploration_curve(leverage))
+        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
         rates = replace(tuned, exploration=min(1.0, gamma))
@@ -798,7 +799,7 @@ def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> fl
         return float(problem.rank)
     if settings.horizon is None:
         return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
-    return sum(problem.terms(rates.learning_rate, rates.kappa).values())
+    return float(sum(problem.terms(rates.learning_rate, rates.kappa).values()))
 
 
 def _log_prior(prior: Any, N: int) -> Floats:

@@ -149,7 +149,7 @@ def _quick_bound(problem: BanditProblem) -> float:
     u = math.sqrt(problem.log_prior / (c * m * n))
     if not problem.bonus:
         u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
-    return sum(problem.terms(u / L, kappa).values())
+    return float(sum(problem.terms(u / L, kappa).values()))
 
 
 def choose_design(features: Any, design: str | Design) -> Design:
@@ -193,4 +193,4 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
-    return max(1, math.ceil(problem.dimension / 4))
+    return int(max(1, math.ceil(problem.dimension / 4)))
