@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from koloss._threads import threads_for
 from koloss.designs.base import covariance, inverse_root, orthonormal
 from koloss.designs.john import candidates
 from koloss.errors import DesignNotConverged
@@ -284,16 +285,17 @@ def ridge_design(
     ... )  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
-    rows, columns = _scaled(features, columns)
-    penalty = columns @ columns.T
-    for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
-        weights = np.zeros(len(rows))
-        weights[support] = w / w.sum()
-        gamma = float(w.sum())
-        largest = Leverage(rows, weights, penalty)(gamma)
-        gap = largest / cap - 1
-        if gap <= tolerance:
-            return RidgeDesign(weights, gamma, largest)
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        rows, columns = _scaled(features, columns)
+        penalty = columns @ columns.T
+        for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
+            weights = np.zeros(len(rows))
+            weights[support] = w / w.sum()
+            gamma = float(w.sum())
+            largest = Leverage(rows, weights, penalty)(gamma)
+            gap = largest / cap - 1
+            if gap <= tolerance:
+                return RidgeDesign(weights, gamma, largest)
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {gap:.3g}"
     raise DesignNotConverged(message, gap=gap)
 

@@ -427,8 +427,8 @@ def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last:
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
     """Draws that give (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ with probability 1 - failure (matrix Chernoff, theory A4)."""
-    R = problem.largest_leverage(eta, kappa)
-    return int(math.ceil(3 * R / problem.shrink**2 * math.log(2 * problem.rank / failure)))
+    R: float = problem.largest_leverage(eta, kappa)
+    return math.ceil(3 * R / problem.shrink**2 * math.log(2 * problem.rank / failure))
 
 
 def with_rank(problem: BanditProblem, rank: int, epsilon: float) -> BanditProblem:

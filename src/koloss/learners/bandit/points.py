@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
+from koloss._threads import threads_for
 from koloss.actions import Points
 from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
@@ -46,6 +47,9 @@ from koloss.proxy.base import discretise, step_beyond
 
 Floats = NDArray[np.float64]
 
+
+MANY_FEATURES = 512
+"""So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
 
 SAID = ("outside", "learned", "sign")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
@@ -566,9 +570,10 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
-    printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
     hull = settings.loss_class == "rank-one"
-    best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
+    with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
+        printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
+        best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
     problem = best.problem
     warn_of_cost(len(points), problem.rank)
     return PointsEngine(

@@ -193,4 +193,5 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
-    return int(max(1, math.ceil(problem.dimension / 4)))
+    dimension: float = problem.dimension
+    return max(1, math.ceil(dimension / 4))
