@@ -113,7 +113,7 @@ def regret(learner, losses, game, seed):
 def _games(seeds: int) -> Table:
     table = Table(
         f"The ridge against the learner before it: 256 points of the square, {ROUNDS:,} rounds, {seeds} seeds",
-        [*"kernel class former bound k λ d* e*".split(), *REGRETS, "worst / bound"],
+        ["kernel", "class", "former", "bound", "k", "λ", "d*", "e*", *REGRETS, "worst / bound"],
         "Losses in [0, 1], norm 1. Former: the bound of the former learner. Bounds for epochs of one round, regret of whole epochs of 8: mean ± standard error. Moving: "
         "oblivious. Hostile: sees each player's law, and hides a target in the bias of its estimates. Trivial bound: 4,000.",
     )
@@ -158,7 +158,7 @@ def _mean(runs: list[float]) -> str:
 def _set_up() -> Table:
     table = Table(
         "What the choice of a head and a penalty costs, in units of the design",
-        [*"kernel class rank".split(), "G, ms", "ridge, ms", "choice, ms", "/ G", "/ ridge"],
+        ["kernel", "class", "rank", "G, ms", "ridge, ms", "choice, ms", "/ G", "/ ridge"],
         "256 points. G: the G-optimal design of as many features as were chosen. Ridge: the design that is played. Choice: of "
         "(k, λ, η, γ, κ).",
     )

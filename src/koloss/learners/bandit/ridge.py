@@ -165,8 +165,9 @@ def choose_ridge_design(
     if isinstance(design, str) and design == "john":
         return ridge_design(features, columns, cap)
     weights = np.asarray(to_numpy(choose_design(features, design).weights), dtype=float)
-    gamma = Leverage(features, weights, columns @ columns.T).exploration(cap)
-    return RidgeDesign(weights, gamma, cap)
+    largest = Leverage(features, weights, columns)
+    gamma = largest.exploration(cap)
+    return RidgeDesign(weights, gamma, largest(gamma) if math.isfinite(gamma) else cap)
 
 
 def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
@@ -247,9 +248,12 @@ class _Head:
         """The bounds at κ = 2 and nearly the best rate, close enough to choose by."""
         problem, explore = self.problem(penalties), self.exploration(penalties)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
+        moments = problem.second_moment
+        if problem.hindsight:
+            kappa, moments = 1.6, moments + problem.dimension * L**2
         for _ in range(3):
-            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * problem.second_moment
-            eta = np.sqrt(problem.log_prior / (constant * problem.rounds))
+            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * moments
+            eta = np.sqrt(problem.log_comparator / (constant * problem.rounds))
             cap = problem.largest_leverage(eta, kappa)
             gamma = explore(cap)
             leverage = gamma * cap
@@ -353,8 +357,11 @@ def choose_schedule(
     head = _Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)
-    best = None
-    for kappa, start in product((1.25, 1.5, 1.75, 2.0), starts):
+    best, kappas = (
+        None,
+        (0.75, 1.0, 1.25, 1.5, 1.75) if game.hindsight or game.learned else (1.25, 1.5, 1.75, 2.0),
+    )
+    for kappa, start in product(kappas, starts):
         schedule = Schedule(
             penalty=penalties[0],
             start=start,
