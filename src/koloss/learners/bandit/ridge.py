@@ -245,19 +245,21 @@ class _Head:
         return self.quick
 
     def _bounds(self, penalties: Floats) -> Floats:
-        """The bounds at κ = 2 and nearly the best rate, close enough to choose by."""
+        """The bounds at a usual κ and nearly the best rate, close enough to choose by."""
         problem, explore = self.problem(penalties), self.exploration(penalties)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
         moments = problem.second_moment
         if problem.hindsight:
             kappa, moments = 1.6, moments + problem.dimension * L**2
+        kappa /= 1 + problem.delay
         for _ in range(3):
             constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * moments
             eta = np.sqrt(problem.log_comparator / (constant * problem.rounds))
             cap = problem.largest_leverage(eta, kappa)
             gamma = explore(cap)
             leverage = gamma * cap
-        total: Floats = sum(problem.terms(eta, kappa, gamma=gamma).values())
+        with np.errstate(over="ignore"):
+            total: Floats = sum(problem.terms(eta, kappa, gamma=gamma).values())
         return total
 
     def choice(self, penalty: float) -> Choice:
