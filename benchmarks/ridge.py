@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
@@ -20,7 +22,7 @@ KERNELS = {
 }
 CLASSES = {"hull": "rank-one", "norm": "general"}
 ROUNDS, EPOCH, BLOCK = 4000, 8, 200
-REGRETS = ("moving, former", "moving", "hostile, former", "hostile")
+REGRETS = ("moving, former", "moving", "hostile, former", "hostile", "replayed, former")
 FORMER = {"ridge": 0, "bonus": False}
 
 
@@ -99,52 +101,50 @@ def hostile(losses, learner, rng):
         yield losses.of(losses.root.T @ response)
 
 
-def regret(learner, losses, game, seed):
-    """Σ p·ℓ, less that of the best action, in whole epochs."""
-    paid, total = 0.0, np.zeros(len(losses.K))
-    for loss in game(losses, learner, np.random.default_rng(seed)):
+def regret(learner, sequence):
+    """Σ p·ℓ, less that of the best action, in whole epochs; and the losses."""
+    paid, told = 0.0, []
+    for loss in sequence:
         paid += EPOCH * float(learner.distribution @ loss)
-        total += EPOCH * loss
         batch = learner.ask(EPOCH)
         learner.tell(batch, loss[batch.index])
-    return paid - float(total.min())
+        told.append(loss)
+    return paid - EPOCH * float(np.sum(told, axis=0).min()), told
 
 
 def _games(seeds: int) -> Table:
     table = Table(
         f"The ridge against the learner before it: 256 points of the square, {ROUNDS:,} rounds, {seeds} seeds",
         ["kernel", "class", "former", "bound", "k", "λ", "d*", "e*", *REGRETS, "worst / bound"],
-        "Losses in [0, 1], norm 1. Former: the bound of the former learner. Bounds for epochs of one round, regret of whole epochs of 8: mean ± standard error. Moving: "
-        "oblivious. Hostile: sees each player's law, and hides a target in the bias of its estimates. Trivial bound: 4,000.",
+        "Losses in [0, 1], norm 1. Former: the bound of the former learner. Bounds are for epochs of one round, regret (mean ± standard "
+        "error) of whole epochs of 8. Moving: oblivious. Hostile: sees the player's law, and hides a target in the bias of its "
+        "estimates. Replayed: the former learner hears what was told to the ridge. Trivial bound: 4,000.",
     )
     points = _points()
     for name, kernel in KERNELS.items():
         for loss_class in CLASSES:
-            losses, columns, bounds, worst = (
-                Losses(kernel, points.X, loss_class == "hull"),
-                [],
-                [],
-                0.0,
-            )
-            for settings in (FORMER, {}):
-                first = _learner(points, kernel, loss_class, batch=1, **settings)
-                bounds.append(sum(first.guarantee().terms.values()))
-                for game in (moving, hostile):
-                    runs = [
-                        regret(_learner(points, kernel, loss_class, s, **settings), losses, game, s)
-                        for s in range(seeds)
-                    ]
-                    columns.append(_mean(runs))
-                    if not settings:
-                        worst = max(worst, max(runs) / bounds[-1])
-            ridge = first.engine.problem.ridge
-            numbers = (ridge.free - 1, ridge.penalty, ridge.dimension, ridge.spread)
-            before, before_hostile, now, now_hostile = columns
-            table.add(
-                name, loss_class, *(round(b) for b in bounds), *numbers,
-                before, now, before_hostile, now_hostile, worst,
-            )  # fmt: skip
+            losses = Losses(kernel, points.X, loss_class == "hull")
+            make = partial(_learner, points, kernel, loss_class)
+            runs = [_seed(make, losses, seed) for seed in range(seeds)]
+            former, ridge = make(batch=1, **FORMER), make(batch=1)
+            before, now = (sum(one.guarantee().terms.values()) for one in (former, ridge))
+            used = ridge.engine.problem.ridge
+            numbers = (used.free - 1, used.penalty, used.dimension, used.spread)
+            worst = max(max(run[1], run[3]) for run in runs) / now
+            columns = (_mean(list(column)) for column in zip(*runs, strict=True))
+            table.add(name, loss_class, round(before), round(now), *numbers, *columns, worst)
     return table
+
+
+def _seed(make, losses, seed):
+    """Regrets in the order of the columns."""
+    found = []
+    for game in (moving, hostile):
+        for settings in (FORMER, {}):
+            learner = make(seed, **settings)
+            paid, told = regret(learner, game(losses, learner, np.random.default_rng(seed)))
+            found.append(paid)
+    return [*found, regret(make(seed, **FORMER), told)[0]]
 
 
 def _mean(runs: list[float]) -> str:

@@ -62,4 +62,5 @@ def test_a_design_is_made_by_one_thread(monkeypatch):
 
     monkeypatch.setattr(john, "_interior_point", watched)
     kl.john_design(np.random.default_rng(0).normal(size=(100, 5)))
-    assert seen == {1} and threads() == {2}
+    assert seen == {1}
+    assert threads() == {2}
