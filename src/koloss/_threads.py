@@ -1,4 +1,4 @@
-"""Small matrices are not worth a thread: on a busy machine BLAS threads that wait for each other take a hundred times longer."""
+"""Small matrices are not worth a thread: on a busy machine BLAS threads that wait for each other take many times longer."""
 
 from __future__ import annotations
 
