@@ -17,11 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotrf, dpotri
 
+from koloss._threads import threads_for
 from koloss.designs.base import orthonormal
 from koloss.designs.john import candidates
 from koloss.errors import DesignNotConverged, RankUnreachable
@@ -37,6 +40,13 @@ LEAST_EXPLORATION = 1e-9
 FACTORS = 2.0 ** np.arange(-4, 10)
 """c of the bounds on e* by d* at the penalty cΛ."""
 
+SHARES = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
+"""Of d* at the penalty cΛ, what bounds e*."""
+
+
+NEGLIGIBLE = 0.002
+"""Share of a dimension for which features are left out of a certificate."""
+
 
 class Tail(NamedTuple):
     """The features beyond the head, projected off it in L²(p), in coordinates where their covariance is diagonal."""
@@ -48,13 +58,19 @@ class Tail(NamedTuple):
 def tail_of(head: Floats, tail: Floats, p: Floats) -> Tail:
     """Project the tail off the head in L²(p)."""
     root = np.sqrt(p)[:, None]
+    rows = _beyond(head, tail, root)
+    variances, directions = np.linalg.eigh(rows.T @ rows)
+    return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
+
+
+def _beyond(head: Floats, tail: Floats, root: Floats, times: int = 2) -> Floats:
+    """The tail, projected off the head, in rows times √p."""
     rows = root * tail
     if head.shape[1]:
         basis, _ = np.linalg.qr(root * head)
-        for _ in range(2):  # the second time removes the rounding of the first
-            rows = rows - basis @ (basis.T @ rows)
-    variances, directions = np.linalg.eigh(rows.T @ rows)
-    return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
+        for _ in range(times):  # the second time removes the rounding of the first
+            rows -= basis @ (basis.T @ rows)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +83,20 @@ class Certificates:
     penalties: Floats
     excesses: Floats
 
-    def excess(self, penalty: float) -> float:
+    def excess(self, penalty: Any) -> Any:
         """Upper bound on d* - k₀: that of the next smaller penalty on the grid."""
-        k = int(np.searchsorted(self.penalties, penalty * (1 + 1e-9), side="right")) - 1
-        return float(self.excesses[k]) if k >= 0 else float(self.rest)
+        k = np.searchsorted(self.penalties, np.multiply(penalty, 1 + 1e-9), side="right") - 1
+        value = np.where(k >= 0, self.excesses[k], self.rest)
+        return value if value.ndim else float(value)
 
-    def spread(self, penalty: float) -> float:
-        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½."""
-        shares = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
-        bounds = [c * self.excess(at) for c, at in zip(shares, FACTORS * penalty, strict=True)]
-        return float(min(*bounds, self.residual / penalty))
+    def spread(self, penalty: Any) -> Any:
+        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½.
+
+        c = 1 is among them, so that it is never above that on d* - k₀.
+        """
+        bounds = (self.excess(np.multiply.outer(penalty, FACTORS)) * SHARES).min(axis=-1)
+        value = np.minimum(bounds, self.residual / penalty)
+        return value if value.ndim else float(value)
 
 
 class Dimensions:
@@ -105,7 +125,8 @@ class Dimensions:
     """
 
     def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
-        self.head, self.tail = head, tail
+        self.head, self.tail, self.residuals = head, tail, residuals
+        self._last: tuple[Floats, Tail] | None = None  # law, and what it makes of the tail
         penalties: Floats = unit * 2.0 ** np.arange(-40.0, 41.0)
         counts = np.arange(tail.shape[1] + 1)[:, None]
         excesses = np.min(counts + residuals[:, None] / penalties, axis=0)  # Lemma F1.4 (2)
@@ -115,30 +136,65 @@ class Dimensions:
         )
 
     def improve(self, penalty: float, p: Floats | None = None, steps: int = 6) -> Floats:
-        """Steps p ∝ p·e(·)² towards the largest d at this penalty; each law on the way is a certificate at all of them."""
-        N = len(self.tail)
-        p = np.full(N, 1 / N) if p is None else p
+        """Steps p ∝ p·e(·)² towards the largest d at this penalty; the law at the end is a certificate at all of them.
+
+        They begin at p, or else at the end of the last ones, or at the uniform law.
+        """
+        N, known = len(self.tail), self.certificates
+        # Features that can hardly be learned are left out: d* ≤ d*(the others) + r/λ, with r what is left of any action.
+        negligible = NEGLIGIBLE * penalty * (known.free + known.excess(penalty))
+        few = np.flatnonzero(self.residuals[:-1] <= negligible)
+        tail = self.tail[:, : few[0]] if len(few) else self.tail
+        if p is not None:
+            self._last = None
+        elif self._last is not None:
+            p = self._last[0]
+        else:
+            p = np.full(N, 1 / N)
+        if tail.shape[1] == 0:  # nothing is left beyond the head
+            return p
         for _ in range(steps):
-            law = tail_of(self.head, self.tail, p)
-            self._certify(law)
-            steeper = p * (law.squares @ (1 / np.square(law.variances + penalty)))
-            if steeper.sum() == 0:  # nothing is left beyond the head
+            if self._last is not None:  # the decomposition is there
+                law, self._last = self._last[1], None
+                slopes = law.squares @ (1 / np.square(law.variances + penalty))
+            else:
+                slopes = _slopes(self.head, tail, p, penalty)
+            steeper = p * slopes
+            if steeper.sum() == 0:
                 break
             p = np.maximum(steeper / steeper.sum(), SMALLEST_WEIGHT)
             p /= p.sum()
+        law = tail_of(self.head, tail, p)
+        self._certify(law)
+        self._last = (p, law)
         return p
 
     def _certify(self, law: Tail) -> None:
-        """d* ≤ d(p) + max e(a)² - e(p) (Lemma F1.4, 1), with room for rounding."""
+        """d* ≤ d(p) + max e(a)² - e(p) + r/λ (Lemma F1.4, 1, and F4, b), with room for rounding."""
         known, variances, rounding = self.certificates, law.variances[:, None], 2.3e-16
-        at, t = known.penalties, known.rest
+        at, t, left = known.penalties, known.rest, self.residuals[len(law.variances)]
         slope = at / (variances + at) ** 2
         gap = (law.squares @ slope).max(axis=0) - law.variances @ slope
         d = np.sum(variances / (variances + at), axis=0) + np.maximum(gap, 0.0)
         bound = d * (1 + 10 * (t + known.free) * rounding)
         bound += t * t * rounding * law.variances[-1] / at
+        if len(law.variances) < t:
+            bound += left / at
         excesses = np.minimum(known.excesses, np.minimum(bound, t))
         self.certificates = replace(known, excesses=excesses)
+
+
+def _slopes(head: Floats, tail: Floats, p: Floats, penalty: float) -> Floats:
+    """e(a)² of every action, up to a factor."""
+    root = np.sqrt(p)[:, None]
+    rows = _beyond(head, tail, root, 1)
+    A = rows.T @ rows
+    A[np.diag_indices_from(A)] += penalty
+    factor, _ = dpotrf(A.T, lower=1, overwrite_a=1)
+    inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+    solved = dsymm(1.0, inverse, rows.T, lower=1)
+    slopes: Floats = np.einsum("ij,ij->j", solved, solved) / p
+    return slopes
 
 
 class Penalised(NamedTuple):
@@ -180,6 +236,12 @@ class Leverage:
 
     def __call__(self, gamma: float) -> float:
         return float(np.max(self.squares @ (1 / (gamma * self.shares + (1 - self.shares)))))
+
+    def at(self, gammas: Floats) -> Floats:
+        """The same for several γ."""
+        shares = self.shares[:, None]
+        largest: Floats = (self.squares @ (1 / (gammas * shares + (1 - shares)))).max(axis=0)
+        return largest
 
     def exploration(self, cap: float) -> float:
         """The least γ at which no leverage exceeds the cap; infinite where there is none."""
@@ -239,15 +301,16 @@ def ridge_design(
     ... )  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
-    rows, columns = _scaled(features, columns)
-    for support, w in candidates(rows, cap, columns @ columns.T, tolerance, max_rounds):
-        weights = np.zeros(len(rows))
-        weights[support] = w / w.sum()
-        gamma = max(float(w.sum()), LEAST_EXPLORATION)
-        largest = Leverage(rows, weights, columns)(gamma)
-        gap = largest / cap - 1
-        if gap <= tolerance:
-            return RidgeDesign(weights, gamma, largest)
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        rows, columns = _scaled(features, columns)
+        for support, w in candidates(rows, cap, columns @ columns.T, tolerance, max_rounds):
+            weights = np.zeros(len(rows))
+            weights[support] = w / w.sum()
+            gamma = max(float(w.sum()), LEAST_EXPLORATION)
+            largest = Leverage(rows, weights, columns)(gamma)
+            gap = largest / cap - 1
+            if gap <= tolerance:
+                return RidgeDesign(weights, gamma, largest)
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {gap:.3g}"
     raise DesignNotConverged(message, gap=gap)
 

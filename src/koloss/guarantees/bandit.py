@@ -17,6 +17,8 @@ where the variance V depends on how the rounds are grouped:
 - whole epochs, b actions drawn at once (theory B3w): V = ψ(κ) L² m + ψ(M) L² b (1 + ψ(κ) √(ηLκm))²
   with M = bη(L̃ + ψ(κ)κL), L̃ = L + ε + ε√R.
 
+Rates and the numbers of a ridge may be arrays, where many are compared: then all is computed elementwise.
+
 The theory pages have the proofs and the variants: bonuses, sampled covariance, anytime, late feedback.
 
 For the regret in hindsight (theory F7), where the best action is chosen after the game, every action gets the bonus
@@ -30,13 +32,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from koloss.guarantees.base import Assumption, Guarantee, semidefinite
+
+Floats = NDArray[np.float64]
+
+FINEST = 1e-6
+"""Step to which the logarithms of rates are tuned; the bound is flat there, and has twice as many digits."""
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
 
 
-def psi(M: float) -> float:
+def _sqrt(x: Any) -> Any:
+    return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    return np.hypot(x, y) if isinstance(x, np.ndarray) else math.hypot(x, y)
+
+
+def _exp(x: Any) -> Any:
+    return np.exp(x) if isinstance(x, np.ndarray) else math.exp(x)
+
+
+def _min(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.minimum(x, y) if arrays else min(x, y)
+
+
+def _max(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.maximum(x, y) if arrays else max(x, y)
+
+
+def psi(M: Any) -> Any:
     """ψ(M) = (e^M - 1 - M)/M²: e^(-x) ≤ 1 - x + ψ(M)x² for all x ≥ -M.
 
     Examples
@@ -44,6 +76,10 @@ def psi(M: float) -> float:
     >>> round(psi(1.0), 4), round(psi(2.0), 4), psi(0.0)
     (0.7183, 1.0973, 0.5)
     """
+    if isinstance(M, np.ndarray):
+        large = np.clip(M, 1e-3, 500.0)
+        value = np.where(M < 1e-3, 0.5 + M / 6 + M * M / 24, (np.expm1(large) - large) / large**2)
+        return np.where(M > 500, math.inf, value)
     if M > 500:
         return math.inf
     return 0.5 + M / 6 + M * M / 24 if M < 1e-3 else (math.expm1(M) - M) / (M * M)
@@ -91,26 +127,26 @@ class BanditProblem:
         return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
 
     @property
-    def dimension(self) -> float:
+    def dimension(self) -> Any:
         """d*, the number of features without a penalty."""
         return self.ridge.dimension if self.ridge else self.rank
 
     @property
-    def bias(self) -> float:
+    def bias(self) -> Any:
         """b, zero without a penalty."""
         return self.ridge.bias if self.ridge else 0.0
 
     @property
-    def root_spread(self) -> float:
+    def root_spread(self) -> Any:
         """√e*, zero without a penalty."""
-        return math.sqrt(self.ridge.spread) if self.ridge else 0.0
+        return _sqrt(self.ridge.spread) if self.ridge else 0.0
 
     @property
-    def estimate_bound(self) -> float:
+    def estimate_bound(self) -> Any:
         """L, with bonuses L + min(b, 2ε_k) + ε: an estimated loss is at most this times ḡ²."""
         if not self.bonus:
             return self.loss_bound
-        largest = min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
+        largest = _min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
         return self.loss_bound + largest + self.epsilon
 
     def in_units(self, unit: float) -> BanditProblem:
@@ -134,40 +170,42 @@ class BanditProblem:
 
     # One estimate: x'(a) = x(a) - β(a) - ν s(a)², |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
 
-    def variance_bonus(self, eta: float, kappa: float) -> float:
+    def variance_bonus(self, eta: Any, kappa: Any) -> Any:
         """ν: in hindsight the estimate of an action gets ν times its variance with losses of ±1 as a bonus."""
         return psi(kappa) * eta * self.loss_bound**2 if self.hindsight else 0.0
 
-    def largest_bonus(self, g: float) -> float:
+    def largest_bonus(self, g: Any) -> Any:
         """β̄ where φ'A⁻¹φ ≤ g²: the smaller of √(b² + ε²) g and ε_k(1 + g) + ε g."""
         if not self.bonus:
             return 0.0
-        quick = math.hypot(self.bias, self.epsilon) * g
+        quick = _hypot(self.bias, self.epsilon) * g
         if self.ridge is None:
             return quick
-        return min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
+        return _min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
 
-    def largest_leverage(self, eta: float, kappa: float) -> float:
+    def largest_leverage(self, eta: Any, kappa: Any) -> Any:
         """ḡ² ≥ φ'A⁻¹φ, the largest with η((L + ν)ḡ² + β̄) ≤ κ."""
         L, room = self.loss_bound, kappa * (1 - self.shrink) / eta
         L += self.variance_bonus(eta, kappa)
         if not self.bonus:
             return room / L
         # (L + ν) g² + slope g + offset = room, for either form of β̄.
-        forms = [(math.hypot(self.bias, self.epsilon), 0.0)]
+        slope = _hypot(self.bias, self.epsilon)
+        root = 2 * room / (slope + _sqrt(slope**2 + 4 * L * room))
         if self.ridge is not None:
-            forms.append((self.ridge.head_error + self.epsilon, self.ridge.head_error))
-        roots = [
-            2 * (room - offset) / (slope + math.sqrt(slope**2 + 4 * L * (room - offset)))
-            for slope, offset in forms
-            if room > offset
-        ]
-        return max(roots) ** 2
+            slope, left = (
+                self.ridge.head_error + self.epsilon,
+                _max(room - self.ridge.head_error, 0.0),
+            )
+            root = _max(root, 2 * left / (slope + _sqrt(slope**2 + 4 * L * left)))
+        return root**2
 
     def rise(self, eta: float, gamma: float) -> float:
         """κ: how far one estimate can raise a log-weight at this exploration."""
         R = self.leverage / gamma
-        own = eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        own: float = (
+            eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        )
         if not self.hindsight:
             return own
         kappa, last = own, 0.0
@@ -179,50 +217,48 @@ class BanditProblem:
                 )
         return kappa
 
-    def exploration(self, eta: float, kappa: float) -> float:
+    def exploration(self, eta: Any, kappa: Any) -> Any:
         """γ, the share of rounds that explore; above 1 where the horizon is too short for a bound."""
         return self.leverage / self.largest_leverage(eta, kappa)
 
-    def mean_bound(self, eta: float, kappa: float) -> float:
+    def mean_bound(self, eta: Any, kappa: Any) -> Any:
         """L̃ ≥ |E x'(a)|."""
         L, eps, s = self.loss_bound, self.epsilon * self.stretch, self.shrink
-        g = math.sqrt(self.largest_leverage(eta, kappa))
+        g = _sqrt(self.largest_leverage(eta, kappa))
         if self.bonus:
             error = (1 + self.stretch) * self.largest_bonus(g)
         else:
-            error = math.hypot(self.bias * self.stretch, eps) * g
+            error = _hypot(self.bias * self.stretch, eps) * g
         error += self.variance_bonus(eta, kappa) * g**2
         return (L + eps + error + self.misfit * (1 + g) + s * L * g) / (1 - s)
 
     # One round.
 
     @property
-    def second_moment(self) -> float:
+    def second_moment(self) -> Any:
         """S² ≥ (1 - γ) E q·(x - β)²."""
         L, d, b = self.loss_bound, self.dimension, self.bias
         if not self.bonus:
             return L**2 * d
         L, e = L + self.epsilon, self.root_spread**2
-        if e * (L**2 + b**2) <= b**2 * d:
-            return (L * math.sqrt(max(d - e, 0.0)) + b * math.sqrt(e)) ** 2
-        return (L**2 + b**2) * d
+        apart = (L * _sqrt(_max(d - e, 0.0)) + b * _sqrt(e)) ** 2
+        together = (L**2 + b**2) * d
+        if isinstance(d, np.ndarray):
+            return np.where(e * (L**2 + b**2) <= b**2 * d, apart, together)
+        return apart if e * (L**2 + b**2) <= b**2 * d else together
 
     @property
-    def drift(self) -> float:
+    def drift(self) -> Any:
         """U ≥ √(1 - γ) (q·(E x - β)²)^½."""
         if not self.bonus:
             return self.loss_bound
-        return (
-            self.loss_bound
-            + self.bias * self.root_spread
-            + self.epsilon * math.sqrt(self.dimension)
-        )
+        return self.loss_bound + self.bias * self.root_spread + self.epsilon * _sqrt(self.dimension)
 
-    def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
+    def variance(self, eta: Any, kappa: Any, b: int, *, whole: bool) -> Any:
         """V: what one round adds to the bound, over η; b rounds make an epoch."""
         L, d, s = self.loss_bound, self.dimension, self.shrink
-        g, nu = math.sqrt(self.largest_leverage(eta, kappa)), self.variance_bonus(eta, kappa)
-        spread, root = nu * g * math.sqrt(d), math.sqrt(self.second_moment)  # (q·(ν s²)²)^½ at most
+        g, nu = _sqrt(self.largest_leverage(eta, kappa)), self.variance_bonus(eta, kappa)
+        spread, root = nu * g * _sqrt(d), _sqrt(self.second_moment)  # (q·(ν s²)²)^½ at most
         own = psi(kappa) * (self.second_moment + spread * (2 * root + spread))
         if b == 1:
             value = own
@@ -233,57 +269,57 @@ class BanditProblem:
             side = self.drift + spread + psi(kappa) * eta * largest / (1 - s) * (root + spread)
             value = own + psi(M) * b * side**2
         else:
-            side = L * math.sqrt(d) + math.sqrt(b) * (self.drift + spread)
+            side = L * _sqrt(d) + _sqrt(b) * (self.drift + spread)
             value = psi(kappa + DRIFT) * side**2
         return value / (1 - s) ** 2
 
-    def bracket(self, root_gamma: float, g: float, n: float = 1.0) -> float:
+    def bracket(self, root_gamma: Any, g: Any, n: Any = 1.0) -> Any:
         """What the errors of estimates cost: of the features, of the penalty, of losses that are not in the class.
 
         In n rounds, where `root_gamma` and `g` are the sums of √γ and ḡ over them.
         """
         near = self.constant and self.shrink == 0
         chi, chi_error = (root_gamma, n + root_gamma) if near else (n, 3 * n)
-        b, eps, own = self.bias, self.epsilon, chi * min(0.5, self.root_spread)
+        b, eps, own = self.bias, self.epsilon, chi * _min(0.5, self.root_spread)
         wide_b, wide_eps = b * self.stretch, eps * self.stretch
         cost = wide_b * own + wide_eps * chi_error + self.misfit * (chi_error + g)
         if not self.bonus:
             return cost + (wide_b + wide_eps) * g
-        paid = n * (b * self.root_spread + eps * math.sqrt(self.dimension))
+        paid = n * (b * self.root_spread + eps * _sqrt(self.dimension))
         # Until the range has been heard, a bonus in units of it may be too small (Theorem F3.3).
         sure = (0.0, 0.0) if self.learned else (b, eps)
-        return cost + paid + (max(wide_b - sure[0], 0.0) + max(wide_eps - sure[1], 0.0)) * g
+        return cost + paid + (_max(wide_b - sure[0], 0.0) + _max(wide_eps - sure[1], 0.0)) * g
 
     def terms(
         self,
-        eta: float,
-        kappa: float,
+        eta: Any,
+        kappa: Any,
         *,
         rounds: int | None = None,
-        gamma: float | None = None,
+        gamma: Any = None,
         b: int = 1,
         whole: bool = False,
         failure: float = 0.0,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """The terms of the bound after so many rounds (all, by default), by name."""
         n = self.rounds if rounds is None else rounds
         L, s, d = self.loss_bound, self.shrink, self.delay
-        g = math.sqrt(self.largest_leverage(eta, kappa))
+        g = _sqrt(self.largest_leverage(eta, kappa))
         gamma = self.leverage / g**2 if gamma is None else gamma
         variance, delay = eta * self.variance(eta, kappa, b, whole=whole) * n, 0.0
         if d > 0:
             # Theorem B3-delay, its drift condition met surely: ϱ = κ d.
-            grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
+            grow = _exp(_min(2 * kappa * d, 600.0)) / _max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta
-            second *= self.second_moment / (1 - s) ** 2
+            second = _exp(_min(2 * kappa, 600.0)) * grow * mean * eta
+            second = second * (self.second_moment / (1 - s) ** 2)
             delay = eta * n * d * (mean**2 + second)
         terms = {
-            "exploration": 2 * min(gamma, 1e300) * L * n,
+            "exploration": 2 * _min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
-            "bias": n * self.bracket(math.sqrt(min(gamma, 1.0)), g) / (1 - s),
+            "bias": n * self.bracket(_sqrt(_min(gamma, 1.0)), g) / (1 - s),
             "delay": delay,
             "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
             "range": self.range_cost(g, b if whole else 1),
@@ -293,18 +329,18 @@ class BanditProblem:
             terms["hindsight"] = self.log_prior / eta + paid
         return terms
 
-    def range_cost(self, g: float, b: int = 1) -> float:
+    def range_cost(self, g: Any, b: int = 1) -> Any:
         """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
         return 2 * self.loss_bound * b * (self.excess_cost(g) + 1) if self.learned else 0.0
 
-    def excess_cost(self, g: float, *, kept: bool = False) -> float:
+    def excess_cost(self, g: Any, *, kept: bool = False) -> Any:
         """What a loss costs for each unit by which it is outside, where the interval widens then or (kept) where it does not.
 
         In hindsight one outside is taken as the end that it is beyond before the interval widens (Theorem F7.2).
         """
         if not self.hindsight:
             return g**2 + g
-        return 3 * g**2 + g if kept else g**2 + math.sqrt(self.leverage) + 1
+        return 3 * g**2 + g if kept else g**2 + _sqrt(self.leverage) + 1
 
 
 @dataclass(frozen=True)
@@ -316,7 +352,7 @@ class Rates:
     kappa: float
 
 
-def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = None) -> Rates:
+def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None) -> Rates:
     """Learning rate and κ that minimise the bound for epochs of one round.
 
     Longer epochs keep this pace, so that the play stays that of the algorithm without epochs. `exploration` is γ as a function
@@ -330,8 +366,6 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
     >>> round(rates.kappa, 3), round(bound / (10 * 1e4 * 5) ** 0.5, 3)
     (2.0, 2.896)
     """
-    from scipy.optimize import minimize_scalar
-
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
     # In units of a power of two near L: losses told in other such units are played alike, bit for bit.
@@ -339,40 +373,38 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
     problem = problem.in_units(unit)
     scale = 0.5 * math.log(problem.log_prior / (problem.dimension * problem.rounds))
     scale -= math.log(problem.estimate_bound)
+    smallest = math.log(0.01 / (1 + problem.delay))
 
-    def share(eta: float, kappa: float) -> float | None:
+    def share(eta: Any, kappa: Any) -> Any:
         return exploration(problem.largest_leverage(eta, kappa)) if exploration else None
 
-    def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
-        options = {"xatol": tolerance}
+    def bounds(x: Floats, y: Floats) -> Floats:
+        eta, kappa = np.exp(x)[:, None], np.exp(y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total: Floats = sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values())
+        return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
 
-        def capped(x: float) -> float:  # of two infinite values their difference would be taken
-            return min(float(function(x)), 1e9)
-
-        best = minimize_scalar(capped, bounds=(low, high), method="bounded", options=options)
-        return float(best.fun), float(best.x)
-
-    def best_rate(log_kappa: float) -> tuple[float, float]:
-        kappa = math.exp(log_kappa)
-
-        def log_bound(x: float) -> float:
-            eta = math.exp(x)
-            return math.log(sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values()))
-
-        return least(log_bound, scale - 12, scale + 6, 1e-9)
-
-    smallest = math.log(0.01 / (1 + problem.delay))
-    _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
-    kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
+    # A coarse grid over all logarithms of η and κ, then ever finer ones around the best so far.
+    x, y = np.linspace(scale - 12, scale + 6, 37), np.linspace(smallest, math.log(4.0), 25)
+    step = np.array([x[1] - x[0], y[1] - y[0]])
+    around = np.arange(-4.0, 5.0)
+    while True:
+        i, j = divmod(int(np.argmin(bounds(x, y))), len(y))
+        if step.max() < FINEST:
+            break
+        step = step / 2
+        x, y = x[i] + step[0] * around, y[j] + step[1] * around
+        y = np.clip(y, smallest, math.log(4.0))
+    eta, kappa = math.exp(x[i]), math.exp(y[j])
     gamma = share(eta, kappa) or problem.exploration(eta, kappa)
-    return Rates(eta / unit, min(1.0, gamma), kappa)
+    return Rates(eta / unit, min(1.0, float(gamma)), kappa)
 
 
 def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
     """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)η(Lḡ + β̄)² (theory B3l, F1)."""
     g = math.sqrt(problem.largest_leverage(eta, kappa))
     square = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
-    return 4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2
+    return float(4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2)
 
 
 # Without a horizon (theory B4, F1).
@@ -387,7 +419,7 @@ def anytime_constant(problem: BanditProblem, kappa: float) -> float:
         own = 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
     if problem.hindsight:
         own += psi(kappa) * problem.dimension * (L / E) ** 2
-    return max(own, problem.floor / E**2)
+    return float(max(own, problem.floor / E**2))
 
 
 def _anytime_logarithm(problem: BanditProblem, kappa: float) -> float:
@@ -410,7 +442,7 @@ def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     """η_t = √(log(1/prior) / (2 c m t)) / L."""
     cm = anytime_constant(problem, kappa)
     logarithm = _anytime_logarithm(problem, kappa)
-    return math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound
+    return float(math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound)
 
 
 Level = tuple[int, BanditProblem]
@@ -465,12 +497,12 @@ def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last:
     roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
     growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
     g = math.sqrt(kappa / (a * game.loss_bound)) * growth
-    return game.bracket(roots, g, count)
+    return float(game.bracket(roots, g, count))
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
     """Draws that give (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ with probability 1 - failure (matrix Chernoff, theory A4)."""
-    R = problem.largest_leverage(eta, kappa)
+    R: float = problem.largest_leverage(eta, kappa)
     return math.ceil(3 * R / problem.shrink**2 * math.log(2 * problem.rank / failure))
 
 

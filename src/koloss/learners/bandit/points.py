@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
+from koloss._threads import threads_for
 from koloss.actions import Points
 from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
@@ -20,6 +21,7 @@ from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
     LossClass,
     Schedule,
     choose_ridge,
@@ -45,6 +47,9 @@ from koloss.proxy.base import discretise, step_beyond
 
 Floats = NDArray[np.float64]
 
+
+MANY_FEATURES = 512
+"""So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
 
 SAID = ("outside", "learned", "sign")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
@@ -215,7 +220,7 @@ class PointsEngine:
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem))
         leverage = Leverage(self.features, self.weights, self.columns)
-        tuned = bandit.tune(problem, exploration_curve(leverage))
+        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
         rates = replace(tuned, exploration=min(1.0, gamma))
@@ -583,9 +588,10 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
     doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
-    printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
     hull = settings.loss_class == "rank-one"
-    best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
+    with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
+        printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
+        best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
     problem = best.problem
     warn_of_cost(len(points), problem.rank)
     return PointsEngine(
@@ -818,7 +824,7 @@ def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> fl
         return float(problem.rank)
     if settings.horizon is None:
         return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
-    return sum(problem.terms(rates.learning_rate, rates.kappa).values())
+    return float(sum(problem.terms(rates.learning_rate, rates.kappa).values()))
 
 
 def _log_prior(prior: Any, N: int) -> Floats:

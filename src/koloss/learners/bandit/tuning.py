@@ -150,7 +150,7 @@ def _quick_bound(problem: BanditProblem) -> float:
     u = math.sqrt(problem.log_comparator / (c * m * n))
     if not problem.bonus:
         u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
-    return sum(problem.terms(u / L, kappa).values())
+    return float(sum(problem.terms(u / L, kappa).values()))
 
 
 def choose_design(features: Any, design: str | Design) -> Design:
@@ -206,4 +206,5 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
     strict = settings.horizon is not None and not settings.learns_range
     if problem.hindsight and not (strict and settings.outside == "raise"):
         return 1  # longer epochs are not covered
-    return max(1, math.ceil(problem.dimension / 4))
+    dimension: float = problem.dimension
+    return max(1, math.ceil(dimension / 4))
