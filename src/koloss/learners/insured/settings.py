@@ -38,6 +38,7 @@ class InsuredSettings(Settings):
     goal: Literal["minimize", "maximize"] = "minimize"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+    named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
@@ -70,7 +71,9 @@ class InsuredSettings(Settings):
         for name in ("trigger", "premium"):
             values = _one_each(name, getattr(self, name), len(self.policies))
             self._set(name, values if np.ndim(getattr(self, name)) else values[0])
-        self._set("loss_range", self.robust.loss_range)
+        robust = self.robust
+        self._set("loss_range", robust.loss_range)
+        self._set("kernel", robust.kernel)
 
     @property
     def robust(self) -> BanditSettings:
