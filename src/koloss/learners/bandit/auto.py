@@ -42,7 +42,8 @@ def auto_kernel(settings: BanditSettings) -> Kernel:
     ranges = _ranges(settings.actions)
     dimension = sum(width > 0 for width, _ in ranges)
     kernels = [_gaussian(ranges, 0)]
-    while len(kernels) < MOST and not _are_arms(settings.actions, kernels[-1]):
+    most = MOST if dimension and settings.loss_class != "any" else 1
+    while len(kernels) < most and not _are_arms(settings.actions, kernels[-1]):
         narrower = _gaussian(ranges, len(kernels))
         if not _is_useful(settings, narrower):
             break
@@ -71,9 +72,7 @@ def _gaussian(ranges: list[tuple[float, float]], j: int) -> Gaussian:
 
 def _are_arms(actions: ActionSet, kernel: Kernel) -> bool:
     """Whether the kernel makes unrelated arms of finitely many actions: narrower ones would be the same."""
-    return isinstance(actions, Points) and (
-        len(actions) == 1 or nearest(kernel, actions) > UNRELATED
-    )
+    return isinstance(actions, Points) and nearest(kernel, actions) > UNRELATED
 
 
 def _is_useful(settings: BanditSettings, kernel: Kernel) -> bool:
