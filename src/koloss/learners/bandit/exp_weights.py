@@ -206,6 +206,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         return self.engine.problem.rank
 
     @property
+    def dimension(self) -> float:
+        """Effective number of features: d* with a penalty, otherwise all of them."""
+        return self.engine.problem.dimension
+
+    @property
     def epsilon(self) -> float:  # type: ignore[override]
         """Error of the features."""
         return self.engine.problem.epsilon
