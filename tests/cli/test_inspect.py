@@ -29,7 +29,7 @@ def test_json_is_all_there_is_on_standard_output(cli):
     answer = cli(*SMALL, "--json", "--tolerance", "0.01")
     assert (answer.code, answer.err) == (0, "")
     numbers = json.loads(answer.out)
-    parts = "version kernel actions proxy spectrum sample_size designs design seconds"
+    parts = "version kernel actions proxy spectrum dimensions sample_size designs design seconds"
     assert set(numbers) == set(parts.split())
     assert numbers["version"] == kl.__version__
     assert numbers["kernel"] == {"kind": "Gaussian", "bandwidth": 0.3}

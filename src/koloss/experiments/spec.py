@@ -74,7 +74,7 @@ Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 class Play(Struct, frozen=True, forbid_unknown_fields=True):
     """How the game of a learner is played."""
 
-    batch: Any = 1  # rounds that are played at once; "rank" is the number of features
+    batch: Any = 1  # rounds that are played at once; "rank" is the number of features, with a ridge the effective one
     delay: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] = 0  # rounds after which losses are told
 
 

@@ -94,6 +94,29 @@ def test_coordinates_and_bandwidths_scaled_together(name):
     assert again[2] == bound
 
 
+@pytest.mark.parametrize("name", ["ridge", "no ridge", "any", "anytime", "learned", "insured"])
+def test_coordinates_in_units_of_their_own(name):
+    few, rounds = X[:9], 60
+
+    def decisions(points):
+        kind, said = LEARNERS[name]
+        said = {"horizon": 800, "loss_range": (0, 1), "rng": np.random.default_rng(3)} | said
+        learner = kind(kl.Points(points), "auto", **said)
+        index = []
+        for t in range(rounds):
+            decision = learner.ask()
+            index.append(decision.index)
+            learner.tell(decision, (few[decision.index][0] - 0.3) ** 2 + 0.3 * ((7 * t) % 11) / 11)
+        return index, learner.guarantee(rounds=800).total
+
+    index, bound = decisions(few)
+    assert decisions(few * [2.0**10, 2.0**-7]) == (index, bound)  # powers of two: bit for bit
+    for factors in ([1000.0, 1.0], [3e-5, 7e4]):
+        again = decisions(few * factors)
+        assert again[0] == index
+        assert again[1] == pytest.approx(bound, rel=1e-6)
+
+
 def test_the_optimum_is_found_in_milliseconds():
     # Latencies of 0 to 200 with nothing said of their norm: the rank was 2 once, and the optimum missed.
     line = kl.Points(np.linspace(0, 1, 41)[:, None])

@@ -195,6 +195,11 @@ class BallEngine:
         matrix, vector, constant = self.coefficients(theta)
         return minimize_quadratic_ball(matrix, vector), constant
 
+    @property
+    def size(self) -> str:
+        """How large it is."""
+        return f"the whole ball, {self.problem.rank:,} features"
+
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
         """The action with the smallest θ'φ/mass, and that value."""
         smallest, constant = self.minimum(theta / mass)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -14,6 +15,9 @@ from koloss.learners.bandit.settings import BanditSettings
 
 LOOKED_AT = 64
 """Actions whose neighbours are looked for."""
+
+UNRELATED = 1.9
+"""Squared distance of Φ of two actions, in units of 𝒢², from which on they have hardly anything to do with each other."""
 
 DEAR = 4e9
 """Multiplications of a refresh, of Σ or of the bonuses, from which on a learner says so: about a second."""
@@ -37,7 +41,7 @@ def doubts(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
             f"got {settings.kernel!r}, for which no two actions differ by more than {2 * distance / size:.3g} of its size",
         )
-    elif len(points) > 2 and _nearest(settings.kernel, points) > 1.9 * size**2:
+    elif len(points) > 2 and nearest(settings.kernel, points) > UNRELATED * size**2:
         _warn(
             "`kernel` makes unrelated arms of the actions: its bandwidth is smaller than every distance",
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
@@ -61,7 +65,7 @@ def _has_bandwidth(kernel: Any) -> bool:
     return hasattr(kernel, "bandwidth") or hasattr(kernel, "lengthscale")
 
 
-def _nearest(kernel: Any, points: Points) -> float:
+def nearest(kernel: Any, points: Points) -> float:
     """Least squared distance of Φ of some actions to that of any other."""
     N = len(points)
     rows = np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int))
@@ -79,6 +83,12 @@ def _warn(what: str, more: str) -> None:
 def cost(points: int, features: int) -> float:
     """Multiplications of one refresh: a covariance, its factor, and as much again for the bonuses."""
     return 4.0 * points * features**2
+
+
+def short_cost(points: int, features: int) -> str:
+    """The same in a word."""
+    power = min(4, int(math.log10(cost(points, features))) // 3)
+    return f"{cost(points, features) / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}flop"
 
 
 def warn_of_cost(points: int, features: int) -> None:

@@ -71,8 +71,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     ----------
     actions : ActionSet
         Finite, or compact: then a net is played.
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
+    kernel : Kernel or "auto"
+        Or any object with `k(X, Y)` and `k.diag(X)`. "auto" is for losses of unknown smoothness: a sum of Gaussian kernels
+        with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate, down to where the bound with that one alone
+        is half of the trivial one. The guarantee names the norm that it allows at each bandwidth, half as large from one
+        to the next in two dimensions. It is no better than the smallest bandwidth needs: name one where it is known.
     horizon : int or None
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
     loss_bound : float, optional
@@ -151,7 +154,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def __init__(
         self,
         actions: ActionSet,
-        kernel: KernelLike,
+        kernel: KernelLike | Literal["auto"],
         *,
         horizon: int | None,
         loss_bound: float | None = None,
@@ -184,6 +187,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         self._exp2 = Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
         self._begin(settings, rng)
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}  # {self.engine.size}"
+
     @property
     def engine(self) -> Engine:
         """Features, design, the numbers of the bound: what stays fixed."""
@@ -203,6 +209,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def rank(self) -> int:  # type: ignore[override]
         """Number of features."""
         return self.engine.problem.rank
+
+    @property
+    def dimension(self) -> float:
+        """Effective number of features: d* with a penalty, otherwise all of them."""
+        return self.engine.problem.dimension
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]

@@ -18,7 +18,9 @@ from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
-from koloss.learners.bandit.doubts import doubts, warn_of_cost
+from koloss.kernels import Gaussian
+from koloss.kernels.algebra import Scaled, Sum
+from koloss.learners.bandit.doubts import doubts, short_cost, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
@@ -46,12 +48,13 @@ from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
 
 Floats = NDArray[np.float64]
+Shares = tuple[tuple[float, str], ...]
 
 
 MANY_FEATURES = 512
 """So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
 
-SAID = ("outside", "learned", "sign")
+SAID = ("outside", "learned", "sign", "shares")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
 
@@ -103,6 +106,7 @@ class PointsEngine:
     leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
     design: str | None = None  # "john" where a new level has a new design
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
+    shares: Shares = ()  # of the norm, at the bandwidths of a sum of kernels
 
     place: ClassVar[str] = ""
 
@@ -226,6 +230,12 @@ class PointsEngine:
         rates = replace(tuned, exploration=min(1.0, gamma))
         return replace(self, rates=rates, problem=replace(self.problem, leverage=gamma * cap))
 
+    @property
+    def size(self) -> str:
+        """How large it is, and what a round may cost."""
+        N, m = self.features.shape[0], self.problem.rank
+        return f"{N:,} points, {m:,} features, {short_cost(N, m)} per refresh"
+
     # What if.
 
     def for_norm(self, norm: float) -> PointsEngine:
@@ -233,9 +243,11 @@ class PointsEngine:
         if math.isinf(self.norm):
             raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
         stretch, was = norm / self.norm, f"at most {self.norm:.6g}"
-        losses = self.losses.replace(was, f"at most {norm:.6g}").replace(
-            f"≤ {self.norm:.6g}", f"≤ {norm:.6g}"
+        losses = self.losses.replace(
+            _protected(self.shares, self.norm), _protected(self.shares, norm)
         )
+        losses = losses.replace(f"{was},", f"at most {norm:.6g},")
+        losses = losses.replace(f"≤ {self.norm:.6g}", f"≤ {norm:.6g}")
         problem = replace(self.problem, stretch=stretch)
         return replace(self, problem=problem, net=self.net * stretch, losses=losses)
 
@@ -346,6 +358,7 @@ class PointsEngine:
             proxy=data.word("proxy"),
             losses=data.word("losses"),
             eigenvalue=eigenvalue,
+            shares=shares(settings.kernel),
             printed=printed_from_dict(data.part("printed")) if printed else {},
         )
 
@@ -533,6 +546,10 @@ class ArmsEngine(PointsEngine):
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor
 
+    @property
+    def size(self) -> str:
+        return f"{len(self.points):,} points, each on its own"
+
     def values(self, theta: Floats, mass: float) -> Any:
         return theta / mass
 
@@ -559,8 +576,8 @@ class ArmsEngine(PointsEngine):
             data.refuse("problem.leverage", "must be the number of actions", problem.leverage)
 
 
-def points_engine(settings: BanditSettings) -> PointsEngine:
-    """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2)."""
+def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:
+    """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2); a trial warns of nothing."""
     kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
     if isinstance(proxy, Proxy):
         points = proxy.points
@@ -585,7 +602,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         learned=settings.learns_range,
         hindsight=settings.regret == "hindsight",
     )
-    doubts(settings, points, size, distance, norm)
+    if not trial:
+        doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
     hull = settings.loss_class == "rank-one"
@@ -593,7 +611,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
         best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
     problem = best.problem
-    warn_of_cost(len(points), problem.rank)
+    if not trial:
+        warn_of_cost(len(points), problem.rank)
     return PointsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.asfortranarray(best.features),
@@ -614,7 +633,8 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         leverage=best.leverage,
         samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
         proxy=best.proxy,
-        losses=_assumed(hull, norm, problem, net=not isinstance(actions, Points)),
+        losses=_assumed(settings, norm, problem, net=not isinstance(actions, Points)),
+        shares=shares(kernel),
         printed=printed,
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
@@ -669,13 +689,49 @@ def _sizes(kernel: Any, points: Points) -> tuple[float, float]:
     return math.sqrt(float(diagonal[first])), math.sqrt(max(distance, 0.0))
 
 
-def _assumed(hull: bool, norm: float, problem: BanditProblem, *, net: bool) -> str:
+def shares(kernel: Any) -> Shares:
+    """√w_k and the bandwidth of a Gaussian kernel, or of every part of a sum of such, w_k K_k; of other kernels, none.
+
+    What has a norm of √w_k W in the space of K_k has one of at most W in that of the sum (theory F4).
+    """
+    found: list[tuple[float, str]] = []
+    parts = [(1.0, kernel)]
+    while parts:
+        weight, part = parts.pop()
+        if isinstance(part, Sum):
+            parts += [(weight, part.right), (weight, part.left)]
+        elif isinstance(part, Scaled):
+            parts.append((weight * part.scale, part.kernel))
+        elif isinstance(part, Gaussian):
+            lengths = np.atleast_1d(part.bandwidth).tolist()
+            text = ", ".join(f"{length:.4g}" for length in lengths)
+            found.append((math.sqrt(weight), f"({text})" if len(lengths) > 1 else text))
+        else:
+            return ()
+    return tuple(found)
+
+
+def _protected(shares: Shares, norm: float) -> str:
+    """Norms at bandwidths, which together make a norm in the space of a sum of kernels."""
+    if not shares:
+        return ""
+    if shares[0][0] == 1:
+        return f" (bandwidth {shares[0][1]})"
+    each = ", ".join(f"{norm * share:.4g} at bandwidth {text}" for share, text in shares)
+    mixed = "; or sums of such, if their shares of these norms, squared, add up to 1 or less"
+    return f" (norms of at most {each}{mixed if len(shares) > 1 else ''})"
+
+
+def _assumed(settings: BanditSettings, norm: float, problem: BanditProblem, *, net: bool) -> str:
     if problem.epsilon == 0 and problem.ridge is None:
         return "every loss is in the kernel's RKHS, up to a constant"
-    if hull:
+    unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
+    if settings.loss_class == "rank-one":
         places = "points y_i of the net" if net else "actions y_i"
-        return f"every loss is Σ c_i Φ(y_i) with {places} and Σ|c_i| ≤ {norm:.6g}, up to a constant"
-    return f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}, up to a constant"
+        sums = f"Σ|c_i| ≤ {norm:.6g}{unit}"
+        return f"every loss is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
+    general = f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
+    return f"{general}, up to a constant{_protected(shares(settings.kernel), norm)}"
 
 
 # Features, chosen by the bound.

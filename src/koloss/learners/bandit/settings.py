@@ -58,6 +58,7 @@ class BanditSettings(Settings):
     regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+    named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +88,20 @@ class BanditSettings(Settings):
             raise ValueError(
                 "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance"
             )
+        if _is_auto(self.kernel):
+            self._choose_kernel()
+
+    def _choose_kernel(self) -> None:
+        """Put a kernel in the place of "auto"; its guarantee is for norms, at each of its bandwidths."""
+        given = (("loss_class", "rank-one"), ("tuning", "paper"), ("proxy", "exact_features"))
+        for name, value in given:
+            if getattr(self, name) == value:
+                raise ValueError(f"`kernel` must not be 'auto' where `{name}` is {value!r}")
+        if isinstance(self.proxy, Proxy):
+            raise ValueError("`kernel` must be that of the `proxy`, got 'auto'")
+        from koloss.learners.bandit.auto import auto_kernel
+
+        self._set("kernel", auto_kernel(self))
 
     def _check_losses(self) -> None:
         if self.loss_range is not None:

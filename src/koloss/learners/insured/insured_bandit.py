@@ -75,8 +75,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     ----------
     actions : ActionSet
         Finite, or compact: then a net is played.
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
+    kernel : Kernel or "auto"
+        Or any object with `k(X, Y)` and `k.diag(X)`; "auto" as for `BanditExpWeights`.
     horizon : int or None
         Number n of rounds; None where it is not known.
     loss_range : (float, float) or "learn"
@@ -126,7 +126,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def __init__(
         self,
         actions: ActionSet,
-        kernel: KernelLike,
+        kernel: KernelLike | Literal["auto"],
         *,
         horizon: int | None,
         loss_range: tuple[float, float] | Literal["learn"],
@@ -159,6 +159,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._prepare(engine, robust, batch)
         if self._is_short:
             self._end_stage("short")
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}  # {self.robust.size}"
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""

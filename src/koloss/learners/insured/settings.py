@@ -39,6 +39,7 @@ class InsuredSettings(Settings):
     regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+    named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
@@ -79,6 +80,7 @@ class InsuredSettings(Settings):
             self._set(name, values if np.ndim(getattr(self, name)) else values[0])
         robust = self.robust
         self._set("loss_range", robust.loss_range)
+        self._set("kernel", robust.kernel)
         if robust.learns_range and self.delay:
             raise ValueError(
                 f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
