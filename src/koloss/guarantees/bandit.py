@@ -18,6 +18,9 @@ where the variance V depends on how the rounds are grouped:
   with M = bη(L̃ + ψ(κ)κL), L̃ = L + ε + ε√R.
 
 The theory pages have the proofs and the variants: bonuses, sampled covariance, anytime, late feedback.
+
+For the regret in hindsight (theory F7), where the best action is chosen after the game, every action gets the bonus
+ν φ'A⁻¹ΣA⁻¹φ for the variance of its estimate, ν = ψ(κ)ηL², and the bound gains log(1/prior)/η + νmn.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import starmap
-from typing import Any
+from typing import Any, Literal
 
 from koloss.guarantees.base import Assumption, Guarantee, semidefinite
 
@@ -80,6 +83,7 @@ class BanditProblem:
     stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
     misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
     learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
+    hindsight: bool = False  # whether the best action is chosen after the game (theory F7)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -119,7 +123,21 @@ class BanditProblem:
         L, eps, misfit = self.loss_bound / unit, self.epsilon / unit, self.misfit / unit
         return replace(self, loss_bound=L, epsilon=eps, misfit=misfit, ridge=ridge)
 
-    # One estimate: x'(a) = x(a) - β(a), |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+    @property
+    def regret(self) -> Literal["pseudo", "hindsight"]:
+        """Which regret is bounded."""
+        return "hindsight" if self.hindsight else "pseudo"
+
+    @property
+    def log_comparator(self) -> float:
+        """What is divided by η in the bound: log(1/prior), in hindsight twice."""
+        return 2 * self.log_prior if self.hindsight else self.log_prior
+
+    # One estimate: x'(a) = x(a) - β(a) - ν s(a)², |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+
+    def variance_bonus(self, eta: float, kappa: float) -> float:
+        """ν: in hindsight the estimate of an action gets ν times its variance with losses of ±1 as a bonus."""
+        return psi(kappa) * eta * self.loss_bound**2 if self.hindsight else 0.0
 
     def largest_bonus(self, g: float) -> float:
         """β̄ where φ'A⁻¹φ ≤ g²: the smaller of √(b² + ε²) g and ε_k(1 + g) + ε g."""
@@ -131,11 +149,12 @@ class BanditProblem:
         return min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
 
     def largest_leverage(self, eta: float, kappa: float) -> float:
-        """ḡ² ≥ φ'A⁻¹φ, the largest with η(L ḡ² + β̄) ≤ κ."""
+        """ḡ² ≥ φ'A⁻¹φ, the largest with η((L + ν)ḡ² + β̄) ≤ κ."""
         L, room = self.loss_bound, kappa * (1 - self.shrink) / eta
+        L += self.variance_bonus(eta, kappa)
         if not self.bonus:
             return room / L
-        # L g² + slope g + offset = room, for either form of β̄.
+        # (L + ν) g² + slope g + offset = room, for either form of β̄.
         forms = [(math.hypot(self.bias, self.epsilon), 0.0)]
         if self.ridge is not None:
             forms.append((self.ridge.head_error + self.epsilon, self.ridge.head_error))
@@ -149,7 +168,17 @@ class BanditProblem:
     def rise(self, eta: float, gamma: float) -> float:
         """κ: how far one estimate can raise a log-weight at this exploration."""
         R = self.leverage / gamma
-        return eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        own = eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        if not self.hindsight:
+            return own
+        kappa, last = own, 0.0
+        while kappa - last > 1e-12 * kappa:  # ν grows with κ, and κ with ν
+            kappa, last = own + eta * self.variance_bonus(eta, kappa) * R, kappa
+            if kappa > 50:
+                raise ValueError(
+                    f"`exploration_rate` must be larger for a bonus on variance at this learning rate, got {gamma:.6g}"
+                )
+        return kappa
 
     def exploration(self, eta: float, kappa: float) -> float:
         """γ, the share of rounds that explore; above 1 where the horizon is too short for a bound."""
@@ -163,13 +192,14 @@ class BanditProblem:
             error = (1 + self.stretch) * self.largest_bonus(g)
         else:
             error = math.hypot(self.bias * self.stretch, eps) * g
+        error += self.variance_bonus(eta, kappa) * g**2
         return (L + eps + error + self.misfit * (1 + g) + s * L * g) / (1 - s)
 
     # One round.
 
     @property
     def second_moment(self) -> float:
-        """S² ≥ (1 - γ) E q·x'²."""
+        """S² ≥ (1 - γ) E q·(x - β)²."""
         L, d, b = self.loss_bound, self.dimension, self.bias
         if not self.bonus:
             return L**2 * d
@@ -180,7 +210,7 @@ class BanditProblem:
 
     @property
     def drift(self) -> float:
-        """U ≥ √(1 - γ) (q·(E x')²)^½."""
+        """U ≥ √(1 - γ) (q·(E x - β)²)^½."""
         if not self.bonus:
             return self.loss_bound
         return (
@@ -191,18 +221,20 @@ class BanditProblem:
 
     def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
         """V: what one round adds to the bound, over η; b rounds make an epoch."""
-        L, own, s = self.loss_bound, psi(kappa) * self.second_moment, self.shrink
+        L, d, s = self.loss_bound, self.dimension, self.shrink
+        g, nu = math.sqrt(self.largest_leverage(eta, kappa)), self.variance_bonus(eta, kappa)
+        spread, root = nu * g * math.sqrt(d), math.sqrt(self.second_moment)  # (q·(ν s²)²)^½ at most
+        own = psi(kappa) * (self.second_moment + spread * (2 * root + spread))
         if b == 1:
             value = own
         elif whole:
-            g = math.sqrt(self.largest_leverage(eta, kappa))
-            largest = L * g + self.largest_bonus(g)  # its square bounds E x'²
+            largest = L * g + self.largest_bonus(g) + nu * g**2  # its square bounds E x'²
             square = psi(kappa) * (eta * largest / (1 - s)) ** 2
             M = b * (eta * self.mean_bound(eta, kappa) + square)
-            side = self.drift + psi(kappa) * eta * largest / (1 - s) * math.sqrt(self.second_moment)
+            side = self.drift + spread + psi(kappa) * eta * largest / (1 - s) * (root + spread)
             value = own + psi(M) * b * side**2
         else:
-            side = L * math.sqrt(self.dimension) + math.sqrt(b) * self.drift
+            side = L * math.sqrt(d) + math.sqrt(b) * (self.drift + spread)
             value = psi(kappa + DRIFT) * side**2
         return value / (1 - s) ** 2
 
@@ -247,7 +279,7 @@ class BanditProblem:
             variance *= grow
             second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta * self.second_moment
             delay = eta * n * d * (mean**2 + second)
-        return {
+        terms = {
             "exploration": 2 * min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
@@ -256,10 +288,23 @@ class BanditProblem:
             "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
             "range": self.range_cost(g, b if whole else 1),
         }
+        if self.hindsight:  # the union over all actions, and the bonuses of those that are played
+            paid = self.variance_bonus(eta, kappa) * self.dimension * n
+            terms["hindsight"] = self.log_prior / eta + paid
+        return terms
 
     def range_cost(self, g: float, b: int = 1) -> float:
         """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
-        return 2 * self.loss_bound * b * (g**2 + g + 1) if self.learned else 0.0
+        return 2 * self.loss_bound * b * (self.excess_cost(g) + 1) if self.learned else 0.0
+
+    def excess_cost(self, g: float, *, kept: bool = False) -> float:
+        """What a loss costs for each unit by which it is outside, where the interval widens then or (kept) where it does not.
+
+        In hindsight one outside is taken as the end that it is beyond before the interval widens (Theorem F7.2).
+        """
+        if not self.hindsight:
+            return g**2 + g
+        return 3 * g**2 + g if kept else g**2 + math.sqrt(self.leverage) + 1
 
 
 @dataclass(frozen=True)
@@ -336,7 +381,14 @@ def anytime_constant(problem: BanditProblem, kappa: float) -> float:
         own = 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
     else:
         own = 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
+    if problem.hindsight:
+        own += psi(kappa) * problem.dimension * (L / E) ** 2
     return max(own, problem.floor / E**2)
+
+
+def _anytime_logarithm(problem: BanditProblem, kappa: float) -> float:
+    """What the anytime rates put in the place of log(1/prior)."""
+    return problem.log_comparator + (2 * kappa if problem.learned else 0.0)
 
 
 def anytime_kappa(problem: BanditProblem) -> float:
@@ -344,7 +396,8 @@ def anytime_kappa(problem: BanditProblem) -> float:
     from scipy.optimize import minimize_scalar
 
     def constant(kappa: float) -> float:
-        return anytime_constant(problem, kappa)
+        own = anytime_constant(problem, kappa)
+        return own * _anytime_logarithm(problem, kappa) if problem.learned else own
 
     return float(minimize_scalar(constant, bounds=(0.05, 10.0), method="bounded").x)
 
@@ -352,7 +405,8 @@ def anytime_kappa(problem: BanditProblem) -> float:
 def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     """η_t = √(log(1/prior) / (2 c m t)) / L."""
     cm = anytime_constant(problem, kappa)
-    return math.sqrt(problem.log_prior / (2 * cm * t)) / problem.estimate_bound
+    logarithm = _anytime_logarithm(problem, kappa)
+    return math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound
 
 
 Level = tuple[int, BanditProblem]
@@ -361,7 +415,7 @@ Level = tuple[int, BanditProblem]
 
 def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, float]:
     """The terms of the anytime bound after n rounds; sums over rounds are bounded by integrals."""
-    total = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}
+    total, paid = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}, 0.0
     ends = [start - 1 for start, _ in levels[1:]] + [n]
     for (start, game), end in zip(levels, ends, strict=True):
         first, last = start, min(end, n)
@@ -376,13 +430,34 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, fl
         total["bias"] += _anytime_bias(game, kappa, a, first, last)
         g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
         total["range"] = game.range_cost(g)
+        if game.hindsight:
+            for name, value in _anytime_hindsight(game, kappa, a, first, last).items():
+                total[name] = total.get(name, 0.0) + value
+            paid += game.variance_bonus(1.0, kappa) * game.dimension * rates
+            total["hindsight"] = total["prior"] + paid
     return total
+
+
+def _anytime_hindsight(
+    game: BanditProblem, kappa: float, a: float, first: int, last: int
+) -> dict[str, float]:
+    """What the bonuses ν_t s² add to exploration and variance (Theorem F7.2): Σ of η_t^1.5 and η_t², by integrals."""
+    L, nu = game.loss_bound, game.variance_bonus(1.0, kappa)  # ν_t = ν η_t
+    cubes = 4 * a**1.5 * (last**0.25 - (first - 1) ** 0.25)
+    squares = a**2 * (1 / first + math.log(last / first))
+    # ḡ_t² ≤ κ/(η_t L), so that the root of (1 - γ) q·(ν_t s²)² is at most slope · √η_t.
+    slope, S = nu * math.sqrt(kappa * game.dimension / L), math.sqrt(game.second_moment)
+    return {
+        "exploration": 2 * L * game.leverage * nu / kappa * squares,
+        "variance": psi(kappa) * slope * (2 * S * cubes + slope * squares),
+    }
 
 
 def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last: int) -> float:
     """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
     count = last - first + 1
-    root = math.sqrt(game.leverage * game.estimate_bound * a / kappa)
+    largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(first), kappa)
+    root = math.sqrt(game.leverage * largest * a / kappa)
     roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
     growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
     g = math.sqrt(kappa / (a * game.loss_bound)) * growth
@@ -414,6 +489,7 @@ class Played:
     unheard: int = 0  # losses not heard
     at_once: int = 0  # decisions of epochs whose actions were drawn at once
     longest_at_once: int = 0  # most of these in one epoch
+    outside: bool = False  # whether a loss was outside of the interval stated
 
 
 @dataclass(frozen=True)
@@ -501,17 +577,35 @@ def fixed(
     if played.unheard:
         needed[HEARD] = None
     assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
-    notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
-    trivial = (game.high - game.low) * n
-    return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
+    notes = [f"{late} losses came after their epoch (Theorem B3l)"] if late else []
+    doubts = _hindsight_doubts(problem, batch, played)
+    trivial, notes = (game.high - game.low) * n, [*notes, *doubts]
+    promise = Guarantee(statement, n, terms, trivial, assumptions, not doubts, tuple(notes))
+    return replace(promise, regret=problem.regret)
+
+
+def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> list[str]:
+    """What Theorem F7.1 is not proved for, of what is proved for the pseudo-regret."""
+    if not problem.hindsight:
+        return []
+    doubts = []
+    if (problem.learned or played.outside) and (batch > 1 or played.at_once):
+        losses = "a learned range is" if problem.learned else "losses outside are"
+        doubts.append(f"in hindsight {losses} covered for epochs of one round (batch=1)")
+    if played.late:
+        doubts.append("in hindsight losses that come after their epoch are not covered")
+    return doubts
 
 
 def _manner(problem: BanditProblem, named: bool = False) -> str:
-    """What is added to the name of a statement: how estimates are made."""
-    if problem.ridge is None:
-        return " with bonuses (B2)" if problem.bonus else ""
-    way = " with a ridge" + (" and bonuses" if problem.bonus else "")
-    return way if named else f"{way} (F1)"
+    """What is added to the name of a statement: how estimates are made, and which regret it bounds."""
+    way = ""
+    if problem.ridge is not None:
+        way = " with a ridge" + (" and bonuses" if problem.bonus else "")
+        way += "" if named else " (F1)"
+    elif problem.bonus:
+        way = " with bonuses (B2)"
+    return f"{way}, in hindsight (F7)" if problem.hindsight else way
 
 
 def anytime(
@@ -542,7 +636,8 @@ def anytime(
     assumptions = _common(game, played)
     if played.unheard:
         assumptions += (Assumption(HEARD),)
-    return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
+    promise = Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
+    return replace(promise, regret=problem.regret)
 
 
 # Losses that are not where they were said to be (theory F3).
@@ -561,23 +656,24 @@ def in_units_of_the_range(promise: Guarantee, heard: str) -> Guarantee:
     )
 
 
-def widened(promise: Guarantee, R: float, factor: float, width: float) -> Guarantee:
+def widened(promise: Guarantee, problem: BanditProblem, R: float, factor: float) -> Guarantee:
     """A bound after the interval of the losses has widened: the main terms by a factor, and each step once."""
-    grows = ("exploration", "variance", "prior")
+    grows = ("exploration", "variance", "prior", "hindsight")
     terms = {k: v * factor if k in grows else v for k, v in promise.terms.items()}
-    terms["range"] = width * (factor - 1) * (R + math.sqrt(R))
+    growth = 2 * problem.loss_bound * (factor - 1)
+    terms["range"] = growth * problem.excess_cost(math.sqrt(R))
     return replace(promise, terms=terms)
 
 
 def outside(
-    promise: Guarantee, rule: str, beyond: float, squares: float, *, R: float, G: float, n: int
-) -> Guarantee:
+    promise: Guarantee, problem: BanditProblem, rule: str, beyond: float, squares: float, *, R: float, n: int
+) -> Guarantee:  # fmt: skip
     """A bound that prices what was heard outside: in expectation, by the sums of distances and their squares."""
     if rule == "clip":
         cost = beyond + (1 + math.sqrt(R)) * math.sqrt(n * squares)
-        cost = min(cost, (R + math.sqrt(G) + 1) * beyond)
+        cost = min(cost, (R + math.sqrt(problem.leverage) + 1) * beyond)
     else:
-        cost = beyond * (R + math.sqrt(R))
+        cost = beyond * problem.excess_cost(math.sqrt(R), kept=True)
     note = f"losses outside count by their distance, {beyond:.6g} in all so far"
     first, *rest = promise.assumptions
     first = replace(first, text=f"{first.text}, or is counted as outside", holds=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from koloss import _html
 
@@ -32,8 +33,9 @@ def semidefinite(eigenvalue: float) -> tuple[Assumption, ...]:
 class Guarantee:
     """An upper bound on the regret, term by term.
 
-    The regret is the pseudo-regret max_a E Σ_t (ℓ_t(a_t) - ℓ_t(a)); it is the expected regret where the
-    losses do not depend on the player's coins. As text it reads like a line in a paper.
+    The regret is the pseudo-regret R_n = max_a E Σ_t (ℓ_t(a_t) - ℓ_t(a)), or where `regret` says so that in hindsight,
+    H_n = max_a Σ_t (ℓ_t(a_t) - ℓ_t(a)): in expectation, or with a probability of at least `confidence`. Where losses do not depend on the
+    player's coins, R_n is the expectation of H_n. As text it reads like a line in a paper.
     """
 
     statement: str  # which theorem this is
@@ -44,6 +46,8 @@ class Guarantee:
     proved: bool = True  # for the settings in use
     notes: tuple[str, ...] = ()  # what else a reader should know
     unit: str = ""  # "ρ" where the terms are multiples of the range of the losses
+    regret: Literal["pseudo", "hindsight"] = "pseudo"
+    confidence: float | None = None  # the bound holds with this probability; None: in expectation
 
     @property
     def total(self) -> float:
@@ -65,12 +69,21 @@ class Guarantee:
         verdict = "" if self.informative else f"; trivial: at most {self.trivial:.4g}"
         unit = f" {self.unit}" if self.unit else ""
         bound = f"{parts or '0'} = {sum(self.terms.values()):.4g}{unit}{verdict}"
-        lines = [f"{self.statement}: R_{self.rounds} ≤ {bound}"]
+        lines = [f"{self.statement}: {self._symbol}_{self.rounds} ≤ {bound}"]
+        if self.confidence is not None:
+            lines.append(f"  with probability {self.confidence:.6g}")
         if not self.proved:
             lines.append("  not proved for these settings")
         lines += [f"  assumes: {assumption}" for assumption in self.assumptions]
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
+
+    @property
+    def _symbol(self) -> str:
+        """Of the regret that is bounded."""
+        if self.regret == "pseudo":
+            return "R"
+        return "E H" if self.confidence is None else "H"
 
     def _repr_html_(self) -> str:
         rows = [(name, _html.short_number(value)) for name, value in self.terms.items() if value]
@@ -83,5 +96,8 @@ class Guarantee:
             assumed = [(a.text, marks[a.holds]) for a in self.assumptions]
             parts.append(_html.Table(("it assumes", ""), assumed, left=(0, 1)))
         verdict = "valid" if self.valid else "not valid" if self.proved else "not proved here"
-        title = f"{self.statement}: regret of {self.rounds:,} rounds, {verdict}"
+        kind = "pseudo-regret" if self.regret == "pseudo" else "regret in hindsight"
+        if self.confidence is not None:
+            kind += f" with probability {self.confidence:.6g}"
+        title = f"{self.statement}: {kind} of {self.rounds:,} rounds, {verdict}"
         return _html.card(title, *parts, *self.notes)

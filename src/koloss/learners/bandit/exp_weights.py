@@ -12,7 +12,7 @@ from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, paper
+from koloss.guarantees import Guarantee, hindsight, paper
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
@@ -112,6 +112,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional
         Spacing of the net on a compact set.
+    regret : "pseudo" or "hindsight"
+        Which regret to bound: against the action that is best on average, or against the one that was best in the end, which
+        matters where losses answer to what was played. The latter gives actions a bonus for the variance of their estimates, at
+        1.7 times the bound. For finite sets.
     rng : seed or Generator, optional
 
     Examples
@@ -170,6 +174,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         exploration_rate: float | None = None,
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -312,6 +317,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         printed: bool | None = None,
         loss_norm: float | None = None,
         misfit: float | None = None,
+        confidence: float | None = None,
     ) -> Guarantee:
         """The regret bound, term by term.
 
@@ -326,7 +332,14 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             For losses of another norm than the learner plays for (theory F2).
         misfit : float, optional
             For losses that miss the class by so much at any action (theory F8).
+        confidence : float, optional
+            For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
         """
+        if confidence is not None:
+            confidence = self._checked_confidence(confidence)
+            norm = {"loss_norm": loss_norm, "misfit": misfit}
+            promise = self.guarantee(rounds=rounds, printed=printed, **norm)
+            return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
         if loss_norm is None and misfit is None:
             return super().guarantee(rounds=rounds, printed=printed)
         if printed:
@@ -339,6 +352,25 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         if misfit is not None:
             engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
         return self._proved_by(engine, n)
+
+    def _checked_confidence(self, confidence: Any) -> float:
+        value = as_float("confidence", confidence, positive=True)
+        if value >= 1:
+            raise ValueError(f"`confidence` must be below 1, got {value:.6g}")
+        exp2, problem = self._exp2, self.engine.problem
+        lacking = {
+            "`regret` of 'hindsight'": problem.hindsight,
+            "a horizon": self.settings.horizon is not None,
+            "a stated interval that holds all losses": problem.constant
+            and not exp2.range.moves
+            and not exp2.range.beyond,
+            "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
+            "every loss in its epoch": not exp2.late,
+        }
+        for rule, met in lacking.items():
+            if not met:
+                raise ValueError(f"`confidence` must be left out without {rule}, got {value:.6g}")
+        return value
 
     def _proved(self, rounds: int) -> Guarantee:
         return self._proved_by(self.engine, rounds)

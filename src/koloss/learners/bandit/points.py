@@ -57,7 +57,9 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a))
+    bonus: Any = (
+        None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
+    )
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -130,9 +132,9 @@ class PointsEngine:
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
-        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7)."""
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
+        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
@@ -143,17 +145,19 @@ class PointsEngine:
             penalty = self._penalty  # type: ignore[attr-defined]
             factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         law = PointsLaw(factor, p, cdf)
-        if self.problem.bonus:
-            law.bonus = self._bonus(law)
+        if self.problem.bonus or self.problem.hindsight:
+            law.bonus = self._bonus(law, nu)
         return law
 
-    def _bonus(self, law: PointsLaw) -> Any:
-        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2)."""
+    def _bonus(self, law: PointsLaw, nu: float) -> Any:
+        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
         problem = self.problem
+        b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)
         if self.columns is None:
-            return problem.epsilon * np.sqrt(self.leverages(law))
+            s2 = self.leverages(law)
+            return epsilon * np.sqrt(s2) + nu * s2
         s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
-        return problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2)
+        return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -362,7 +366,7 @@ class PointsEngine:
         """A law that `to_dict` has made plain, of an epoch that is over or not."""
         N, m = self.features.shape
         law = PointsLaw(data.factor("factor", m), None, None)
-        if self.problem.bonus:
+        if self.problem.bonus or self.problem.hindsight:
             law.bonus = data.array("bonus", (N,), 0)
         else:
             data.nothing("bonus")
@@ -411,6 +415,9 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         data.number(name, only, only)
     if data.flag("learned") != settings.learns_range:
         data.refuse("learned", "must be that of the settings", settings.loss_range)
+    hindsight = data.flag("hindsight")
+    if hindsight != (settings.regret == "hindsight"):
+        data.refuse("hindsight", "must be that of the settings", hindsight)
     return BanditProblem(
         rounds=data.count("rounds", 1),
         rank=data.count("rank", rank, rank),
@@ -425,6 +432,7 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         ridge=ridge,
         floor=data.number("floor", 0),
         learned=settings.learns_range,
+        hindsight=hindsight,
     )
 
 
@@ -487,18 +495,19 @@ class ArmsEngine(PointsEngine):
     """
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
-        log_q = self.log_prior - eta * theta
+        score = theta if credit is None else theta - credit
+        log_q = self.log_prior - eta * score
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
-        return PointsLaw(p, p, cdf)
+        return PointsLaw(p, p, cdf, nu / p if self.problem.hindsight else None)
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         total = np.zeros(len(law.factor))
@@ -506,10 +515,10 @@ class ArmsEngine(PointsEngine):
         return total
 
     def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
-        return float(np.max(-gain))
+        return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
 
     def reach(self, law: PointsLaw, moved: Floats) -> float:
-        return float(np.max(np.abs(moved)))
+        return float(np.max(np.abs(moved))) if law.bonus is None else math.inf
 
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor
@@ -520,7 +529,10 @@ class ArmsEngine(PointsEngine):
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
         N = len(self.points)
         law = PointsLaw(data.distribution("factor", N), None, None)
-        data.nothing("bonus")
+        if self.problem.hindsight:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
         if over:
             data.nothing("p", "cdf")
             return law
@@ -561,6 +573,7 @@ def points_engine(settings: BanditSettings) -> PointsEngine:
         delay=settings.delay,
         constant=centred,
         learned=settings.learns_range,
+        hindsight=settings.regret == "hindsight",
     )
     doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":

@@ -228,9 +228,12 @@ class _Head:
         """The bound at κ = 2 and nearly the best rate, close enough to choose by."""
         problem, explore = self.problem(penalty), self.exploration(penalty)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
+        moments = problem.second_moment
+        if problem.hindsight:
+            kappa, moments = 1.6, moments + problem.dimension * L**2
         for _ in range(3):
-            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * problem.second_moment
-            eta = math.sqrt(problem.log_prior / (constant * problem.rounds))
+            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * moments
+            eta = math.sqrt(problem.log_comparator / (constant * problem.rounds))
             cap = problem.largest_leverage(eta, kappa)
             gamma = explore(cap)
             leverage = gamma * cap
@@ -333,8 +336,11 @@ def choose_schedule(
     head = _Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)
-    best = None
-    for kappa, start in product((1.25, 1.5, 1.75, 2.0), starts):
+    best, kappas = (
+        None,
+        (0.75, 1.0, 1.25, 1.5, 1.75) if game.hindsight or game.learned else (1.25, 1.5, 1.75, 2.0),
+    )
+    for kappa, start in product(kappas, starts):
         schedule = Schedule(
             penalty=penalties[0],
             start=start,

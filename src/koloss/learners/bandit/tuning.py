@@ -144,9 +144,9 @@ def _quick_bound(problem: BanditProblem) -> float:
     m, L, eps, n = problem.rank, problem.estimate_bound, problem.epsilon, problem.rounds
     if problem.log_prior == 0:
         return float(m)
-    kappa = 2.0 / (1 + problem.delay)
-    c = 2 * problem.leverage / (m * kappa) + bandit.psi(kappa)
-    u = math.sqrt(problem.log_prior / (c * m * n))
+    kappa = (1.6 if problem.hindsight else 2.0) / (1 + problem.delay)
+    c = 2 * problem.leverage / (m * kappa) + (1 + problem.hindsight) * bandit.psi(kappa)
+    u = math.sqrt(problem.log_comparator / (c * m * n))
     if not problem.bonus:
         u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
     return sum(problem.terms(u / L, kappa).values())
@@ -193,4 +193,7 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
+    strict = settings.horizon is not None and not settings.learns_range
+    if problem.hindsight and not (strict and settings.outside == "raise"):
+        return 1  # longer epochs are not covered
     return max(1, math.ceil(problem.dimension / 4))

@@ -94,6 +94,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         As for `BanditExpWeights`.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
+    regret : "pseudo"
+        Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     rng : seed or Generator, optional
 
     Examples
@@ -141,6 +143,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         delay: int = 0,
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import SIZES, as_flag, as_float, as_size
+from koloss._arrays import SIZES, as_flag, as_float, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Described, Settings
@@ -36,6 +36,7 @@ class InsuredSettings(Settings):
     delay: int = 0
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
+    regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
 
@@ -52,6 +53,12 @@ class InsuredSettings(Settings):
         if self.loss_range is None:
             raise ValueError(
                 "`loss_range` must be (low, high), an interval for all losses, got None"
+            )
+        one_of("regret", self.regret, ("pseudo", "hindsight"))
+        if self.regret == "hindsight":
+            raise ValueError(
+                "`regret` must be 'pseudo' with a policy, got 'hindsight': to insure it would cost as much as the bound of the "
+                "robust learner, BanditExpWeights, which has it"
             )
         as_flag("early", self.early)
         self._set("width", as_float("width", self.width, minimum=0.0))
