@@ -141,7 +141,7 @@ def test_leverage_as_a_function_of_exploration(rng):
     phi, columns = np.column_stack([head, tail]), columns_of(head, tail, 0.01)
     weights = rng.dirichlet(np.ones(len(phi)))
     penalty = columns @ columns.T
-    largest = Leverage(phi, weights, penalty)
+    largest = Leverage(phi, weights, columns)
     sigma = phi.T @ (weights[:, None] * phi)
     for gamma in (1e-4, 1e-2, 1.0):
         inverse = np.linalg.inv(gamma * sigma + penalty)

@@ -22,14 +22,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.designs.base import covariance, inverse_root, orthonormal
+from koloss.designs.base import orthonormal
 from koloss.designs.john import candidates
-from koloss.errors import DesignNotConverged
+from koloss.errors import DesignNotConverged, RankUnreachable
 
 Floats = NDArray[np.float64]
 
 SMALLEST_WEIGHT = 1e-12
 """Laws that certify give every action at least this, so that nothing is divided by zero."""
+
+LEAST_EXPLORATION = 1e-9
+"""γ where the penalty alone keeps leverages small."""
 
 FACTORS = 2.0 ** np.arange(-4, 10)
 """c of the bounds on e* by d* at the penalty cΛ."""
@@ -159,29 +162,30 @@ class Leverage:
     Parameters
     ----------
     rows : array of shape (N, m)
-        φ(a), in coordinates where Σ(π) + Λ is regular to rounding.
+        φ(a).
     weights : array of shape (N,)
         π.
-    penalty : array of shape (m, m)
-        Λ.
+    columns : array of shape (m, t)
+        Λ = columns @ columns.T.
     """
 
-    def __init__(self, rows: Floats, weights: Floats, penalty: Floats) -> None:
-        support = np.flatnonzero(weights)
-        carriers = rows[support]
-        sigma = carriers.T @ (weights[support, None] * carriers)
+    def __init__(self, rows: Floats, weights: Floats, columns: Floats) -> None:
         # In coordinates where Σ + Λ = I, Σ has the share h of each direction and Λ the share 1 - h.
-        root = inverse_root(sigma + penalty)
-        shares, directions = np.linalg.eigh(root.T @ sigma @ root)
+        transform = _whitening(rows, weights, columns)
+        carriers = np.flatnonzero(weights)
+        known = np.sqrt(weights[carriers])[:, None] * (rows[carriers] @ transform)
+        shares, directions = np.linalg.eigh(known.T @ known)
         self.shares: Floats = np.clip(shares, 0.0, 1.0)
-        self.squares: Floats = np.square(rows @ (root @ directions))
+        self.squares: Floats = np.square(rows @ (transform @ directions))
 
     def __call__(self, gamma: float) -> float:
         return float(np.max(self.squares @ (1 / (gamma * self.shares + (1 - self.shares)))))
 
     def exploration(self, cap: float) -> float:
         """The least γ at which no leverage exceeds the cap; infinite where there is none."""
-        low, high = 0.0, 1.0
+        low, high = LEAST_EXPLORATION, 1.0
+        if self(low) <= cap:
+            return low
         while self(high) > cap:
             low, high = high, 4 * high
             if high > 1e15:
@@ -190,6 +194,18 @@ class Leverage:
             middle = (low + high) / 2
             low, high = (middle, high) if self(middle) > cap else (low, middle)
         return high
+
+
+def _whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
+    """T with T'(Σ(π) + Λ)T = I, by a factorisation of what is squared there: it may be ill-conditioned."""
+    carriers = np.flatnonzero(weights)
+    known = np.sqrt(weights[carriers])[:, None] * rows[carriers]
+    _, transform = orthonormal(np.vstack([known, columns.T]))
+    if transform.shape[1] < rows.shape[1]:
+        rule = f"must span, with the ridge, all {rows.shape[1]} dimensions of the features"
+        raise RankUnreachable(f"`design` {rule}, and does not", rank=transform.shape[1])
+    whitening: Floats = transform
+    return whitening
 
 
 def ridge_design(
@@ -224,12 +240,11 @@ def ridge_design(
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
     rows, columns = _scaled(features, columns)
-    penalty = columns @ columns.T
-    for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
+    for support, w in candidates(rows, cap, columns @ columns.T, tolerance, max_rounds):
         weights = np.zeros(len(rows))
         weights[support] = w / w.sum()
-        gamma = float(w.sum())
-        largest = Leverage(rows, weights, penalty)(gamma)
+        gamma = max(float(w.sum()), LEAST_EXPLORATION)
+        largest = Leverage(rows, weights, columns)(gamma)
         gap = largest / cap - 1
         if gap <= tolerance:
             return RidgeDesign(weights, gamma, largest)
@@ -246,9 +261,6 @@ def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
 
 def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
     """Change coordinates so that Σ(π) + Λ/γ = I."""
-    white, columns = _scaled(features, columns)
-    for _ in range(2):  # as in `whiten`
-        sigma = covariance(white, design.weights)
-        root = inverse_root(sigma + columns @ columns.T / design.exploration)
-        white, columns = white @ root, root.T @ columns
-    return Penalised(white, columns)
+    root = 1 / math.sqrt(design.exploration)
+    transform = _whitening(features, design.weights, root * columns)
+    return Penalised(features @ transform, transform.T @ columns)

@@ -214,7 +214,7 @@ class PointsEngine:
         problem = replace(self.problem, rounds=rounds)
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem))
-        leverage = Leverage(self.features, self.weights, self._penalty)  # type: ignore[attr-defined]
+        leverage = Leverage(self.features, self.weights, self.columns)
         tuned = bandit.tune(problem, exploration_curve(leverage))
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
@@ -409,7 +409,12 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
     if settings.bonus not in ("auto", bonus):
         data.refuse("bonus", "must be that of the settings", bonus)
     ridge = ridge_from_dict(data.part("ridge")) if data.has("ridge") else None
-    if (settings.ridge == 0 and ridge) or (settings.ridge not in ("auto", 0) and not ridge):
+    some = (
+        data.number("log_prior", 0) > 0
+    )  # with one action there is nothing to learn, and no ridge
+    if (settings.ridge == 0 and ridge) or (
+        some and settings.ridge not in ("auto", 0) and not ridge
+    ):
         data.refuse("ridge", "must be that of the settings", settings.ridge)
     for name, only in (("stretch", 1.0), ("misfit", 0.0)):  # these are for questions, never kept
         data.number(name, only, only)
@@ -447,7 +452,7 @@ def _check_ridge(
     """Refuse features that do not belong to their penalty and design."""
     gamma, good = rates.exploration, bool(features.any(axis=1).all())
     if good and 0 < gamma < 1:
-        largest = Leverage(features, weights, columns @ columns.T)(gamma)
+        largest = Leverage(features, weights, columns)(gamma)
         good = math.isclose(gamma * largest, problem.leverage, rel_tol=1e-3)
     if not good:
         data.refuse("features", "must have the leverage of the problem", problem.leverage)
@@ -696,12 +701,15 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Without a penalty, as many features as the bound asks for; with one, all of them (theory F1)."""
     bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
-    if settings.wants_no_ridge:
+    plain = (
+        settings.wants_no_ridge or game.log_prior == 0
+    )  # with one action there is nothing to learn
+    if plain:
         bonuses = bonuses[:1]
-    if settings.ridge in ("auto", 0) or settings.wants_no_ridge:
+    if plain or settings.ridge in ("auto", 0):
         for bonus in bonuses:
             yield _plain(settings, points, replace(game, bonus=bonus), hull, norm, printed)
-    if settings.ridge != 0 and not settings.wants_no_ridge:
+    if not plain and settings.ridge != 0:
         penalised = replace(game, bonus=settings.bonus is not False)
         yield from _penalised(settings, points, penalised, hull, norm)
 
@@ -761,7 +769,7 @@ def _penalised(
     gamma, largest = design.exploration, design.largest
     if settings.exploration_rate is not None:
         gamma = settings.exploration_rate
-        largest = Leverage(white, design.weights, columns @ columns.T)(gamma)
+        largest = Leverage(white, design.weights, columns)(gamma)
     problem = replace(problem, leverage=gamma * largest)
     rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
     bound = _bound(settings, problem, rates)

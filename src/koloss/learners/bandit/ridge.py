@@ -152,8 +152,9 @@ def choose_ridge_design(
     if isinstance(design, str) and design == "john":
         return ridge_design(features, columns, cap)
     weights = np.asarray(to_numpy(choose_design(features, design).weights), dtype=float)
-    gamma = Leverage(features, weights, columns @ columns.T).exploration(cap)
-    return RidgeDesign(weights, gamma, cap)
+    largest = Leverage(features, weights, columns)
+    gamma = largest.exploration(cap)
+    return RidgeDesign(weights, gamma, largest(gamma) if math.isfinite(gamma) else cap)
 
 
 def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
