@@ -346,7 +346,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         loss_norm : float, optional
             For losses of another norm than the learner plays for (theory F2).
         misfit : float, optional
-            For losses that miss the class by so much at any action (theory F8).
+            For losses that miss the class by so much at any action (theory F8). Like the norm, it is in units of the range
+            where that is learned.
         confidence : float, optional
             For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
         """
