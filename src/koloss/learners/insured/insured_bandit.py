@@ -92,8 +92,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    loss_norm, proxy, rank, design, loss_class, delay, spacing
-        As for `BanditExpWeights`.
+    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+        As for `BanditExpWeights`, without the class "any".
+    ridge : float or "auto"
+        That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
