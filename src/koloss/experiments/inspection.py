@@ -260,7 +260,7 @@ def _of_all(known: Certificates, penalty: float, left_out: float) -> EffectiveDi
     """With the features that are left out, whose kernel adds at most sup K_⊥(a, a)/λ to d* (theory F4)."""
 
     def dimension(at: float) -> float:
-        return known.excess(at) + left_out / at
+        return float(known.excess(at)) + left_out / at
 
     # Lemma F1.4 (3): e*(λ) ≤ c d*(cλ) for c ≥ ½, and d*(cλ)/(4(1 - c)) below.
     spreads = [

@@ -699,25 +699,35 @@ def anytime(
 # Losses that are not where they were said to be (theory F3).
 
 
-def in_units_of_the_range(promise: Guarantee, heard: str) -> Guarantee:
-    """A bound for a range that is learned: a multiple of ρ."""
+def in_units_of_the_range(
+    promise: Guarantee, problem: BanditProblem, played: Played, heard: str, listened: int
+) -> Guarantee:
+    """A bound for a range that is learned: a multiple of ρ. Every decision that was only listened to costs one."""
     told = f"ρ is the largest minus the smallest loss over all actions and rounds; heard so far: {heard}"
     free = Assumption("the constant is a feature without a penalty", True)
+    notes = [*promise.notes, told]
+    if problem.delay or played.late:
+        notes.append("losses that come late are not covered where the range is learned")
+    more = 2 * problem.loss_bound * max(listened - 1, 0)
     return replace(
         promise,
         statement=f"{promise.statement}, the range learned (F3)",
+        terms={**promise.terms, "range": promise.terms.get("range", 0.0) + more},
         assumptions=(free, *promise.assumptions[1:]),
-        notes=(*promise.notes, told),
+        proved=promise.proved and not (problem.delay or played.late),
+        notes=tuple(notes),
         unit="ρ",
     )
 
 
-def widened(promise: Guarantee, problem: BanditProblem, R: float, factor: float) -> Guarantee:
-    """A bound after the interval of the losses has widened: the main terms by a factor, and each step once."""
-    grows = ("exploration", "variance", "prior", "hindsight")
-    terms = {k: v * factor if k in grows else v for k, v in promise.terms.items()}
+def widened(
+    promise: Guarantee, problem: BanditProblem, R: float, factor: float, longest: int
+) -> Guarantee:
+    """A bound after the interval of the losses has widened: the terms by a factor, and each step once in every round of an epoch."""
+    fixed = ("bias", "net", "neighbourhood")
+    terms = {k: v if k in fixed else v * factor for k, v in promise.terms.items()}
     growth = 2 * problem.loss_bound * (factor - 1)
-    terms["range"] = growth * problem.excess_cost(math.sqrt(R))
+    terms["range"] = growth * problem.excess_cost(math.sqrt(R)) * max(longest, 1)
     return replace(promise, terms=terms)
 
 

@@ -145,6 +145,8 @@ class Exp2:
         drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
         size = len(drawn.keys)
+        if not self.range.known:
+            self.range.listened += size
         epoch.draws += size
         self.made += size
         if epoch.at_once:
@@ -405,13 +407,14 @@ def prove(
         problem, eta = engine.problem, rates.learning_rate
         comparator = engine.comparator(rounds, eta)
         promise = bandit.fixed(problem, rates, rounds, horizon, batch, comparator, game, played)
-    R = engine.problem.largest_leverage(eta, rates.kappa)
+    last = engine.problem if horizon is not None else levels[-1][1]
+    R = last.largest_leverage(eta, rates.kappa)
     if heard.learned:
         seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
-        return bandit.in_units_of_the_range(promise, seen)
+        return bandit.in_units_of_the_range(promise, last, played, seen, heard.listened)
     if heard.outside == "widen":
-        return bandit.widened(promise, engine.problem, R, heard.factor)
+        return bandit.widened(promise, last, R, heard.factor, played.longest_at_once)
     if heard.beyond:
         rule, sums = heard.outside, (heard.beyond, heard.squares)
-        return bandit.outside(promise, engine.problem, rule, *sums, R=R, n=rounds)
+        return bandit.outside(promise, last, rule, *sums, R=R, n=rounds)
     return promise

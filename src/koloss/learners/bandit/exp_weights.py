@@ -228,7 +228,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     @property
     def dimension(self) -> float:
         """Effective number of features: d* with a penalty, otherwise all of them."""
-        return self.engine.problem.dimension
+        return float(self.engine.problem.dimension)
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]

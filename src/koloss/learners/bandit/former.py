@@ -30,7 +30,13 @@ def completed(state: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]
         if exp2 is not None:
             ends = {"low": engine["low"], "high": engine["high"]}
             heard = {"heard_low": engine["low"], "heard_high": engine["high"]}
-            rule = {"outside": "raise", "learned": False, "beyond": 0.0, "squares": 0.0}
+            rule = {
+                "outside": "raise",
+                "learned": False,
+                "beyond": 0.0,
+                "squares": 0.0,
+                "listened": 0,
+            }
             level = exp2["mass"] * engine["center"]
             learner["exp2"] = {**exp2, "level": level, "range": {**ends, **heard, **rule}}
         added = {"center": engine["center"], "scale": 1.0, "half": LARGEST}

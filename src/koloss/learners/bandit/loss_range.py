@@ -36,6 +36,7 @@ class LossRange:
     heard_high: float = -math.inf
     beyond: float = 0.0  # Σ of distances to the interval
     squares: float = 0.0  # and of their squares
+    listened: int = 0  # decisions made before anything was heard
 
     def __post_init__(self) -> None:
         if not self.learned:
@@ -116,4 +117,5 @@ class LossRange:
             data.refuse("heard_low", "must be what was stated", ends)
         made.heard_low, made.heard_high = ends
         made.beyond, made.squares = data.number("beyond", 0), data.number("squares", 0)
+        made.listened = data.count("listened")
         return made

@@ -201,9 +201,9 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
     """Most rounds of an epoch of single decisions."""
     if settings.batch != "auto":
         return settings.batch
-    if settings.tuning == "paper" or settings.delay > 0:
+    if settings.tuning == "paper" or settings.delay > 0 or settings.horizon is None:
         return 1
-    strict = settings.horizon is not None and not settings.learns_range
+    strict = not settings.learns_range
     if problem.hindsight and not (strict and settings.outside == "raise"):
         return 1  # longer epochs are not covered
     dimension: float = problem.dimension
