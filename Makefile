@@ -90,11 +90,11 @@ $(STAMPS)/venv:
 		echo "error: Koloss needs Python 3.11 or newer, and '$(PYTHON)' is not;" \
 			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
-	$(BIN)/python -m pip install --quiet $(needs_$*)
+	$(BIN)/python -m pip install -qq $(needs_$*)
 	@touch $@
 
 # Made anew when versions change, since some may have to go down.
@@ -103,7 +103,7 @@ $(LOWEST)/stamp: pyproject.toml tools/lowest.py
 		echo "error: the lowest versions are those of Python 3.11, and '$(PYTHON)' is another;" \
 			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(LOWEST)/bin/python -m pip install -qq --upgrade 'pip>=25.1'
 	$(LOWEST)/bin/python tools/lowest.py --extra experiments --extra parquet --group test >$(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST)/constraints.txt $(needs_test)
+	$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST)/constraints.txt $(needs_test)
 	@touch $@

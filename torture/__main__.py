@@ -37,17 +37,19 @@ def main() -> int:
         }
         for job in as_completed(jobs):
             row = rows[jobs[job]] = job.result()
-            print(f"  {_line(row)}", file=sys.stderr, flush=True)
-    print(f"\n{'subject':<11}{'trial':<58}{'tried':>9}{'failed':>8}{'seconds':>9}")
+            lines = [_line(row), *row.examples[:1]]
+            print(*(f"  {line}" for line in lines), sep="\n", file=sys.stderr, flush=True)
+    print(f"\n{'subject':<11}{'trial':<58}{'tried':>9}{'failed':>8}{'seconds':>9}{'of CPU':>8}")
     for name in names:
         print(f"{owner[name]:<11}{_line(rows[name])}")
     for name in names:
         for example in rows[name].examples[:SHOWN]:
             print(f"\nfailed: {name}\n  python -m torture {owner[name]} --only '{name}' {example}")
-    tried, failed = (
-        sum(getattr(row, what) for row in rows.values()) for what in ("tried", "failed")
+    tried, failed, cpu = (
+        sum(getattr(row, what) for row in rows.values()) for what in ("tried", "failed", "cpu")
     )
-    print(f"\ntried {tried:,}, failed {failed:,}, in {time.perf_counter() - start:.0f} s")
+    seconds = f"{time.perf_counter() - start:.0f} s, {cpu:.0f} s of CPU"
+    print(f"\ntried {tried:,}, failed {failed:,}, in {seconds}")
     return 1 if failed else 0
 
 
@@ -80,7 +82,7 @@ def _load(subjects: tuple[str, ...]) -> dict[str, str]:
 
 
 def _line(row) -> str:  # type: ignore[no-untyped-def]
-    return f"{row.name:<58}{row.tried:>9,}{row.failed:>8,}{row.seconds:>9.1f}"
+    return f"{row.name:<58}{row.tried:>9,}{row.failed:>8,}{row.seconds:>9.1f}{row.cpu:>8.1f}"
 
 
 if __name__ == "__main__":

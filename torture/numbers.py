@@ -26,6 +26,7 @@ from torture.extremes import (
     any_kernel,
     called,
     kernel_of,
+    light,
     pick,
     plain_game,
     point_sets,
@@ -138,11 +139,14 @@ def games(rng: np.random.Generator) -> Cases:
         elif name == "BanditExpWeights" and rng.random() < 0.5:
             del arguments["loss_range"]
         kinds, parts = any_actions(rng), any_kernel(rng)
+        parts = light(kinds, parts)
         label = called(name, {"actions": kinds, "kernel": parts, **arguments})
         yield tried(label, _live_there, name, kinds, parts, arguments)
 
 
 def _too_big(key: str, value: Any) -> bool:
+    if key == "spacing":  # a net of several gigabytes, which is still allowed
+        return isinstance(value, np.float16)
     number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return number and key in BIG and BIG[key] < value <= 10**9
 
@@ -275,11 +279,13 @@ def indefinite(rng: np.random.Generator) -> Cases:
         kernel = _Own(name, scale)
         gram = kernel(X)
         smallest = float(np.linalg.eigvalsh(gram)[0])
-        if smallest > -1e-3 * np.abs(gram).max():
-            continue  # semidefinite on these points
         kind = pick(
             rng, list(LEARNERS)[:2] + list(LEARNERS)[3:] + ["kernel_pca", "pivoted_cholesky"]
         )
+        # Learners with features look at few columns of the Gram matrix, where few are enough for their bound.
+        share = 0.3 if "Bandit" in kind else 1e-3
+        if smallest > -share * np.abs(gram).max():
+            continue  # semidefinite on these points, or nearly so
         yield _noticed(kind, kernel, X, smallest)
 
 

@@ -17,6 +17,7 @@ from torture.extremes import (
     any_kernel,
     called,
     kernel_of,
+    light,
     pick,
     point_sets,
     short,
@@ -90,6 +91,7 @@ def proxies(rng: np.random.Generator) -> Cases:
         kinds, parts, name = any_actions(rng), any_kernel(rng), pick(rng, functions)
         if rng.random() < 0.3:
             parts = ("Gaussian", float(10 ** rng.uniform(-3, 3)))
+        parts = light(kinds, parts)
         options = {"rank": INTS, "tolerance": FLOATS, "samples": INTS, "spacing": FLOATS}
         options |= {"count": INTS, "scale": FLOATS, "center": FLOATS, "max_bytes": INTS}
         known = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import resource
 import time
 import traceback
 import warnings
@@ -33,6 +34,7 @@ class Row:
     tried: int = 0
     failed: int = 0
     seconds: float = 0.0
+    cpu: float = 0.0  # seconds of computing, those of its child processes among them
     examples: list[str] = field(default_factory=list)
 
 
@@ -54,7 +56,7 @@ def trial(
 
 def play(name: str, *, seed: int, quick: bool, case: int | None = None) -> Row:
     """Run one trial, or one call of it; whatever it raises is a failure."""
-    one, row, start = TRIALS[name], Row(name), time.perf_counter()
+    one, row, start, computed = TRIALS[name], Row(name), time.perf_counter(), _cpu()
     calls = range(one.quick if quick else one.full) if case is None else (case,)
     for k in calls:
         rng = np.random.default_rng([seed, zlib.crc32(name.encode()), k])
@@ -63,8 +65,13 @@ def play(name: str, *, seed: int, quick: bool, case: int | None = None) -> Row:
             if outcome is not None:
                 row.failed += 1
                 row.examples.append(f"--seed {seed} --case {k}: {outcome}")
-    row.seconds = time.perf_counter() - start
+    row.seconds, row.cpu = time.perf_counter() - start, _cpu() - computed
     return row
+
+
+def _cpu() -> float:
+    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in usage)
 
 
 def play_in(subject: str, name: str, seed: int, quick: bool, case: int | None) -> Row:

@@ -1,10 +1,12 @@
-"""Files that are replaced whole: whoever reads one finds all of the former contents or all of the new."""
+"""Files that are replaced whole: whoever reads one finds all of the former contents or all of the new. Locks."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +35,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     (False, '1, 2, 3')
     """
     target = Path(os.path.realpath(path))
-    part = target.with_name(PARTS.replace("*", secrets.token_hex(8)))
+    part = target.with_name(_parts_of(target).replace("*", secrets.token_hex(8)))
     try:
         # Not by `tempfile`, whose files are for their owner alone.
         with naming(path, part):
@@ -55,9 +57,36 @@ def naming(path: str | os.PathLike[str], part: Path | None = None) -> Iterator[N
     try:
         yield
     except OSError as error:
-        if error.filename is None or error.filename == str(part):
-            error.filename, error.filename2 = str(path), None
+        if error.errno is not None and error.filename in (None, str(part)):
+            error.filename = str(path)
+            del error.filename2  # of one that is set to None the message would speak
         raise
+
+
+def clear_parts(path: str | os.PathLike[str]) -> None:
+    """Remove what processes have left that were killed while they wrote to this path; for whoever alone writes to it."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        for stray in target.parent.glob(_parts_of(target)):
+            stray.unlink(missing_ok=True)
+
+
+def _parts_of(target: Path) -> str:
+    """Their names; not by that of the file, which may be as long as a name can be."""
+    return PARTS.replace("*", f"{hashlib.sha256(target.name.encode()).hexdigest()[:16]}-*")
+
+
+def lock(descriptor: int, *, wait: bool = False) -> None:
+    """Lock an open file, for as long as it is open and its process lives; where another has it, wait or raise an OSError."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond what is written
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 Floats = NDArray[np.float64]
+
+ROWS = 1024
+"""Rows of a block whose products stay in the cache."""
 
 
 def cholesky(matrix: Floats) -> Floats | None:
@@ -55,8 +58,16 @@ def leverages(factor: Floats, features: Floats) -> Any:
 
 
 def penalised_leverages(factor: Floats, features: Floats, columns: Floats) -> tuple[Any, Any]:
-    """s² = φ'A⁻¹ΣA⁻¹φ and e² = φ'A⁻¹ΛA⁻¹φ of every row φ of the features, where Λ = columns columns' and A = Σ + Λ."""
-    white = dtrsm(1.0, factor, features.T, lower=1)
-    parts = dtrsm(1.0, factor, columns, lower=1).T @ white
-    biased = np.einsum("ij,ij->j", parts, parts)
-    return np.maximum(np.einsum("ij,ij->j", white, white) - biased, 0.0), biased
+    """s² = φ'A⁻¹ΣA⁻¹φ and e² = φ'A⁻¹ΛA⁻¹φ of every row φ of the features, where Λ = columns columns' and A = Σ + Λ.
+
+    A block of rows at a time, which stays in the cache, and by products: they are faster than triangular solves.
+    """
+    inverse, _ = dtrtri(factor, lower=1)
+    penalty = (inverse @ columns).T @ inverse
+    whole, biased = np.empty(len(features)), np.empty(len(features))
+    for start in range(0, len(features), ROWS):
+        block = slice(start, start + ROWS)
+        for matrix, out in ((inverse, whole), (penalty, biased)):
+            part = matrix @ features[block].T
+            np.einsum("ij,ij->j", part, part, out=out[block])
+    return np.maximum(whole - biased, 0.0), biased

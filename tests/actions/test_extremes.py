@@ -101,6 +101,12 @@ def test_nets_are_refused_before_they_are_laid(actions, spacing):
         tracemalloc.stop()
 
 
+def test_a_spacing_whose_multiples_are_no_floats():
+    for actions in (kl.Ball(9), kl.Box([0.0, 0.0], [0.0, 0.0]), kl.PositiveBall(2)):
+        with pytest.raises(ValueError, match=r"`spacing` must be at most 1e\+152, got 1.7e\+308"):
+            actions.net(1.7e308)
+
+
 def test_a_larger_limit_is_taken():
     fine = kl.Ball(4).net(0.25)
     with pytest.raises(NetTooLarge):

@@ -58,6 +58,8 @@ def test_projection_of_extreme_points():
     assert_allclose(P[3], [0.1, 0, math.sqrt(0.99)])
     tiny = kl.PositiveBall(2, 1e-150, 1e-151)
     assert_allclose(tiny.project([[1e150, 0.0]]), [[math.sqrt(0.99) * 1e-150, 1e-151]])
+    inside = [[1e-200, 2e-200]]
+    assert kl.PositiveBall(2, 1e-40).project(inside).tolist() == inside
 
 
 @every

@@ -84,7 +84,7 @@ def test_a_signal_ends_a_run_and_its_processes(spec, start, number):  # noqa: F8
     with start("run", "own.toml") as process:
         wait_for(lambda: len(playing(folder)) == 2)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     code, line = ENDS[number]
     assert (process.returncode, out, err.strip()) == (code, "", line)
     assert not any(alive(pid) for pid in playing(folder)) or number == signal.SIGKILL
@@ -100,7 +100,7 @@ def test_a_signal_ends_the_other_verbs(start, tmp_path, verb, number):
     with start(*PLAY[verb]) as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
     code, line = ENDS[number]
     assert (process.returncode, out) == (code, "")
     assert (
@@ -115,7 +115,7 @@ def test_ctrl_c_while_processes_start(start, tmp_path):
     with start("run", "own.toml") as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
     assert (process.returncode, err.strip()) == ENDS[signal.SIGINT]
     nothing_left(process, tmp_path)
 
@@ -126,7 +126,7 @@ def test_a_killed_process_is_replaced(spec, start, good):  # noqa: F811
     with start("run", "own.toml") as process:
         (pid,) = wait_for(lambda: playing(spec.parent))
         os.kill(pid, signal.SIGKILL)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "1 of 2 runs done\n2 of 2 runs done\n")
     nothing_left(process, spec.parent)
     good("run", "own.toml", "--jobs", "1", "--out", "again")
@@ -141,7 +141,7 @@ def test_a_second_run_is_told_who_has_the_folder(spec, start, cli):  # noqa: F81
         wait_for(lambda: playing(spec.parent))
         second = cli("run", "own.toml", "--out", "out", "--jobs", "1")
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     message = f"error: out is in use by process {process.pid}; wait until that ends, or choose another folder\n"
     assert second == (1, "", message)
 
@@ -156,7 +156,7 @@ def test_what_is_ignored_stays_so(spec):  # noqa: F811
         (pid,) = wait_for(lambda: playing(spec.parent))
         process.send_signal(signal.SIGHUP)
         os.kill(pid, signal.SIGKILL)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=240) == 0
 
 
 # No place to write.

@@ -48,6 +48,7 @@ CODE = {
     "raise ValueError('no')": "own.py, line 2: ValueError: no",
     "def make(*given): return 1 / 0": "own.py, line 2: ZeroDivisionError: division by zero",
     "def make(*given): sys.exit()": "own.py, line 2: SystemExit\n",
+    "def make(*given): raise StopIteration": "own.py, line 2: StopIteration\n",
     "def make(": "own.py, line 2: SyntaxError: '(' was never closed",
     "def make(*given): return 3": "`make` must give an Adversary, got int",
     "made = 3": "`make` must be a function of own.py, got 'make'",

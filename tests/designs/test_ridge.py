@@ -141,7 +141,7 @@ def test_leverage_as_a_function_of_exploration(rng):
     phi, columns = np.column_stack([head, tail]), columns_of(head, tail, 0.01)
     weights = rng.dirichlet(np.ones(len(phi)))
     penalty = columns @ columns.T
-    largest = Leverage(phi, weights, penalty)
+    largest = Leverage(phi, weights, columns)
     sigma = phi.T @ (weights[:, None] * phi)
     for gamma in (1e-4, 1e-2, 1.0):
         inverse = np.linalg.inv(gamma * sigma + penalty)
@@ -171,3 +171,24 @@ def test_no_exploration_where_the_penalty_is_enough():
     assert gamma < 1e-6
     assert largest <= 1.0 + 1e-6
     assert weights.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_certificates_cover_features_that_were_left_out(k, rng, monkeypatch):
+    monkeypatch.setattr("koloss.designs.ridge.NEGLIGIBLE", 0.3)
+    head, tail, residuals = split(KERNELS["matern"], k)
+    missed = 0
+    for penalty in (1e-3, 1e-2, 1e-1):
+        dimensions = Dimensions(head, tail, residuals, unit=penalty)
+        law = dimensions.improve(penalty, steps=60)
+        count = len(dimensions._last[1].variances)
+        assert count < tail.shape[1]
+        for p in [law, *random_laws(len(head), rng)]:
+            for at in (penalty / 4, penalty, 8 * penalty):
+                d, e = dimension(head, tail, at, p)
+                assert d - k - 1 <= dimensions.certificates.excess(at) + 1e-9
+                assert e <= dimensions.certificates.spread(at) + 1e-9
+        # Without r/λ it would be no certificate.
+        d, _ = dimension(head, tail, penalty, law)
+        missed += d - k - 1 > dimensions.certificates.excess(penalty) - residuals[count] / penalty
+    assert missed > 0

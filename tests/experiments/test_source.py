@@ -63,7 +63,7 @@ HOSTILE = {
     "a kind that is a number": ('kind = "ExpWeights"', "kind = 3", 14, "learner[1].kind: must be a string, got 3"),
     "a name that is a date": ('"one"', "2024-02-29", 13, "learner[1].name: must be"),
     "a game that is none": ("[adversary]", "[game.rounds]\n[adversary]", 8, ""),
-    "a huge ball": ("dimension = 2", "dimension = 9_000_000_000_000_000_000", 8, ""),
+    "a huge ball": ("dimension = 2", "dimension = 9_000_000_000_000_000_000", 5, ""),
 }  # fmt: skip
 
 

@@ -161,6 +161,18 @@ def test_roots_are_not_lipschitz_at_zero():
         kernel.lipschitz(box)
 
 
+def test_numbers_beyond_the_floats_are_refused():
+    with pytest.raises(ValueError, match=r"`exponents` must be at most 1e.152 in size, got 1e.308"):
+        kl.Posynomial([[-1e308, 1.0]])
+    steep, inside = kl.Posynomial([[-1e9]]), kl.Box([0.5], [2.0])
+    for ask in (steep.bound, steep.lipschitz, kl.Posynomial([[1e150]]).lipschitz):
+        with pytest.raises(ValueError, match="`exponents` and `actions` must be of moderate size"):
+            ask(inside)
+    with pytest.raises(ValueError, match="`X` must be smaller in size: Posynomial"):
+        steep.embed([0.5])
+    assert steep.bound(kl.Box([1.0], [2.0])) == 1.0
+
+
 def test_too_many_corners_are_refused():
     kernel = kl.Posynomial([[1.0] * 21, [-1.0] * 21])
     with pytest.raises(ValueError, match="`actions` has too many corners to search"):

@@ -30,11 +30,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "guide" / "errors.md"
 def documented() -> dict[str, frozenset[str]]:
     """What each call may raise, by the table of the guide."""
     text = PAGE.read_text(encoding="utf-8").partition("## Which call raises what")[2]
-    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
-    names = re.compile(r"`([A-Za-z_]+)`")
-    return {
-        call: frozenset(names.findall(row[2])) for row in rows for call in names.findall(row[1])
-    }
+    _, _, *rows = (line.split("|")[1:3] for line in text.splitlines() if line.startswith("|"))
+    names = re.compile(r"`([A-Za-z_.]+)`")
+    listed: dict[str, frozenset[str]] = {}
+    calls: list[str] = []
+    for call, raises in rows:
+        if call.strip():  # otherwise more of the call above
+            calls = names.findall(call) or [call.strip()]
+        for one in calls:
+            listed[one] = listed.get(one, frozenset()).union(names.findall(raises))
+    return listed
 
 
 @cache

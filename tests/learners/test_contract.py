@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from koloss import experiments
 from koloss.errors import NoDistribution, UnknownDecision
+from koloss.games.store import FolderInUse
 from koloss.learners.base import Late
 from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
@@ -235,8 +237,11 @@ def test_the_guide_lists_what_calls_raise():
     )
     assert listed["recommend"] == frozenset()
     assert {"UnknownDecision", "LossOutOfBounds"} <= listed["tell"]
+    assert "NotPositiveDefinite" in listed["a learner's constructor"]
+    assert "SnapshotInUse" in listed["save_state"]
+    elsewhere = {"SpecError": experiments.SpecError, "FolderInUse": FolderInUse}
+    known = vars(kl.errors) | vars(builtins) | elsewhere
     for name in frozenset().union(*listed.values()):
-        known = vars(kl.errors) | vars(builtins)
         assert issubclass(known[name], Exception), name
 
 

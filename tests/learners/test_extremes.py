@@ -158,3 +158,40 @@ def _bump(learner, decision):
 def test_more_particles_than_memory(particles):
     with pytest.raises(ValueError, match="`particles` must be at most 1000000000"):
         make("weights", kl.Ball(2), kl.Matern(1.5, 0.5), particles=particles)
+
+
+@pytest.mark.parametrize("name", ["bandit", "insured"])
+def test_delays_far_beyond_the_horizon_have_a_bound(name):
+    box, kernel = kl.Box([0.0], [1.0]), kl.Linear()
+    assert 0 < make(name, box, kernel, delay=10_000).guarantee().total < math.inf
+
+
+def test_dimensions_whose_covariance_is_beyond_memory():
+    with pytest.raises(
+        ValueError, match=r"`actions` must have fewer dimensions for a covar.* got 10,000"
+    ):
+        make("bandit", kl.Ball(10_000), kl.Quadratic())
+
+
+def test_a_kernel_without_a_positive_value_can_still_be_played():
+    class Negative:
+        """2x₁y₁ - x'y, on points with a small x₁."""
+
+        def __call__(self, X, Y):
+            return 2 * np.outer(X[:, 0], Y[:, 0]) - X @ Y.T
+
+        def diag(self, X):
+            return 2 * X[:, 0] ** 2 - np.sum(X * X, axis=1)
+
+    X = np.random.default_rng(3).uniform(-1, 1, (8, 3)) * [0.3, 1, 1]
+    learner = make("insured", kl.Points(X), Negative())
+    learner.tell(learner.ask(), 0.5)
+    assert not learner.guarantee().valid
+
+
+@pytest.mark.parametrize("design", ["john", "spanner", "uniform"])
+def test_probabilities_of_single_precision_add_up(design):
+    X = np.random.default_rng(4).uniform(-1, 1, (30, 20)).astype(np.float32)
+    learner = make("bandit", kl.Points(X), kl.Matern(0.5, 0.3), design=design)
+    assert learner.distribution.dtype == np.float64
+    assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-12)

@@ -226,3 +226,13 @@ def test_default_on_a_compact_set_is_certified_on_the_net():
     assert proxy.residual.max() <= 1e-3 < proxy.epsilon
     before = proxy.truncate(proxy.rank - 1)
     assert before.residual.max() > 1e-3
+
+
+def test_scales_whose_squares_are_no_floats():
+    line = kl.Box([0.0], [1.0]).net(0.1)
+    for scale in (1e308, 1e-308):
+        with pytest.raises(ValueError, match="`scale` must be between 1e-150 and 1e150, got"):
+            kl.mercer_features(kl.Gaussian(1.0), line, rank=2, scale=scale)
+    for far in ({"center": 1e300}, {"center": -1e200}):
+        with pytest.raises(ValueError, match="`center` and `scale` must be of moderate size"):
+            kl.mercer_features(kl.Gaussian(1.0), line, rank=40, **far)

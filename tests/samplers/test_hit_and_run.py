@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import ks_1samp, ks_2samp
 
 import koloss as kl
+from koloss.samplers.box import separable_box
 from koloss.samplers.chains import as_target
 from koloss.samplers.hit_and_run import Move, chord, hit_and_run
 from koloss.samplers.interval import quadratic_interval
@@ -102,6 +103,8 @@ def test_an_interval_of_length_zero():
 def test_bad_intervals():
     with pytest.raises(ValueError, match="`curvature` must be finite"):
         quadratic_interval(np.nan, 0.0, 0.0, 1.0)
+    with pytest.raises(TypeError, match="`upper` must be numbers, got array"):
+        separable_box([1.0, 1.0], 0.0, 0.0, 1j, 3)
     with pytest.raises(ValueError, match="`lower` must not exceed `upper`, got 1 > 0 at 0"):
         quadratic_interval(0.0, 0.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="overflow"):

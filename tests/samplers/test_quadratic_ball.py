@@ -10,6 +10,7 @@ envelopes with a factor left out.
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -285,6 +286,23 @@ def test_acceptance_stays_above_a_twentieth(family, d, s):
     for seed in range(3):
         B, b = hostile(family, d, s, np.random.default_rng([seed, d]))
         assert QuadraticBall().draw(B, b, 400, rng=seed).acceptance >= 0.05
+
+
+@pytest.mark.parametrize("d", [1, 2, 10])
+def test_a_long_linear_part(d):
+    """Draws are within a few 1/|b| of the boundary; beyond all precision they are refused, not sought for ever."""
+    b = np.append(1e11, np.zeros(d - 1))
+    draws = QuadraticBall().draw(-np.eye(d), b, 200, rng=1)
+    assert draws.acceptance > 0.05
+    assert np.all(np.linalg.norm(draws.points, axis=1) <= 1 + 1e-12)
+    assert np.all(1 - draws.points[:, 0] < 1e-9)
+
+
+def test_a_density_too_narrow_to_draw_from(monkeypatch):
+    monkeypatch.setattr(sys.modules[QuadraticBall.__module__], "FUTILE", 10_000)
+    for size in (1e15, 1e40):
+        with pytest.raises(ValueError, match=r"`matrix`.* `vector`.* must be"):
+            quadratic_ball([[1.0]], [size], 5, rng=1)
 
 
 def test_an_envelope_that_is_given_up_when_all_is_drawn():

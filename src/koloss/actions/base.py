@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_size
+from koloss._arrays import LARGEST, Array, as_size
 from koloss._plain import Plain
 from koloss.errors import NetTooLarge
 
@@ -100,5 +100,7 @@ def _text(spacing: Any) -> str:
 
 def steps(spacing: float, dimension: int) -> tuple[float, float]:
     """Grid step that keeps both promises of a net, and half the diagonal of its cell."""
+    if spacing > LARGEST:
+        raise ValueError(f"`spacing` must be at most {LARGEST:g}, got {spacing:.6g}")
     step = spacing * min(1.0, 2 / np.sqrt(dimension))
     return float(step), float(step * np.sqrt(dimension) / 2)

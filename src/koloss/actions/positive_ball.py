@@ -139,7 +139,8 @@ class PositiveBall(ActionSet):
             inside = leave**2 * free + held <= 1
         last = np.maximum(inside.sum(axis=1, keepdims=True) - 1, 0)
         free, held = np.take_along_axis(free, last, axis=1), np.take_along_axis(held, last, axis=1)
-        s = np.sqrt(np.maximum(1 - held, 0.0) / np.where(free > 0, free, 1.0))
+        with np.errstate(over="ignore"):  # of points far inside, which stay where they are
+            s = np.sqrt(np.maximum(1 - held, 0.0) / np.where(free > 0, free, 1.0))
         s = np.minimum(s * (self.radius / size), 1.0)
         projected: NDArray[np.float64] = np.maximum(self.lower, s * X)
         return projected

@@ -98,8 +98,6 @@ def bound(
 
     with naming_options(context, name="SPEC", net="--spacing"):
         rounds = None if horizon is None else as_int("horizon", horizon, minimum=1)
-        if rounds is not None and rounds > options.LONGEST_HORIZON:
-            raise ValueError(f"`horizon` must be at most {options.LONGEST_HORIZON}, got {rounds}")
         if spec is not None:
             _refuse_others(context)
             guarantees = bounds(options.read_spec(spec, trust=trust), rounds=rounds)

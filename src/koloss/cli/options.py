@@ -29,8 +29,8 @@ DEFAULTS: dict[str, dict[str, float]] = {
 """Parameters of kernels where nothing is said; each is an option, too."""
 
 
-MOST_DIMENSIONS, LONGEST_HORIZON = 10**6, 10**18
-"""Of actions and of games that options describe."""
+MOST_DIMENSIONS = 10**6
+"""Of actions that options describe."""
 
 
 def names_of(parameter: str | None) -> Iterable[str]:
@@ -167,8 +167,7 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
         raise not_among("--actions", name, names_of("actions"))
-    if as_int("dimension", dimension, minimum=1) > MOST_DIMENSIONS:
-        raise ValueError(f"`dimension` must be at most {MOST_DIMENSIONS:,}, got {dimension}")
+    as_int("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
 

@@ -27,6 +27,7 @@ from scipy.linalg import qr
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from koloss._arrays import Array, as_float, as_int, matching, namespace, take, to_numpy
+from koloss._threads import threads_for
 from koloss.designs.base import Design, as_features, certify, leverages, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy
@@ -66,13 +67,14 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     features = as_features(features)
     tolerance = as_float("tolerance", tolerance, minimum=SMALLEST_TOLERANCE)
     max_rounds = as_int("max_rounds", max_rounds, minimum=1)
-    Z, _ = orthonormal(features)
-    for support, w in candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds):
-        weights = np.zeros(Z.shape[0])
-        weights[support] = w
-        design = certify(Z, matching(weights, Z), "G-optimal design", features)
-        if design.gap <= tolerance:
-            return design
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        Z, _ = orthonormal(features)
+        for support, w in candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds):
+            weights = np.zeros(Z.shape[0])
+            weights[support] = w
+            design = certify(Z, matching(weights, Z), "G-optimal design", features)
+            if design.gap <= tolerance:
+                return design
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
     raise DesignNotConverged(message, gap=design.gap)
 
@@ -89,7 +91,8 @@ def candidates(
     working, dropped = _first_actions(Z), math.inf
     for left in reversed(range(max_rounds)):
         rows = to_numpy(take(Z, working))
-        w = _interior_point(rows, cap, penalty)
+        with threads_for(len(rows) ** 3):
+            w = _interior_point(rows, cap, penalty)
         g = leverages(Z, matching(rows.T @ (w[:, None] * rows) + zero, Z))
         gap = float(xp.max(g)) / cap - 1
         g = to_numpy(g)
@@ -104,7 +107,8 @@ def candidates(
     everyone = np.full(len(w), True)
     # Nobody carries weight where the penalty alone keeps all leverages below the cap.
     for keep in (carriers, everyone) if carriers.any() else (everyone,):
-        solved = w if keep.all() else _interior_point(rows[keep], cap, penalty)
+        with threads_for(len(rows) ** 3):
+            solved = w if keep.all() else _interior_point(rows[keep], cap, penalty)
         kept, fewest = _caratheodory(rows[keep], solved)
         if penalty is not None:
             fewest = fewest * (solved.sum() / fewest.sum())

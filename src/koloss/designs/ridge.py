@@ -17,22 +17,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsymm
+from scipy.linalg.lapack import dpotrf, dpotri
 
-from koloss.designs.base import covariance, inverse_root, orthonormal
+from koloss._threads import threads_for
+from koloss.designs.base import orthonormal
 from koloss.designs.john import candidates
-from koloss.errors import DesignNotConverged
+from koloss.errors import DesignNotConverged, RankUnreachable
 
 Floats = NDArray[np.float64]
 
 SMALLEST_WEIGHT = 1e-12
 """Laws that certify give every action at least this, so that nothing is divided by zero."""
 
+LEAST_EXPLORATION = 1e-9
+"""γ where the penalty alone keeps leverages small."""
+
 FACTORS = 2.0 ** np.arange(-4, 10)
 """c of the bounds on e* by d* at the penalty cΛ."""
+
+SHARES = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
+"""Of d* at the penalty cΛ, what bounds e*."""
+
+
+NEGLIGIBLE = 0.002
+"""Share of a dimension for which features are left out of a certificate."""
 
 
 class Tail(NamedTuple):
@@ -45,13 +58,19 @@ class Tail(NamedTuple):
 def tail_of(head: Floats, tail: Floats, p: Floats) -> Tail:
     """Project the tail off the head in L²(p)."""
     root = np.sqrt(p)[:, None]
+    rows = _beyond(head, tail, root)
+    variances, directions = np.linalg.eigh(rows.T @ rows)
+    return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
+
+
+def _beyond(head: Floats, tail: Floats, root: Floats, times: int = 2) -> Floats:
+    """The tail, projected off the head, in rows times √p."""
     rows = root * tail
     if head.shape[1]:
         basis, _ = np.linalg.qr(root * head)
-        for _ in range(2):  # the second time removes the rounding of the first
-            rows = rows - basis @ (basis.T @ rows)
-    variances, directions = np.linalg.eigh(rows.T @ rows)
-    return Tail(np.maximum(variances, 0.0), np.square((rows / root) @ directions))
+        for _ in range(times):  # the second time removes the rounding of the first
+            rows -= basis @ (basis.T @ rows)
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +83,20 @@ class Certificates:
     penalties: Floats
     excesses: Floats
 
-    def excess(self, penalty: float) -> float:
+    def excess(self, penalty: Any) -> Any:
         """Upper bound on d* - k₀: that of the next smaller penalty on the grid."""
-        k = int(np.searchsorted(self.penalties, penalty * (1 + 1e-9), side="right")) - 1
-        return float(self.excesses[k]) if k >= 0 else float(self.rest)
+        k = np.searchsorted(self.penalties, np.multiply(penalty, 1 + 1e-9), side="right") - 1
+        value = np.where(k >= 0, self.excesses[k], self.rest)
+        return value if value.ndim else float(value)
 
-    def spread(self, penalty: float) -> float:
-        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½."""
-        shares = np.where(FACTORS >= 0.5, FACTORS, 0.25 / (1 - np.minimum(FACTORS, 0.5)))
-        bounds = [c * self.excess(at) for c, at in zip(shares, FACTORS * penalty, strict=True)]
-        return float(min(*bounds, self.residual / penalty))
+    def spread(self, penalty: Any) -> Any:
+        """Upper bound on e* (Lemma F1.4, 3): h(1 - h) ≤ c h_c for c ≥ ½, and ≤ h_c/(4(1 - c)) for c ≤ ½.
+
+        c = 1 is among them, so that it is never above that on d* - k₀.
+        """
+        bounds = (self.excess(np.multiply.outer(penalty, FACTORS)) * SHARES).min(axis=-1)
+        value = np.minimum(bounds, self.residual / penalty)
+        return value if value.ndim else float(value)
 
 
 class Dimensions:
@@ -102,7 +125,8 @@ class Dimensions:
     """
 
     def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
-        self.head, self.tail = head, tail
+        self.head, self.tail, self.residuals = head, tail, residuals
+        self._last: tuple[Floats, Tail] | None = None  # law, and what it makes of the tail
         penalties: Floats = unit * 2.0 ** np.arange(-40.0, 41.0)
         counts = np.arange(tail.shape[1] + 1)[:, None]
         excesses = np.min(counts + residuals[:, None] / penalties, axis=0)  # Lemma F1.4 (2)
@@ -112,30 +136,65 @@ class Dimensions:
         )
 
     def improve(self, penalty: float, p: Floats | None = None, steps: int = 6) -> Floats:
-        """Steps p ∝ p·e(·)² towards the largest d at this penalty; each law on the way is a certificate at all of them."""
-        N = len(self.tail)
-        p = np.full(N, 1 / N) if p is None else p
+        """Steps p ∝ p·e(·)² towards the largest d at this penalty; the law at the end is a certificate at all of them.
+
+        They begin at p, or else at the end of the last ones, or at the uniform law.
+        """
+        N, known = len(self.tail), self.certificates
+        # Features that can hardly be learned are left out: d* ≤ d*(the others) + r/λ, with r what is left of any action.
+        negligible = NEGLIGIBLE * penalty * (known.free + known.excess(penalty))
+        few = np.flatnonzero(self.residuals[:-1] <= negligible)
+        tail = self.tail[:, : few[0]] if len(few) else self.tail
+        if p is not None:
+            self._last = None
+        elif self._last is not None:
+            p = self._last[0]
+        else:
+            p = np.full(N, 1 / N)
+        if tail.shape[1] == 0:  # nothing is left beyond the head
+            return p
         for _ in range(steps):
-            law = tail_of(self.head, self.tail, p)
-            self._certify(law)
-            steeper = p * (law.squares @ (1 / np.square(law.variances + penalty)))
-            if steeper.sum() == 0:  # nothing is left beyond the head
+            if self._last is not None:  # the decomposition is there
+                law, self._last = self._last[1], None
+                slopes = law.squares @ (1 / np.square(law.variances + penalty))
+            else:
+                slopes = _slopes(self.head, tail, p, penalty)
+            steeper = p * slopes
+            if steeper.sum() == 0:
                 break
             p = np.maximum(steeper / steeper.sum(), SMALLEST_WEIGHT)
             p /= p.sum()
+        law = tail_of(self.head, tail, p)
+        self._certify(law)
+        self._last = (p, law)
         return p
 
     def _certify(self, law: Tail) -> None:
-        """d* ≤ d(p) + max e(a)² - e(p) (Lemma F1.4, 1), with room for rounding."""
+        """d* ≤ d(p) + max e(a)² - e(p) + r/λ (Lemma F1.4, 1, and F4, b), with room for rounding."""
         known, variances, rounding = self.certificates, law.variances[:, None], 2.3e-16
-        at, t = known.penalties, known.rest
+        at, t, left = known.penalties, known.rest, self.residuals[len(law.variances)]
         slope = at / (variances + at) ** 2
         gap = (law.squares @ slope).max(axis=0) - law.variances @ slope
         d = np.sum(variances / (variances + at), axis=0) + np.maximum(gap, 0.0)
         bound = d * (1 + 10 * (t + known.free) * rounding)
         bound += t * t * rounding * law.variances[-1] / at
+        if len(law.variances) < t:
+            bound += left / at
         excesses = np.minimum(known.excesses, np.minimum(bound, t))
         self.certificates = replace(known, excesses=excesses)
+
+
+def _slopes(head: Floats, tail: Floats, p: Floats, penalty: float) -> Floats:
+    """e(a)² of every action, up to a factor."""
+    root = np.sqrt(p)[:, None]
+    rows = _beyond(head, tail, root, 1)
+    A = rows.T @ rows
+    A[np.diag_indices_from(A)] += penalty
+    factor, _ = dpotrf(A.T, lower=1, overwrite_a=1)
+    inverse, _ = dpotri(factor, lower=1, overwrite_c=1)
+    solved = dsymm(1.0, inverse, rows.T, lower=1)
+    slopes: Floats = np.einsum("ij,ij->j", solved, solved) / p
+    return slopes
 
 
 class Penalised(NamedTuple):
@@ -159,29 +218,36 @@ class Leverage:
     Parameters
     ----------
     rows : array of shape (N, m)
-        φ(a), in coordinates where Σ(π) + Λ is regular to rounding.
+        φ(a).
     weights : array of shape (N,)
         π.
-    penalty : array of shape (m, m)
-        Λ.
+    columns : array of shape (m, t)
+        Λ = columns @ columns.T.
     """
 
-    def __init__(self, rows: Floats, weights: Floats, penalty: Floats) -> None:
-        support = np.flatnonzero(weights)
-        carriers = rows[support]
-        sigma = carriers.T @ (weights[support, None] * carriers)
+    def __init__(self, rows: Floats, weights: Floats, columns: Floats) -> None:
         # In coordinates where Σ + Λ = I, Σ has the share h of each direction and Λ the share 1 - h.
-        root = inverse_root(sigma + penalty)
-        shares, directions = np.linalg.eigh(root.T @ sigma @ root)
+        transform = _whitening(rows, weights, columns)
+        carriers = np.flatnonzero(weights)
+        known = np.sqrt(weights[carriers])[:, None] * (rows[carriers] @ transform)
+        shares, directions = np.linalg.eigh(known.T @ known)
         self.shares: Floats = np.clip(shares, 0.0, 1.0)
-        self.squares: Floats = np.square(rows @ (root @ directions))
+        self.squares: Floats = np.square(rows @ (transform @ directions))
 
     def __call__(self, gamma: float) -> float:
         return float(np.max(self.squares @ (1 / (gamma * self.shares + (1 - self.shares)))))
 
+    def at(self, gammas: Floats) -> Floats:
+        """The same for several γ."""
+        shares = self.shares[:, None]
+        largest: Floats = (self.squares @ (1 / (gammas * shares + (1 - shares)))).max(axis=0)
+        return largest
+
     def exploration(self, cap: float) -> float:
         """The least γ at which no leverage exceeds the cap; infinite where there is none."""
-        low, high = 0.0, 1.0
+        low, high = LEAST_EXPLORATION, 1.0
+        if self(low) <= cap:
+            return low
         while self(high) > cap:
             low, high = high, 4 * high
             if high > 1e15:
@@ -190,6 +256,18 @@ class Leverage:
             middle = (low + high) / 2
             low, high = (middle, high) if self(middle) > cap else (low, middle)
         return high
+
+
+def _whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
+    """T with T'(Σ(π) + Λ)T = I, by a factorisation of what is squared there: it may be ill-conditioned."""
+    carriers = np.flatnonzero(weights)
+    known = np.sqrt(weights[carriers])[:, None] * rows[carriers]
+    _, transform = orthonormal(np.vstack([known, columns.T]))
+    if transform.shape[1] < rows.shape[1]:
+        rule = f"must span, with the ridge, all {rows.shape[1]} dimensions of the features"
+        raise RankUnreachable(f"`design` {rule}, and does not", rank=transform.shape[1])
+    whitening: Floats = transform
+    return whitening
 
 
 def ridge_design(
@@ -223,16 +301,16 @@ def ridge_design(
     ... )  # 1/0.1 is below the cap: no need to explore there
     ([0.5, 0.5, 0.0, 0.0], 0.1)
     """
-    rows, columns = _scaled(features, columns)
-    penalty = columns @ columns.T
-    for support, w in candidates(rows, cap, penalty, tolerance, max_rounds):
-        weights = np.zeros(len(rows))
-        weights[support] = w / w.sum()
-        gamma = float(w.sum())
-        largest = Leverage(rows, weights, penalty)(gamma)
-        gap = largest / cap - 1
-        if gap <= tolerance:
-            return RidgeDesign(weights, gamma, largest)
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        rows, columns = _scaled(features, columns)
+        for support, w in candidates(rows, cap, columns @ columns.T, tolerance, max_rounds):
+            weights = np.zeros(len(rows))
+            weights[support] = w / w.sum()
+            gamma = max(float(w.sum()), LEAST_EXPLORATION)
+            largest = Leverage(rows, weights, columns)(gamma)
+            gap = largest / cap - 1
+            if gap <= tolerance:
+                return RidgeDesign(weights, gamma, largest)
     message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {gap:.3g}"
     raise DesignNotConverged(message, gap=gap)
 
@@ -246,9 +324,6 @@ def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
 
 def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
     """Change coordinates so that Σ(π) + Λ/γ = I."""
-    white, columns = _scaled(features, columns)
-    for _ in range(2):  # as in `whiten`
-        sigma = covariance(white, design.weights)
-        root = inverse_root(sigma + columns @ columns.T / design.exploration)
-        white, columns = white @ root, root.T @ columns
-    return Penalised(white, columns)
+    root = 1 / math.sqrt(design.exploration)
+    transform = _whitening(features, design.weights, root * columns)
+    return Penalised(features @ transform, transform.T @ columns)

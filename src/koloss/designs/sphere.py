@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_BYTES = 4 * 2**30
+"""Largest covariance."""
+
 
 @lru_cache(maxsize=8)
 def sphere_design(dimension: int, quadratic: bool, intercept: bool) -> tuple[NDArray[Any], float]:
@@ -19,6 +22,9 @@ def sphere_design(dimension: int, quadratic: bool, intercept: bool) -> tuple[NDA
     d = dimension
     n = d * (d + 1) // 2 if quadratic else 0
     m = n + d + intercept
+    if 8 * m * m > MOST_BYTES:
+        rule = f"must have fewer dimensions for a covariance of {m:,} features"
+        raise ValueError(f"`actions` {rule}, got {d:,}")
     zero = 1 / m if quadratic and intercept else 0.0
     sigma = np.zeros((m, m))
     squares, linear = np.arange(d), n + np.arange(d)

@@ -41,7 +41,8 @@ def own_adversary(
     with _blaming(path):
         made = make(kernel, actions, rng)
     if not isinstance(made, Adversary):
-        raise TypeError(f"`make` must give an Adversary, got {type(made).__name__}")
+        got = f"{type(made).__name__} from {path.name}"
+        raise TypeError(f"`make` must give an Adversary, got {got}")
     return _Own(made, path, len(actions) if isinstance(actions, Points) else None)
 
 
@@ -86,7 +87,9 @@ def _blaming(path: Path) -> Iterator[None]:
         line = _line(error, os.path.abspath(path))
         where = f"{path.name}, line {line}" if line else path.name
         words = f"{type(error).__name__}: {_shown(error, str)}".removesuffix(": ")
-        raise AdversaryError(f"{where}: {words}") from error
+        # A RuntimeError whose cause is a StopIteration is taken for that itself by `contextmanager`.
+        cause = None if isinstance(error, StopIteration) else error
+        raise AdversaryError(f"{where}: {words}") from cause
 
 
 def _line(error: BaseException, path: str) -> int | None:

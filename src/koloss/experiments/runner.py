@@ -93,11 +93,7 @@ def run(
 
 
 def _size(name: str, value: int | None, most: int) -> int | None:
-    if value is None:
-        return None
-    if as_int(name, value, minimum=1) > most:
-        raise ValueError(f"`{name}` must be at most {most:,}, got {value}")
-    return value
+    return None if value is None else as_int(name, value, minimum=1, maximum=most)
 
 
 def _check(experiment: Experiment, rounds: int) -> None:

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._files import PARTS, naming, replacing
+from koloss._files import PARTS, lock, naming, replacing
 from koloss._names import slug
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
@@ -232,7 +231,7 @@ def locked(folder: Path) -> Iterator[None]:
     with open(folder / ".lock", "ab+", buffering=0) as file:
         with naming(file.name):
             try:
-                _lock(file.fileno())
+                lock(file.fileno())
             except (BlockingIOError, PermissionError):
                 file.seek(0)
                 holder = file.read().decode(errors="replace").strip() or "unknown"
@@ -244,18 +243,6 @@ def locked(folder: Path) -> Iterator[None]:
             for stray in folder.glob(f"{inside}{PARTS}"):
                 stray.unlink(missing_ok=True)
         yield
-
-
-def _lock(descriptor: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond what is written
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def check_names(argument: str, names: Sequence[str]) -> None:

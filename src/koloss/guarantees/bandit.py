@@ -17,7 +17,12 @@ where the variance V depends on how the rounds are grouped:
 - whole epochs, b actions drawn at once (theory B3w): V = ψ(κ) L² m + ψ(M) L² b (1 + ψ(κ) √(ηLκm))²
   with M = bη(L̃ + ψ(κ)κL), L̃ = L + ε + ε√R.
 
+Rates and the numbers of a ridge may be arrays, where many are compared: then all is computed elementwise.
+
 The theory pages have the proofs and the variants: bonuses, sampled covariance, anytime, late feedback.
+
+For the regret in hindsight (theory F7), where the best action is chosen after the game, every action gets the bonus
+ν φ'A⁻¹ΣA⁻¹φ for the variance of its estimate, ν = ψ(κ)ηL², and the bound gains log(1/prior)/η + νmn.
 """
 
 from __future__ import annotations
@@ -25,16 +30,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from koloss.guarantees.base import Assumption, Guarantee, semidefinite
+
+Floats = NDArray[np.float64]
+
+FINEST = 1e-6
+"""Step to which the logarithms of rates are tuned; the bound is flat there, and has twice as many digits."""
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
 
 
-def psi(M: float) -> float:
+def _sqrt(x: Any) -> Any:
+    return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    return np.hypot(x, y) if isinstance(x, np.ndarray) else math.hypot(x, y)
+
+
+def _exp(x: Any) -> Any:
+    return np.exp(x) if isinstance(x, np.ndarray) else math.exp(x)
+
+
+def _min(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.minimum(x, y) if arrays else min(x, y)
+
+
+def _max(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.maximum(x, y) if arrays else max(x, y)
+
+
+def psi(M: Any) -> Any:
     """ψ(M) = (e^M - 1 - M)/M²: e^(-x) ≤ 1 - x + ψ(M)x² for all x ≥ -M.
 
     Examples
@@ -42,6 +76,10 @@ def psi(M: float) -> float:
     >>> round(psi(1.0), 4), round(psi(2.0), 4), psi(0.0)
     (0.7183, 1.0973, 0.5)
     """
+    if isinstance(M, np.ndarray):
+        large = np.clip(M, 1e-3, 500.0)
+        value = np.where(M < 1e-3, 0.5 + M / 6 + M * M / 24, (np.expm1(large) - large) / large**2)
+        return np.where(M > 500, math.inf, value)
     if M > 500:
         return math.inf
     return 0.5 + M / 6 + M * M / 24 if M < 1e-3 else (math.expm1(M) - M) / (M * M)
@@ -80,6 +118,7 @@ class BanditProblem:
     stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
     misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
     learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
+    hindsight: bool = False  # whether the best action is chosen after the game (theory F7)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
@@ -88,26 +127,26 @@ class BanditProblem:
         return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
 
     @property
-    def dimension(self) -> float:
+    def dimension(self) -> Any:
         """d*, the number of features without a penalty."""
         return self.ridge.dimension if self.ridge else self.rank
 
     @property
-    def bias(self) -> float:
+    def bias(self) -> Any:
         """b, zero without a penalty."""
         return self.ridge.bias if self.ridge else 0.0
 
     @property
-    def root_spread(self) -> float:
+    def root_spread(self) -> Any:
         """√e*, zero without a penalty."""
-        return math.sqrt(self.ridge.spread) if self.ridge else 0.0
+        return _sqrt(self.ridge.spread) if self.ridge else 0.0
 
     @property
-    def estimate_bound(self) -> float:
+    def estimate_bound(self) -> Any:
         """L, with bonuses L + min(b, 2ε_k) + ε: an estimated loss is at most this times ḡ²."""
         if not self.bonus:
             return self.loss_bound
-        largest = min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
+        largest = _min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
         return self.loss_bound + largest + self.epsilon
 
     def in_units(self, unit: float) -> BanditProblem:
@@ -119,147 +158,189 @@ class BanditProblem:
         L, eps, misfit = self.loss_bound / unit, self.epsilon / unit, self.misfit / unit
         return replace(self, loss_bound=L, epsilon=eps, misfit=misfit, ridge=ridge)
 
-    # One estimate: x'(a) = x(a) - β(a), |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+    @property
+    def regret(self) -> Literal["pseudo", "hindsight"]:
+        """Which regret is bounded."""
+        return "hindsight" if self.hindsight else "pseudo"
 
-    def largest_bonus(self, g: float) -> float:
+    @property
+    def log_comparator(self) -> float:
+        """What is divided by η in the bound: log(1/prior), in hindsight twice."""
+        return 2 * self.log_prior if self.hindsight else self.log_prior
+
+    # One estimate: x'(a) = x(a) - β(a) - ν s(a)², |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+
+    def variance_bonus(self, eta: Any, kappa: Any) -> Any:
+        """ν: in hindsight the estimate of an action gets ν times its variance with losses of ±1 as a bonus."""
+        return psi(kappa) * eta * self.loss_bound**2 if self.hindsight else 0.0
+
+    def largest_bonus(self, g: Any) -> Any:
         """β̄ where φ'A⁻¹φ ≤ g²: the smaller of √(b² + ε²) g and ε_k(1 + g) + ε g."""
         if not self.bonus:
             return 0.0
-        quick = math.hypot(self.bias, self.epsilon) * g
+        quick = _hypot(self.bias, self.epsilon) * g
         if self.ridge is None:
             return quick
-        return min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
+        return _min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
 
-    def largest_leverage(self, eta: float, kappa: float) -> float:
-        """ḡ² ≥ φ'A⁻¹φ, the largest with η(L ḡ² + β̄) ≤ κ."""
+    def largest_leverage(self, eta: Any, kappa: Any) -> Any:
+        """ḡ² ≥ φ'A⁻¹φ, the largest with η((L + ν)ḡ² + β̄) ≤ κ."""
         L, room = self.loss_bound, kappa * (1 - self.shrink) / eta
+        L += self.variance_bonus(eta, kappa)
         if not self.bonus:
             return room / L
-        # L g² + slope g + offset = room, for either form of β̄.
-        forms = [(math.hypot(self.bias, self.epsilon), 0.0)]
+        # (L + ν) g² + slope g + offset = room, for either form of β̄.
+        slope = _hypot(self.bias, self.epsilon)
+        root = 2 * room / (slope + _sqrt(slope**2 + 4 * L * room))
         if self.ridge is not None:
-            forms.append((self.ridge.head_error + self.epsilon, self.ridge.head_error))
-        roots = [
-            2 * (room - offset) / (slope + math.sqrt(slope**2 + 4 * L * (room - offset)))
-            for slope, offset in forms
-            if room > offset
-        ]
-        return max(roots) ** 2
+            slope, left = (
+                self.ridge.head_error + self.epsilon,
+                _max(room - self.ridge.head_error, 0.0),
+            )
+            root = _max(root, 2 * left / (slope + _sqrt(slope**2 + 4 * L * left)))
+        return root**2
 
     def rise(self, eta: float, gamma: float) -> float:
         """κ: how far one estimate can raise a log-weight at this exploration."""
         R = self.leverage / gamma
-        return eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        own: float = (
+            eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        )
+        if not self.hindsight:
+            return own
+        kappa, last = own, 0.0
+        while kappa - last > 1e-12 * kappa:  # ν grows with κ, and κ with ν
+            kappa, last = own + eta * self.variance_bonus(eta, kappa) * R, kappa
+            if kappa > 50:
+                raise ValueError(
+                    f"`exploration_rate` must be larger for a bonus on variance at this learning rate, got {gamma:.6g}"
+                )
+        return kappa
 
-    def exploration(self, eta: float, kappa: float) -> float:
+    def exploration(self, eta: Any, kappa: Any) -> Any:
         """γ, the share of rounds that explore; above 1 where the horizon is too short for a bound."""
         return self.leverage / self.largest_leverage(eta, kappa)
 
-    def mean_bound(self, eta: float, kappa: float) -> float:
+    def mean_bound(self, eta: Any, kappa: Any) -> Any:
         """L̃ ≥ |E x'(a)|."""
         L, eps, s = self.loss_bound, self.epsilon * self.stretch, self.shrink
-        g = math.sqrt(self.largest_leverage(eta, kappa))
+        g = _sqrt(self.largest_leverage(eta, kappa))
         if self.bonus:
             error = (1 + self.stretch) * self.largest_bonus(g)
         else:
-            error = math.hypot(self.bias * self.stretch, eps) * g
+            error = _hypot(self.bias * self.stretch, eps) * g
+        error += self.variance_bonus(eta, kappa) * g**2
         return (L + eps + error + self.misfit * (1 + g) + s * L * g) / (1 - s)
 
     # One round.
 
     @property
-    def second_moment(self) -> float:
-        """S² ≥ (1 - γ) E q·x'²."""
+    def second_moment(self) -> Any:
+        """S² ≥ (1 - γ) E q·(x - β)²."""
         L, d, b = self.loss_bound, self.dimension, self.bias
         if not self.bonus:
             return L**2 * d
         L, e = L + self.epsilon, self.root_spread**2
-        if e * (L**2 + b**2) <= b**2 * d:
-            return (L * math.sqrt(max(d - e, 0.0)) + b * math.sqrt(e)) ** 2
-        return (L**2 + b**2) * d
+        apart = (L * _sqrt(_max(d - e, 0.0)) + b * _sqrt(e)) ** 2
+        together = (L**2 + b**2) * d
+        if isinstance(d, np.ndarray):
+            return np.where(e * (L**2 + b**2) <= b**2 * d, apart, together)
+        return apart if e * (L**2 + b**2) <= b**2 * d else together
 
     @property
-    def drift(self) -> float:
-        """U ≥ √(1 - γ) (q·(E x')²)^½."""
+    def drift(self) -> Any:
+        """U ≥ √(1 - γ) (q·(E x - β)²)^½."""
         if not self.bonus:
             return self.loss_bound
-        return (
-            self.loss_bound
-            + self.bias * self.root_spread
-            + self.epsilon * math.sqrt(self.dimension)
-        )
+        return self.loss_bound + self.bias * self.root_spread + self.epsilon * _sqrt(self.dimension)
 
-    def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
+    def variance(self, eta: Any, kappa: Any, b: int, *, whole: bool) -> Any:
         """V: what one round adds to the bound, over η; b rounds make an epoch."""
-        L, own, s = self.loss_bound, psi(kappa) * self.second_moment, self.shrink
+        L, d, s = self.loss_bound, self.dimension, self.shrink
+        g, nu = _sqrt(self.largest_leverage(eta, kappa)), self.variance_bonus(eta, kappa)
+        spread, root = nu * g * _sqrt(d), _sqrt(self.second_moment)  # (q·(ν s²)²)^½ at most
+        own = psi(kappa) * (self.second_moment + spread * (2 * root + spread))
         if b == 1:
             value = own
         elif whole:
-            g = math.sqrt(self.largest_leverage(eta, kappa))
-            largest = L * g + self.largest_bonus(g)  # its square bounds E x'²
+            largest = L * g + self.largest_bonus(g) + nu * g**2  # its square bounds E x'²
             square = psi(kappa) * (eta * largest / (1 - s)) ** 2
             M = b * (eta * self.mean_bound(eta, kappa) + square)
-            side = self.drift + psi(kappa) * eta * largest / (1 - s) * math.sqrt(self.second_moment)
+            side = self.drift + spread + psi(kappa) * eta * largest / (1 - s) * (root + spread)
             value = own + psi(M) * b * side**2
         else:
-            side = L * math.sqrt(self.dimension) + math.sqrt(b) * self.drift
+            side = L * _sqrt(d) + _sqrt(b) * (self.drift + spread)
             value = psi(kappa + DRIFT) * side**2
         return value / (1 - s) ** 2
 
-    def bracket(self, root_gamma: float, g: float, n: float = 1.0) -> float:
+    def bracket(self, root_gamma: Any, g: Any, n: Any = 1.0) -> Any:
         """What the errors of estimates cost: of the features, of the penalty, of losses that are not in the class.
 
         In n rounds, where `root_gamma` and `g` are the sums of √γ and ḡ over them.
         """
         near = self.constant and self.shrink == 0
         chi, chi_error = (root_gamma, n + root_gamma) if near else (n, 3 * n)
-        b, eps, own = self.bias, self.epsilon, chi * min(0.5, self.root_spread)
+        b, eps, own = self.bias, self.epsilon, chi * _min(0.5, self.root_spread)
         wide_b, wide_eps = b * self.stretch, eps * self.stretch
         cost = wide_b * own + wide_eps * chi_error + self.misfit * (chi_error + g)
         if not self.bonus:
             return cost + (wide_b + wide_eps) * g
-        paid = n * (b * self.root_spread + eps * math.sqrt(self.dimension))
+        paid = n * (b * self.root_spread + eps * _sqrt(self.dimension))
         # Until the range has been heard, a bonus in units of it may be too small (Theorem F3.3).
         sure = (0.0, 0.0) if self.learned else (b, eps)
-        return cost + paid + (max(wide_b - sure[0], 0.0) + max(wide_eps - sure[1], 0.0)) * g
+        return cost + paid + (_max(wide_b - sure[0], 0.0) + _max(wide_eps - sure[1], 0.0)) * g
 
     def terms(
         self,
-        eta: float,
-        kappa: float,
+        eta: Any,
+        kappa: Any,
         *,
         rounds: int | None = None,
-        gamma: float | None = None,
+        gamma: Any = None,
         b: int = 1,
         whole: bool = False,
         failure: float = 0.0,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """The terms of the bound after so many rounds (all, by default), by name."""
         n = self.rounds if rounds is None else rounds
         L, s, d = self.loss_bound, self.shrink, self.delay
-        g = math.sqrt(self.largest_leverage(eta, kappa))
+        g = _sqrt(self.largest_leverage(eta, kappa))
         gamma = self.leverage / g**2 if gamma is None else gamma
         variance, delay = eta * self.variance(eta, kappa, b, whole=whole) * n, 0.0
         if d > 0:
             # Theorem B3-delay, its drift condition met surely: ϱ = κ d.
-            grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
+            grow = _exp(_min(2 * kappa * d, 600.0)) / _max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * eta * self.second_moment
+            second = _exp(_min(2 * kappa, 600.0)) * grow * mean * eta
+            second = second * (self.second_moment / (1 - s) ** 2)
             delay = eta * n * d * (mean**2 + second)
-        return {
-            "exploration": 2 * min(gamma, 1e300) * L * n,
+        terms = {
+            "exploration": 2 * _min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
-            "bias": n * self.bracket(math.sqrt(min(gamma, 1.0)), g) / (1 - s),
+            "bias": n * self.bracket(_sqrt(_min(gamma, 1.0)), g) / (1 - s),
             "delay": delay,
             "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
             "range": self.range_cost(g, b if whole else 1),
         }
+        if self.hindsight:  # the union over all actions, and the bonuses of those that are played
+            paid = self.variance_bonus(eta, kappa) * self.dimension * n
+            terms["hindsight"] = self.log_prior / eta + paid
+        return terms
 
-    def range_cost(self, g: float, b: int = 1) -> float:
+    def range_cost(self, g: Any, b: int = 1) -> Any:
         """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
-        return 2 * self.loss_bound * b * (g**2 + g + 1) if self.learned else 0.0
+        return 2 * self.loss_bound * b * (self.excess_cost(g) + 1) if self.learned else 0.0
+
+    def excess_cost(self, g: Any, *, kept: bool = False) -> Any:
+        """What a loss costs for each unit by which it is outside, where the interval widens then or (kept) where it does not.
+
+        In hindsight one outside is taken as the end that it is beyond before the interval widens (Theorem F7.2).
+        """
+        if not self.hindsight:
+            return g**2 + g
+        return 3 * g**2 + g if kept else g**2 + _sqrt(self.leverage) + 1
 
 
 @dataclass(frozen=True)
@@ -271,7 +352,7 @@ class Rates:
     kappa: float
 
 
-def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = None) -> Rates:
+def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None) -> Rates:
     """Learning rate and κ that minimise the bound for epochs of one round.
 
     Longer epochs keep this pace, so that the play stays that of the algorithm without epochs. `exploration` is γ as a function
@@ -285,8 +366,6 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
     >>> round(rates.kappa, 3), round(bound / (10 * 1e4 * 5) ** 0.5, 3)
     (2.0, 2.896)
     """
-    from scipy.optimize import minimize_scalar
-
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
     # In units of a power of two near L: losses told in other such units are played alike, bit for bit.
@@ -294,36 +373,38 @@ def tune(problem: BanditProblem, exploration: Callable[[float], float] | None = 
     problem = problem.in_units(unit)
     scale = 0.5 * math.log(problem.log_prior / (problem.dimension * problem.rounds))
     scale -= math.log(problem.estimate_bound)
+    smallest = math.log(0.01 / (1 + problem.delay))
 
-    def share(eta: float, kappa: float) -> float | None:
+    def share(eta: Any, kappa: Any) -> Any:
         return exploration(problem.largest_leverage(eta, kappa)) if exploration else None
 
-    def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
-        options = {"xatol": tolerance}
-        best = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
-        return float(best.fun), float(best.x)
+    def bounds(x: Floats, y: Floats) -> Floats:
+        eta, kappa = np.exp(x)[:, None], np.exp(y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total: Floats = sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values())
+        return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
 
-    def best_rate(log_kappa: float) -> tuple[float, float]:
-        kappa = math.exp(log_kappa)
-
-        def log_bound(x: float) -> float:
-            eta = math.exp(x)
-            return math.log(sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values()))
-
-        return least(log_bound, scale - 12, scale + 6, 1e-9)
-
-    smallest = math.log(0.01 / (1 + problem.delay))
-    _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
-    kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
+    # A coarse grid over all logarithms of η and κ, then ever finer ones around the best so far.
+    x, y = np.linspace(scale - 12, scale + 6, 37), np.linspace(smallest, math.log(4.0), 25)
+    step = np.array([x[1] - x[0], y[1] - y[0]])
+    around = np.arange(-4.0, 5.0)
+    while True:
+        i, j = divmod(int(np.argmin(bounds(x, y))), len(y))
+        if step.max() < FINEST:
+            break
+        step = step / 2
+        x, y = x[i] + step[0] * around, y[j] + step[1] * around
+        y = np.clip(y, smallest, math.log(4.0))
+    eta, kappa = math.exp(x[i]), math.exp(y[j])
     gamma = share(eta, kappa) or problem.exploration(eta, kappa)
-    return Rates(eta / unit, min(1.0, gamma), kappa)
+    return Rates(eta / unit, min(1.0, float(gamma)), kappa)
 
 
 def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
     """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)η(Lḡ + β̄)² (theory B3l, F1)."""
     g = math.sqrt(problem.largest_leverage(eta, kappa))
     square = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
-    return 4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2
+    return float(4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2)
 
 
 # Without a horizon (theory B4, F1).
@@ -336,7 +417,14 @@ def anytime_constant(problem: BanditProblem, kappa: float) -> float:
         own = 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
     else:
         own = 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
-    return max(own, problem.floor / E**2)
+    if problem.hindsight:
+        own += psi(kappa) * problem.dimension * (L / E) ** 2
+    return float(max(own, problem.floor / E**2))
+
+
+def _anytime_logarithm(problem: BanditProblem, kappa: float) -> float:
+    """What the anytime rates put in the place of log(1/prior)."""
+    return problem.log_comparator + (2 * kappa if problem.learned else 0.0)
 
 
 def anytime_kappa(problem: BanditProblem) -> float:
@@ -344,7 +432,8 @@ def anytime_kappa(problem: BanditProblem) -> float:
     from scipy.optimize import minimize_scalar
 
     def constant(kappa: float) -> float:
-        return anytime_constant(problem, kappa)
+        own = anytime_constant(problem, kappa)
+        return own * _anytime_logarithm(problem, kappa) if problem.learned else own
 
     return float(minimize_scalar(constant, bounds=(0.05, 10.0), method="bounded").x)
 
@@ -352,7 +441,8 @@ def anytime_kappa(problem: BanditProblem) -> float:
 def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     """η_t = √(log(1/prior) / (2 c m t)) / L."""
     cm = anytime_constant(problem, kappa)
-    return math.sqrt(problem.log_prior / (2 * cm * t)) / problem.estimate_bound
+    logarithm = _anytime_logarithm(problem, kappa)
+    return float(math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound)
 
 
 Level = tuple[int, BanditProblem]
@@ -361,7 +451,7 @@ Level = tuple[int, BanditProblem]
 
 def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, float]:
     """The terms of the anytime bound after n rounds; sums over rounds are bounded by integrals."""
-    total = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}
+    total, paid = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}, 0.0
     ends = [start - 1 for start, _ in levels[1:]] + [n]
     for (start, game), end in zip(levels, ends, strict=True):
         first, last = start, min(end, n)
@@ -376,22 +466,43 @@ def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, fl
         total["bias"] += _anytime_bias(game, kappa, a, first, last)
         g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
         total["range"] = game.range_cost(g)
+        if game.hindsight:
+            for name, value in _anytime_hindsight(game, kappa, a, first, last).items():
+                total[name] = total.get(name, 0.0) + value
+            paid += game.variance_bonus(1.0, kappa) * game.dimension * rates
+            total["hindsight"] = total["prior"] + paid
     return total
+
+
+def _anytime_hindsight(
+    game: BanditProblem, kappa: float, a: float, first: int, last: int
+) -> dict[str, float]:
+    """What the bonuses ν_t s² add to exploration and variance (Theorem F7.2): Σ of η_t^1.5 and η_t², by integrals."""
+    L, nu = game.loss_bound, game.variance_bonus(1.0, kappa)  # ν_t = ν η_t
+    cubes = 4 * a**1.5 * (last**0.25 - (first - 1) ** 0.25)
+    squares = a**2 * (1 / first + math.log(last / first))
+    # ḡ_t² ≤ κ/(η_t L), so that the root of (1 - γ) q·(ν_t s²)² is at most slope · √η_t.
+    slope, S = nu * math.sqrt(kappa * game.dimension / L), math.sqrt(game.second_moment)
+    return {
+        "exploration": 2 * L * game.leverage * nu / kappa * squares,
+        "variance": psi(kappa) * slope * (2 * S * cubes + slope * squares),
+    }
 
 
 def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last: int) -> float:
     """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
     count = last - first + 1
-    root = math.sqrt(game.leverage * game.estimate_bound * a / kappa)
+    largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(first), kappa)
+    root = math.sqrt(game.leverage * largest * a / kappa)
     roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
     growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
     g = math.sqrt(kappa / (a * game.loss_bound)) * growth
-    return game.bracket(roots, g, count)
+    return float(game.bracket(roots, g, count))
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
     """Draws that give (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ with probability 1 - failure (matrix Chernoff, theory A4)."""
-    R = problem.largest_leverage(eta, kappa)
+    R: float = problem.largest_leverage(eta, kappa)
     return math.ceil(3 * R / problem.shrink**2 * math.log(2 * problem.rank / failure))
 
 
@@ -414,6 +525,7 @@ class Played:
     unheard: int = 0  # losses not heard
     at_once: int = 0  # decisions of epochs whose actions were drawn at once
     longest_at_once: int = 0  # most of these in one epoch
+    outside: bool = False  # whether a loss was outside of the interval stated
 
 
 @dataclass(frozen=True)
@@ -431,6 +543,21 @@ class Game:
     )
 
 
+OBLIVIOUS = "losses do not depend on the player's actions"
+"""What a bound assumes where losses come after others."""
+
+WHOLE = "the losses of a whole epoch do not depend on the actions drawn in it"
+"""What Theorem B3w assumes."""
+
+ONE_BY_ONE = "actions to come are asked for one by one"
+"""What a bound assumes of `ask` while none were drawn at once."""
+
+LATE = "neither losses nor when they are heard depend on actions not yet heard of"
+"""What Theorem B3l assumes, ..."""
+
+LATE_IN_EPOCHS = "nor do losses of an epoch depend on late actions heard of during it"
+"""... and where epochs are whole, too."""
+
 HEARD = "whether a loss is heard does not depend on the loss"
 """What a bound assumes where some are not."""
 
@@ -440,7 +567,7 @@ Comparator = tuple[float, Mapping[str, float]]
 
 def one_action(n: int) -> Guarantee:
     """Nothing can be lost where there is nothing to choose."""
-    return Guarantee("One action", n, {"regret": 0.0}, 0.0)
+    return Guarantee("One action", n, {"regret": 0.0}, 0.0, regret="hindsight")
 
 
 def fixed(
@@ -482,36 +609,59 @@ def fixed(
     if game.sampled:
         statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
-    needed: dict[str, bool | None] = {
-        f"at most {horizon} rounds": max(played.made, n) <= horizon,
-        f"exploration {exploration:.3g} is at most 1": exploration <= 1 + 1e-12,
-    }
+    needed = [
+        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
+        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
+    ]
     if played.at_once:
-        needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
+        needed.append(Assumption(WHOLE, oblivious=True))
         if played.made < n:
-            needed[f"no later epoch is longer than {played.longest_at_once} rounds"] = None
+            text = f"no later epoch is longer than {played.longest_at_once} rounds"
+            if played.at_once == played.made:
+                text = f"actions to come are drawn in whole epochs of at most {played.longest_at_once} rounds"
+            needed.append(Assumption(text))
+    elif played.made < n:
+        needed.append(Assumption(ONE_BY_ONE))
     if late:
-        needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
+        needed.append(Assumption(LATE, oblivious=True))
         if played.at_once:
-            needed["nor do losses of an epoch depend on late actions heard of during it"] = None
+            needed.append(Assumption(LATE_IN_EPOCHS, oblivious=True))
     if problem.delay > 0:
         text = f"at most {problem.delay} other losses are heard before that of an action"
-        needed[text] = played.longest_delay <= problem.delay
-        needed["losses do not depend on the player's actions"] = None
+        needed.append(Assumption(text, played.longest_delay <= problem.delay))
+        needed.append(Assumption(OBLIVIOUS, oblivious=True))
     if played.unheard:
-        needed[HEARD] = None
-    assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
-    notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
-    trivial = (game.high - game.low) * n
-    return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
+        needed.append(Assumption(HEARD))
+    assumptions = (*_common(game, played), *needed)
+    notes = [f"{late} losses came after their epoch (Theorem B3l)"] if late else []
+    doubts = _hindsight_doubts(problem, batch, played)
+    trivial, notes = (game.high - game.low) * n, [*notes, *doubts]
+    promise = Guarantee(statement, n, terms, trivial, assumptions, not doubts, tuple(notes))
+    return replace(promise, regret=problem.regret)
+
+
+def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> list[str]:
+    """What Theorem F7.1 is not proved for, of what is proved for the pseudo-regret."""
+    if not problem.hindsight:
+        return []
+    doubts = []
+    if (problem.learned or played.outside) and (batch > 1 or played.at_once):
+        losses = "a learned range is" if problem.learned else "losses outside are"
+        doubts.append(f"in hindsight {losses} covered for epochs of one round (batch=1)")
+    if played.late:
+        doubts.append("in hindsight losses that come after their epoch are not covered")
+    return doubts
 
 
 def _manner(problem: BanditProblem, named: bool = False) -> str:
-    """What is added to the name of a statement: how estimates are made."""
-    if problem.ridge is None:
-        return " with bonuses (B2)" if problem.bonus else ""
-    way = " with a ridge" + (" and bonuses" if problem.bonus else "")
-    return way if named else f"{way} (F1)"
+    """What is added to the name of a statement: how estimates are made, and which regret it bounds."""
+    way = ""
+    if problem.ridge is not None:
+        way = " with a ridge" + (" and bonuses" if problem.bonus else "")
+        way += "" if named else " (F1)"
+    elif problem.bonus:
+        way = " with bonuses (B2)"
+    return f"{way}, in hindsight (F7)" if problem.hindsight else way
 
 
 def anytime(
@@ -542,7 +692,8 @@ def anytime(
     assumptions = _common(game, played)
     if played.unheard:
         assumptions += (Assumption(HEARD),)
-    return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
+    promise = Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
+    return replace(promise, regret=problem.regret)
 
 
 # Losses that are not where they were said to be (theory F3).
@@ -561,23 +712,24 @@ def in_units_of_the_range(promise: Guarantee, heard: str) -> Guarantee:
     )
 
 
-def widened(promise: Guarantee, R: float, factor: float, width: float) -> Guarantee:
+def widened(promise: Guarantee, problem: BanditProblem, R: float, factor: float) -> Guarantee:
     """A bound after the interval of the losses has widened: the main terms by a factor, and each step once."""
-    grows = ("exploration", "variance", "prior")
+    grows = ("exploration", "variance", "prior", "hindsight")
     terms = {k: v * factor if k in grows else v for k, v in promise.terms.items()}
-    terms["range"] = width * (factor - 1) * (R + math.sqrt(R))
+    growth = 2 * problem.loss_bound * (factor - 1)
+    terms["range"] = growth * problem.excess_cost(math.sqrt(R))
     return replace(promise, terms=terms)
 
 
 def outside(
-    promise: Guarantee, rule: str, beyond: float, squares: float, *, R: float, G: float, n: int
-) -> Guarantee:
+    promise: Guarantee, problem: BanditProblem, rule: str, beyond: float, squares: float, *, R: float, n: int
+) -> Guarantee:  # fmt: skip
     """A bound that prices what was heard outside: in expectation, by the sums of distances and their squares."""
     if rule == "clip":
         cost = beyond + (1 + math.sqrt(R)) * math.sqrt(n * squares)
-        cost = min(cost, (R + math.sqrt(G) + 1) * beyond)
+        cost = min(cost, (R + math.sqrt(problem.leverage) + 1) * beyond)
     else:
-        cost = beyond * (R + math.sqrt(R))
+        cost = beyond * problem.excess_cost(math.sqrt(R), kept=True)
     note = f"losses outside count by their distance, {beyond:.6g} in all so far"
     first, *rest = promise.assumptions
     first = replace(first, text=f"{first.text}, or is counted as outside", holds=True)

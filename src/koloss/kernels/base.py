@@ -201,7 +201,8 @@ class Kernel(Plain, abc.ABC):
         if weights is None:
             weights = namespace(X).ones(X.shape[0], dtype=X.dtype, device=X.device)
         weights = as_vector("weights", weights, length=X.shape[0], like=X)
-        return self._embed(X, weights)
+        with finite(X, self):
+            return self._embed(X, weights)
 
     def _embed(self, X: Array, weights: Array) -> Loss:
         return self.loss_family(self, X, weights)  # type: ignore[call-arg]

@@ -139,9 +139,10 @@ class Loss(Plain, abc.ABC):
             squared = max(self.inner(self), 0.0)
         if 1e-250 < squared < math.inf:
             return math.sqrt(squared)
-        # The square is no floating point number, or one of few digits: take the norm in another unit.
+        # The square may be no floating point number, or one of few digits: then take the norm in another unit.
         largest = max(float(_largest(getattr(self, part))) for part in self._coordinates)
-        if largest == 0 or not math.isfinite(1 / largest):
+        usual = math.isfinite(squared) and largest > 1e-100  # nothing, but for rounding
+        if usual or largest == 0 or not math.isfinite(1 / largest):
             return math.sqrt(squared)
         unit = self._scale(1 / largest)
         return largest * math.sqrt(max(unit.inner(unit), 0.0))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import (
+    LARGEST,
     Array,
     Namespace,
     as_points,
@@ -20,6 +21,7 @@ from koloss._arrays import (
     matching,
     namespace,
     to_numpy,
+    within_floats,
 )
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels.base import Kernel, finite
@@ -106,7 +108,7 @@ class Posynomial(Kernel):
     loss_family = PosynomialLoss
 
     def __post_init__(self) -> None:
-        table = to_numpy(as_points("exponents", self.exponents)).astype(float)
+        table = to_numpy(as_points("exponents", self.exponents, largest=LARGEST)).astype(float)
         object.__setattr__(self, "exponents", tuple(tuple(map(float, row)) for row in table))
 
     @property
@@ -165,6 +167,7 @@ class Posynomial(Kernel):
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         return bool(np.min(actions.bounds()[0]) >= 0)
 
+    @within_floats("`exponents` and `actions`")
     def _supremum(self, actions: ActionSet, powers: Any, coefficients: NDArray[Any]) -> float:
         """Largest value of a posynomial with even or otherwise admissible powers on an action set.
 

@@ -10,8 +10,6 @@ import math
 import os
 import re
 import stat
-import sys
-import tempfile
 import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +21,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
+from koloss._files import clear_parts, lock, naming, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 
@@ -114,8 +113,8 @@ def _join(value: Any, arrays: dict[str, Any]) -> Any:
 # Files: each has an id of its own, new whenever it is written.
 
 
-_latest: dict[str, str | None] = {}
-"""Id of the file that this process last read from or wrote to a path; None for files from before there were ids."""
+_latest: dict[str, set[str | None]] = {}
+"""Ids of the file that this process last read from or wrote to a path; None for files from before there were ids."""
 
 
 def save_state(
@@ -169,19 +168,12 @@ def save_state(
         if not overwrite:
             _check_known(path)
         if alone:
-            _clear_parts(path)
-        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **members)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
-        _latest[_key(path)] = identity
-        _sync(path.parent)
+            clear_parts(path)
+        # Either file may be there if this is interrupted, and both are ours.
+        _latest.setdefault(_key(path), set()).add(identity)
+        with replacing(path) as file:
+            np.savez(file, **members)
+        _latest[_key(path)] = {identity}
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -209,7 +201,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise ValueError("it has arrays that belong nowhere")
     except Exception as error:  # whatever a damaged file makes of itself
         raise SnapshotError(f"{refusal}: {error}") from error
-    _latest[_key(path)] = identity
+    _latest[_key(path)] = {identity}
     return state
 
 
@@ -294,8 +286,8 @@ def _check_known(path: Path) -> None:
                 ) from error
     except FileNotFoundError:
         return
-    if _key(path) not in _latest or _latest[_key(path)] != identity:
-        known = _key(path) in _latest
+    known = _latest.get(_key(path))
+    if known is None or identity not in known:
         got = "which another has written since" if known else "which another has written"
         rule = "must be free, or the file that this process last loaded or wrote there"
         raise SnapshotInUse(f"`path` {rule}, got {path}, {got}; {advice}")
@@ -304,12 +296,13 @@ def _check_known(path: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
     """One process at a time saves to a path; whether that is certain. The lock goes when its process does."""
-    lock = path.with_name(f".{path.name}.lock")
+    guard = path.with_name(f".{path.name}.lock")
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        with naming(path, guard):
+            descriptor = os.open(guard, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             alone = _wait_for(descriptor)
-            if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+            if os.path.samestat(os.fstat(descriptor), os.stat(guard)):
                 break
         except FileNotFoundError:  # whoever had it before has removed it
             pass
@@ -321,41 +314,16 @@ def _locked(path: Path) -> Iterator[bool]:
         yield alone
     finally:
         with suppress(OSError):  # where an open file cannot be removed it stays, empty
-            os.unlink(lock)
+            os.unlink(guard)
         os.close(descriptor)
 
 
 def _wait_for(descriptor: int) -> bool:
     """Lock a file, or say that its file system knows no locks."""
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(descriptor, wait=True)
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
         return False
     return True
-
-
-def _clear_parts(path: Path) -> None:
-    """Remove what processes have left that were killed while they saved to this path."""
-    stray = re.compile(re.escape(path.name) + r"\.?[a-z0-9_]{8}\.part")
-    with suppress(OSError):
-        for name in filter(stray.fullmatch, os.listdir(path.parent)):
-            os.unlink(path.with_name(name))
-
-
-def _sync(folder: Path) -> None:
-    """Have the folder written to disk, with the name of its new file, where the system can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

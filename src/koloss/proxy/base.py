@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _html
-from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff
+from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff, shown
 from koloss.actions import ActionSet, Box, Points
 from koloss.errors import (
     NetTooLarge,
@@ -227,7 +227,7 @@ def _points_or_net(
 ) -> Points:
     if isinstance(actions, Points):
         if spacing is not None and spacing is not actions:
-            raise ValueError(f"`spacing` must be left out for a finite set, got {spacing!r}")
+            raise ValueError(f"`spacing` must be left out for a finite set, got {shown(spacing)}")
         check_table("actions", len(actions), features, max_bytes)
         return actions
     if isinstance(spacing, Points):

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, as_vector, matching, namespace, take, to_numpy
+from koloss._arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.actions import ActionSet, Points
 from koloss.kernels import Gaussian, Periodic
+from koloss.kernels.base import as_scale
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
     MAX_BYTES,
@@ -91,6 +92,7 @@ class FourierExpansion:
         return [xp.ones_like(x), *(root * wave for wave in waves)]
 
 
+@within_floats("`kernel`, `actions`, `center` and `scale`")
 def mercer_features(
     kernel: Gaussian | Periodic,
     actions: ActionSet,
@@ -178,7 +180,7 @@ def _expansions(kernel: Any, points: Points, center: Any, scale: Any) -> list[An
     scale = np.where(spread > 0, spread, bandwidths) if scale is None else scale
     centers, scales = _coordinates("center", center, d), _coordinates("scale", scale, d)
     return [
-        HermiteExpansion(width, float(c), as_float("scale", s, positive=True))
+        HermiteExpansion(width, float(c), as_scale("scale", s))
         for width, c, s in zip(bandwidths, centers, scales, strict=True)
     ]
 

@@ -81,7 +81,9 @@ class Angular:
         if start is not None and low < math.log(max(start, 1e-300)) < top:
             near = math.log(start)
             low, top = max(low, near - 0.5), min(top, near + 0.5)
-        least = minimize_scalar(mass, bounds=(low, top), method="bounded", options={"xatol": 1e-3})
+        # The mass is off by the linear part times the square of the error.
+        options = {"xatol": min(1e-3, 1 / math.sqrt(size))}
+        least = minimize_scalar(mass, bounds=(low, top), method="bounded", options=options)
         return cls._at(sphere, math.exp(float(least.x)))
 
     @classmethod

@@ -65,8 +65,11 @@ def quadratic_interval(
 
 def _floats(name: str, value: Any) -> Any:
     try:
-        return np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+        given = np.asarray(value)
+        if given.dtype.kind == "c":
+            raise TypeError
+        return np.atleast_1d(given.astype(np.float64, copy=False))
+    except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"`{name}` must be numbers, got {shown(value)}") from error
 
 

@@ -25,6 +25,9 @@ from koloss._arrays import (
 from koloss._random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
+FUTILE, LEAST = 2**21, 2.0**-16
+"""After so many proposals, with no larger share of them accepted, there is no hope."""
+
 
 class ExactDraws(NamedTuple):
     """Draws, with the envelope they ended on and the share of its proposals that was accepted."""
@@ -90,6 +93,9 @@ class QuadraticBall:
             x = best.propose(count, rng)
             batches.append(x)
             kept, accepted, proposed = kept + len(x), accepted + len(x), proposed + count
+            if proposed > FUTILE and accepted < LEAST * proposed:
+                rule = "must be smaller: the density is too narrow for floating point numbers"
+                raise ValueError(f"`matrix` and `vector` {rule}")
             if tried or proposed < 512:
                 continue
             tried = True

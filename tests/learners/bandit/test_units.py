@@ -16,6 +16,7 @@ LEARNERS = {
     "hull": (kl.BanditExpWeights, {"loss_class": "rank-one"}),
     "any": (kl.BanditExpWeights, {"loss_class": "any"}),
     "anytime": (kl.BanditExpWeights, {"horizon": None}),
+    "hindsight": (kl.BanditExpWeights, {"regret": "hindsight"}),
     "learned": (kl.BanditExpWeights, {"loss_range": "learn"}),
     "learned, anytime": (kl.BanditExpWeights, {"loss_range": "learn", "horizon": None}),
     "insured": (kl.InsuredBandit, {}),

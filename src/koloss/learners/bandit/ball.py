@@ -133,7 +133,9 @@ class BallEngine:
 
     # Algorithm 1.
 
-    def law(self, theta: Floats, credit: None, eta: float, gamma: float, rng: Any) -> BallLaw:
+    def law(
+        self, theta: Floats, credit: None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> BallLaw:
         """The coefficients of q, Σ in their eigenbasis and its factor (lines 4 and 7)."""
         matrix, vector, _ = self.coefficients(-eta * theta)
         moments = quadratic_moments(matrix, vector)
@@ -379,6 +381,7 @@ USELESS = {
     "covariance": "'exact'",
     "ridge": "'auto' or 0",
     "bonus": "'auto' or False",
+    "regret": "'pseudo'",
 }
 """Settings that a ball has no use for, and what they must be there."""
 

@@ -45,6 +45,16 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
+WIDEST = LARGEST
+"""Half-width of an interval to which nothing is clipped."""
+
+
+def centred(losses: Any, center: float, half: float) -> Any:
+    """Losses as they enter the estimates."""
+    values = losses - center
+    return values if half == WIDEST else np.clip(values, -half, half)
+
+
 @dataclass(slots=True)
 class Epoch:
     """Rounds with one law, and the sum of the estimates from their losses."""
@@ -56,6 +66,7 @@ class Epoch:
     weight: float  # of its estimates: 1, or 1 - γ without a horizon
     center: float  # subtracted from its losses before they are used
     scale: float  # of its bonuses
+    half: float  # farthest from the centre that a loss enters its estimate
     at_once: bool  # whether all its actions were drawn at once
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
@@ -88,7 +99,7 @@ class Exp2:
         self.engine, self.rates, self.horizon, self.batch = engine, rates, horizon, batch
         self.theta: Floats = np.zeros(engine.problem.rank)  # Σ of all estimates
         self.credit: Floats | None = None  # Σ of all bonuses
-        if engine.problem.bonus:
+        if engine.problem.bonus or engine.problem.hindsight:
             self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
         self.range = engine.loss_range()
         self.epoch: Epoch | None = None
@@ -143,17 +154,23 @@ class Exp2:
 
     def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
         eta, gamma = self.rates_now()
-        law = self.engine.law(self.theta, self.credit, eta, gamma, rng)  # type: ignore[arg-type]
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        center, scale = self.engine.center, 1.0
+        problem, factor = self.engine.problem, self.range.factor
+        center, scale, half = self.engine.center, 1.0, WIDEST
         if self.range.moves:
             center = self.range.center
-            scale = self.range.factor if self.range.learned else 1.0
+            scale = factor if self.range.learned else 1.0
+            if problem.hindsight:  # clip what is new, then widen
+                half = factor * problem.loss_bound
+        # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
+        nu = problem.variance_bonus(eta * factor, self.rates.kappa)
+        nu *= 1.0 if self.range.learned else factor
+        law = self.engine.law(self.theta, self.credit, eta, gamma, rng, nu)  # type: ignore[arg-type]
         if not self.range.known:
             weight = 0.0  # only to be listened to
         zero = np.zeros_like(self.theta)
         number = self.epochs + 1
-        return Epoch(law, number, eta, gamma, weight, center, scale, at_once, zero, zero)
+        return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
@@ -163,10 +180,10 @@ class Exp2:
             return
         admitted = self.range.admitted(losses)
         if epoch.together:
-            values = (np.asarray(admitted) - epoch.center) * epoch.weight
+            values = centred(np.asarray(admitted), epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = (admitted[0] - epoch.center) * epoch.weight
+            value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
         self.theta += estimate
         if self.credit is not None:
@@ -192,20 +209,20 @@ class Exp2:
             return None
         law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
         directions = [self.engine.estimate(law, key, 1.0) for key in keys]
-        numbers = [epoch.weight, epoch.center, epoch.scale]
+        numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
         rows = [np.concatenate([numbers, v, *ends]) for v in directions]
         return [Late(epoch.number, row) for row in rows]
 
     @property
     def late_length(self) -> int:
         """How many numbers are needed of an epoch that is over, for one decision."""
-        return 3 + len(self.theta) + (0 if self.credit is None else len(self.credit))
+        return 4 + len(self.theta) + (0 if self.credit is None else len(self.credit))
 
     def _learn_late(self, late: Late, loss: float) -> None:
         m, admitted = len(self.theta), self.range.admitted((loss,))[0]
-        weight, center, scale = late.numbers[:3].tolist()
-        direction, bonus = late.numbers[3 : m + 3], late.numbers[m + 3 :]
-        self.theta += direction * ((admitted - center) * weight)
+        weight, center, scale, half = late.numbers[:4].tolist()
+        direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
+        self.theta += direction * (centred(admitted, center, half) * weight)
         if self.credit is not None:
             self.credit += weight * scale * bonus
         self.mass += weight
@@ -271,6 +288,7 @@ class Exp2:
             unheard=unheard,
             at_once=self.at_once,
             longest_at_once=self.longest_at_once,
+            outside=self.range.has_been_left,
         )
 
     # Snapshots.
@@ -309,7 +327,7 @@ class Exp2:
         exp2.at_once = data.count("at_once", 0, made)
         exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
         exp2.theta = data.array("theta", (m,))
-        if engine.problem.bonus:
+        if exp2.credit is not None:
             exp2.credit = data.array("credit", (len(engine.actions),), 0)  # type: ignore[arg-type]
         else:
             data.nothing("credit")
@@ -335,6 +353,7 @@ class Exp2:
             weight=data.number("weight", 0, 1),
             center=data.number("center", -LARGEST, LARGEST),
             scale=data.number("scale", 0, LARGEST),
+            half=data.number("half", 0),
             at_once=data.flag("at_once"),
             gain=sums[0],
             anchor=sums[1],
@@ -391,8 +410,8 @@ def prove(
         seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
         return bandit.in_units_of_the_range(promise, seen)
     if heard.outside == "widen":
-        return bandit.widened(promise, R, heard.factor, 2 * engine.problem.loss_bound)
+        return bandit.widened(promise, engine.problem, R, heard.factor)
     if heard.beyond:
-        G, rule = engine.problem.leverage, heard.outside
-        return bandit.outside(promise, rule, heard.beyond, heard.squares, R=R, G=G, n=rounds)
+        rule, sums = heard.outside, (heard.beyond, heard.squares)
+        return bandit.outside(promise, engine.problem, rule, *sums, R=R, n=rounds)
     return promise

@@ -12,7 +12,7 @@ from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, paper
+from koloss.guarantees import Guarantee, hindsight, paper
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
@@ -61,7 +61,7 @@ def plays_ball(settings: BanditSettings) -> bool:
 
 
 class BanditExpWeights(Learner[BanditSettings, Epoch]):
-    """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a G-optimal design in an RKHS.
+    """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
     there is `log_density` in the place of `distribution`, and the bound has the term "neighbourhood". `spacing` asks for a net
@@ -80,34 +80,47 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
     loss_bound : float, optional
         L ≥ |loss|; by default 𝒢 times `loss_norm`, 𝒢² = sup K(a, a): 1 for a Gaussian kernel.
-    loss_range : (float, float), optional
+    loss_range : (float, float) or "learn", optional
         One interval that holds all losses of all rounds. Then a constant feature is added and losses are
-        centred, which halves the bound for losses in [0, L].
+        centred, which halves the bound for losses in [0, L]. "learn": neither range nor location is known, the rates go
+        by what was heard before, and the bound is a multiple of the range ρ (theory F3).
+    outside : "raise", "widen", "clip" or "keep"
+        What becomes of a loss outside the interval stated: an error; a wider interval; the end that it is beyond; or it is
+        used as it is, and nothing else changes. The guarantee charges what was heard outside.
     loss_norm : float, optional
-        Bound on the RKHS norm of losses; by default 1, or 𝒢 where that is larger (which is enough for every
-        Φ(y), y an action). On a ball nothing is assumed of it where there is a `loss_bound` or `loss_range`.
+        W: bound on the RKHS norm of losses up to a constant, or on Σ|c_i| for "rank-one" losses, in the units of the losses;
+        in units of their range where that is learned. By default twice the least with which a loss can fill the range
+        (theory F2); without a range 1, or 𝒢 where that is larger and losses are not "rank-one". On a ball nothing is assumed
+        of it where there is a `loss_bound` or `loss_range`.
     tuning : "sharp" or "paper"
         Rates that minimise the proved bound, or those of the paper's Corollary.
     proxy : str or Proxy, optional
         "pivoted_cholesky", "kernel_pca", "exact_features", or one ready made. By default exact features
         where the kernel has up to 500, otherwise pivoted Cholesky.
     rank : int or "auto"
-        Number of features; by default the one that minimises the bound.
+        Number of features; by default all that matter to the bound with a ridge, and without one as many as minimise it.
     design : "john", "spanner", "uniform" or Design
         Where to explore.
     batch : int or "auto"
-        Most rounds in an epoch of single decisions, a quarter of the rank by default. Such an epoch ends
+        Most rounds in an epoch of single decisions, a quarter of the (effective) dimension by default. Such an epoch ends
         early once a log-weight has risen by more than a half. `ask(count)` makes an epoch of its own.
     covariance : "exact" or "sampled"
         Whether Σ is computed, or estimated from draws (Appendix D of the paper).
     sample_error : float
         s of the sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ.
-    bonus : bool
-        Give actions a bonus for the error their estimates may have: a better bound where ε matters.
+    ridge : float or "auto"
+        λ: penalty on the features beyond a head, in units of the kernel; the constant never has one. By default the one of
+        least bound, together with the head, and none where that is better; without a horizon it falls with time. 0: features
+        are cut off, none is penalised. There is none with the sampled covariance and with the paper's tuning (theory F1).
+    bonus : bool or "auto"
+        Whether actions get a bonus for the bias that their estimates may have, by the penalty and by what the features miss.
+        By default with a ridge, and without one where the bound is smaller with it.
     prior : array of shape (N,), optional
         First distribution over the actions; uniform by default.
-    loss_class : "rank-one" or "general"
-        Losses Φ(y) with y an action (and mixtures of these), or any element of norm at most `loss_norm`.
+    loss_class : "general", "rank-one" or "any"
+        What the mean of a loss given the past is, up to a constant: any element of norm at most `loss_norm`; Σ c_i Φ(y_i) with
+        actions y_i and Σ|c_i| at most `loss_norm`; or anything in the range. Then every action is learned by itself, as by EXP3,
+        and the kernel has no say (theory F8).
     delay : int
         Tune for losses that come after up to so many others; needs epochs of one round. Losses may come late
         without it, too, but then no useful bound is proved.
@@ -115,6 +128,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional
         Spacing of the net on a compact set.
+    goal : "minimize" or "maximize"
+        Whether losses are told, or rewards: then `loss_range` is that of the rewards, and estimates are rewards, too.
+    regret : "pseudo" or "hindsight"
+        Which regret to bound: against the action that is best on average, or against the one that was best in the end, which
+        matters where losses answer to what was played. The latter gives actions a bonus for the variance of their estimates, at
+        1.7 times the bound. For finite sets.
     rng : seed or Generator, optional
 
     Examples
@@ -173,6 +192,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         exploration_rate: float | None = None,
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -323,6 +343,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         printed: bool | None = None,
         loss_norm: float | None = None,
         misfit: float | None = None,
+        confidence: float | None = None,
     ) -> Guarantee:
         """The regret bound, term by term.
 
@@ -336,8 +357,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         loss_norm : float, optional
             For losses of another norm than the learner plays for (theory F2).
         misfit : float, optional
-            For losses that miss the class by so much at any action (theory F8).
+            For losses that miss the class by so much at any action (theory F8). Like the norm, it is in units of the range
+            where that is learned.
+        confidence : float, optional
+            For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
         """
+        if confidence is not None:
+            confidence = self._checked_confidence(confidence)
+            norm = {"loss_norm": loss_norm, "misfit": misfit}
+            promise = self.guarantee(rounds=rounds, printed=printed, **norm)
+            return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
         if loss_norm is None and misfit is None:
             return super().guarantee(rounds=rounds, printed=printed)
         if printed:
@@ -350,6 +379,25 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         if misfit is not None:
             engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
         return self._proved_by(engine, n)
+
+    def _checked_confidence(self, confidence: Any) -> float:
+        value = as_float("confidence", confidence, positive=True)
+        if value >= 1:
+            raise ValueError(f"`confidence` must be below 1, got {value:.6g}")
+        exp2, problem = self._exp2, self.engine.problem
+        lacking = {
+            "`regret` of 'hindsight'": problem.hindsight,
+            "a horizon": self.settings.horizon is not None,
+            "a stated interval that holds all losses": problem.constant
+            and not exp2.range.moves
+            and not exp2.range.beyond,
+            "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
+            "every loss in its epoch": not exp2.late,
+        }
+        for rule, met in lacking.items():
+            if not met:
+                raise ValueError(f"`confidence` must be left out without {rule}, got {value:.6g}")
+        return value
 
     def _proved(self, rounds: int) -> Guarantee:
         return self._proved_by(self.engine, rounds)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize"}
+from koloss.learners.reading import LARGEST
+
+SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
-PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0}
+PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
 ENGINE = {"columns": None, "schedule": None, "level": 0, "leverage": 0.0, "design": None}
 
 
@@ -31,7 +33,7 @@ def completed(state: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]
             rule = {"outside": "raise", "learned": False, "beyond": 0.0, "squares": 0.0}
             level = exp2["mass"] * engine["center"]
             learner["exp2"] = {**exp2, "level": level, "range": {**ends, **heard, **rule}}
-        added = {"center": engine["center"], "scale": 1.0}
+        added = {"center": engine["center"], "scale": 1.0, "half": LARGEST}
         ledger = state["ledger"]
         laws = [{**law, **added} if "eta" in law else law for law in ledger["laws"]]
         said = {name: value for name, value in SETTINGS.items() if name in known}

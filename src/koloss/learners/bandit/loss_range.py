@@ -64,6 +64,11 @@ class LossRange:
         return self.learned or self.outside == "widen"
 
     @property
+    def has_been_left(self) -> bool:
+        """Whether a loss was outside of what was stated."""
+        return not self.learned and (self.beyond > 0 or self.factor > 1)
+
+    @property
     def limits(self) -> tuple[float, float]:
         """What is refused."""
         if self.outside == "raise" and not self.learned:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
+from koloss._threads import threads_for
 from koloss.actions import Points
 from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
@@ -22,6 +23,7 @@ from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.doubts import doubts, short_cost, warn_of_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
     LossClass,
     Schedule,
     choose_ridge,
@@ -49,6 +51,9 @@ Floats = NDArray[np.float64]
 Shares = tuple[tuple[float, str], ...]
 
 
+MANY_FEATURES = 512
+"""So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
+
 SAID = ("outside", "learned", "sign", "shares")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
@@ -60,7 +65,9 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a))
+    bonus: Any = (
+        None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
+    )
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -134,9 +141,9 @@ class PointsEngine:
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
-        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7)."""
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
+        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
@@ -147,17 +154,19 @@ class PointsEngine:
             penalty = self._penalty  # type: ignore[attr-defined]
             factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         law = PointsLaw(factor, p, cdf)
-        if self.problem.bonus:
-            law.bonus = self._bonus(law)
+        if self.problem.bonus or self.problem.hindsight:
+            law.bonus = self._bonus(law, nu)
         return law
 
-    def _bonus(self, law: PointsLaw) -> Any:
-        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2)."""
+    def _bonus(self, law: PointsLaw, nu: float) -> Any:
+        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
         problem = self.problem
+        b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)
         if self.columns is None:
-            return problem.epsilon * np.sqrt(self.leverages(law))
+            s2 = self.leverages(law)
+            return epsilon * np.sqrt(s2) + nu * s2
         s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
-        return problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2)
+        return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -214,8 +223,8 @@ class PointsEngine:
         problem = replace(self.problem, rounds=rounds)
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem))
-        leverage = Leverage(self.features, self.weights, self._penalty)  # type: ignore[attr-defined]
-        tuned = bandit.tune(problem, exploration_curve(leverage))
+        leverage = Leverage(self.features, self.weights, self.columns)
+        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
         rates = replace(tuned, exploration=min(1.0, gamma))
@@ -375,7 +384,7 @@ class PointsEngine:
         """A law that `to_dict` has made plain, of an epoch that is over or not."""
         N, m = self.features.shape
         law = PointsLaw(data.factor("factor", m), None, None)
-        if self.problem.bonus:
+        if self.problem.bonus or self.problem.hindsight:
             law.bonus = data.array("bonus", (N,), 0)
         else:
             data.nothing("bonus")
@@ -418,12 +427,20 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
     if settings.bonus not in ("auto", bonus):
         data.refuse("bonus", "must be that of the settings", bonus)
     ridge = ridge_from_dict(data.part("ridge")) if data.has("ridge") else None
-    if (settings.ridge == 0 and ridge) or (settings.ridge not in ("auto", 0) and not ridge):
+    some = (
+        data.number("log_prior", 0) > 0
+    )  # with one action there is nothing to learn, and no ridge
+    if (settings.ridge == 0 and ridge) or (
+        some and settings.ridge not in ("auto", 0) and not ridge
+    ):
         data.refuse("ridge", "must be that of the settings", settings.ridge)
     for name, only in (("stretch", 1.0), ("misfit", 0.0)):  # these are for questions, never kept
         data.number(name, only, only)
     if data.flag("learned") != settings.learns_range:
         data.refuse("learned", "must be that of the settings", settings.loss_range)
+    hindsight = data.flag("hindsight")
+    if hindsight != (settings.regret == "hindsight"):
+        data.refuse("hindsight", "must be that of the settings", hindsight)
     return BanditProblem(
         rounds=data.count("rounds", 1),
         rank=data.count("rank", rank, rank),
@@ -438,6 +455,7 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         ridge=ridge,
         floor=data.number("floor", 0),
         learned=settings.learns_range,
+        hindsight=hindsight,
     )
 
 
@@ -452,7 +470,7 @@ def _check_ridge(
     """Refuse features that do not belong to their penalty and design."""
     gamma, good = rates.exploration, bool(features.any(axis=1).all())
     if good and 0 < gamma < 1:
-        largest = Leverage(features, weights, columns @ columns.T)(gamma)
+        largest = Leverage(features, weights, columns)(gamma)
         good = math.isclose(gamma * largest, problem.leverage, rel_tol=1e-3)
     if not good:
         data.refuse("features", "must have the leverage of the problem", problem.leverage)
@@ -500,18 +518,19 @@ class ArmsEngine(PointsEngine):
     """
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
-        log_q = self.log_prior - eta * theta
+        score = theta if credit is None else theta - credit
+        log_q = self.log_prior - eta * score
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
-        return PointsLaw(p, p, cdf)
+        return PointsLaw(p, p, cdf, nu / p if self.problem.hindsight else None)
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         total = np.zeros(len(law.factor))
@@ -519,10 +538,10 @@ class ArmsEngine(PointsEngine):
         return total
 
     def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
-        return float(np.max(-gain))
+        return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
 
     def reach(self, law: PointsLaw, moved: Floats) -> float:
-        return float(np.max(np.abs(moved)))
+        return float(np.max(np.abs(moved))) if law.bonus is None else math.inf
 
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor
@@ -537,7 +556,10 @@ class ArmsEngine(PointsEngine):
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
         N = len(self.points)
         law = PointsLaw(data.distribution("factor", N), None, None)
-        data.nothing("bonus")
+        if self.problem.hindsight:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
         if over:
             data.nothing("p", "cdf")
             return law
@@ -578,14 +600,16 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         delay=settings.delay,
         constant=centred,
         learned=settings.learns_range,
+        hindsight=settings.regret == "hindsight",
     )
     if not trial:
         doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
         return arms_engine(settings, points, game, log_prior, low, high)
-    printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
     hull = settings.loss_class == "rank-one"
-    best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
+    with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
+        printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
+        best = min(_candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
     problem = best.problem
     if not trial:
         warn_of_cost(len(points), problem.rank)
@@ -609,7 +633,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         leverage=best.leverage,
         samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
         proxy=best.proxy,
-        losses=_assumed(kernel, hull, norm, problem),
+        losses=_assumed(settings, norm, problem, net=not isinstance(actions, Points)),
         shares=shares(kernel),
         printed=printed,
         schedule=best.schedule,
@@ -698,15 +722,16 @@ def _protected(shares: Shares, norm: float) -> str:
     return f" (norms of at most {each}{mixed if len(shares) > 1 else ''})"
 
 
-def _assumed(kernel: Any, hull: bool, norm: float, problem: BanditProblem) -> str:
+def _assumed(settings: BanditSettings, norm: float, problem: BanditProblem, *, net: bool) -> str:
     if problem.epsilon == 0 and problem.ridge is None:
         return "every loss is in the kernel's RKHS, up to a constant"
-    if hull:
-        return (
-            f"every loss is Σ c_i Φ(y_i) with actions y_i and Σ|c_i| ≤ {norm:.6g}, up to a constant"
-        )
-    general = "every loss is in the kernel's RKHS with a norm of at most"
-    return f"{general} {norm:.6g}, up to a constant{_protected(shares(kernel), norm)}"
+    unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
+    if settings.loss_class == "rank-one":
+        places = "points y_i of the net" if net else "actions y_i"
+        sums = f"Σ|c_i| ≤ {norm:.6g}{unit}"
+        return f"every loss is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
+    general = f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
+    return f"{general}, up to a constant{_protected(shares(settings.kernel), norm)}"
 
 
 # Features, chosen by the bound.
@@ -737,12 +762,15 @@ def _candidates(
 ) -> Iterator[Candidate]:
     """Without a penalty, as many features as the bound asks for; with one, all of them (theory F1)."""
     bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
-    if settings.wants_no_ridge:
+    plain = (
+        settings.wants_no_ridge or game.log_prior == 0
+    )  # with one action there is nothing to learn
+    if plain:
         bonuses = bonuses[:1]
-    if settings.ridge in ("auto", 0) or settings.wants_no_ridge:
+    if plain or settings.ridge in ("auto", 0):
         for bonus in bonuses:
             yield _plain(settings, points, replace(game, bonus=bonus), hull, norm, printed)
-    if settings.ridge != 0 and not settings.wants_no_ridge:
+    if not plain and settings.ridge != 0:
         penalised = replace(game, bonus=settings.bonus is not False)
         yield from _penalised(settings, points, penalised, hull, norm)
 
@@ -802,7 +830,7 @@ def _penalised(
     gamma, largest = design.exploration, design.largest
     if settings.exploration_rate is not None:
         gamma = settings.exploration_rate
-        largest = Leverage(white, design.weights, columns @ columns.T)(gamma)
+        largest = Leverage(white, design.weights, columns)(gamma)
     problem = replace(problem, leverage=gamma * largest)
     rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
     bound = _bound(settings, problem, rates)
@@ -852,7 +880,7 @@ def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> fl
         return float(problem.rank)
     if settings.horizon is None:
         return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
-    return sum(problem.terms(rates.learning_rate, rates.kappa).values())
+    return float(sum(problem.terms(rates.learning_rate, rates.kappa).values()))
 
 
 def _log_prior(prior: Any, N: int) -> Floats:

@@ -39,8 +39,12 @@ FINALISTS = 3
 SLACK = 0.01
 """Share of the bound for which features are left out."""
 
-CLOSER = 4
-"""Penalties for which the dimensions of the chosen head are certified."""
+STEPS = 2
+"""Steps towards the law that certifies a dimension."""
+
+NEAR = (1.0, 16.0, 0.25)
+"""Where the dimensions of the chosen head are certified closely, in units of the best penalty λ: there, at λ/γ of the design, and
+below for the spread."""
 
 TRUNCATION = 4.0**12
 """A penalty of so many times sup K(a, a) is as good as truncation after the head (theory F1, Corollary T)."""
@@ -65,9 +69,10 @@ class LossClass:
             self.played[rank] * (self.anywhere[rank] if self.hull else 1.0)
         )
 
-    def bias(self, head: int, penalty: float) -> float:
+    def bias(self, head: int, penalty: Any) -> Any:
         """b: the largest (θ'Λθ)^½."""
-        return self.norm * math.sqrt(penalty * (self.anywhere[head] if self.hull else 1.0))
+        square = penalty * (self.anywhere[head] if self.hull else 1.0)
+        return self.norm * (np.sqrt(square) if np.ndim(square) else math.sqrt(square))
 
 
 def loss_class(proxy: Proxy, hull: bool, norm: float) -> LossClass:
@@ -87,17 +92,28 @@ class Choice:
     bound: float
 
 
-def exploration_curve(largest: Callable[[float], float]) -> Callable[[float], float]:
-    """γ as a function of the largest leverage allowed, nearly, from the largest leverage as a function of γ."""
-    shares = 2.0 ** -np.arange(0.0, 24.0)
-    log_caps = np.maximum.accumulate(np.log([largest(share) for share in shares]))
-    log_shares = np.log(shares)
+SHARES_EXPLORED = 2.0 ** -np.arange(0.0, 24.0)
+"""γ at which a curve of explorations is computed; between them it is interpolated."""
 
-    def exploration(cap: float) -> float:
-        log_cap = math.log(cap)
-        if log_cap < log_caps[0]:
-            return math.exp(log_caps[0] - log_cap)
-        return math.exp(float(np.interp(log_cap, log_caps, log_shares)))
+
+def exploration_curve(largest: Floats) -> Callable[[Any], Any]:
+    """γ as a function of the largest leverage allowed, nearly, from the largest leverages at `SHARES_EXPLORED`.
+
+    A second axis of `largest` has several games, and then the function takes one leverage for each.
+    """
+    log_caps, log_shares = np.maximum.accumulate(np.log(largest), axis=0), np.log(SHARES_EXPLORED)
+
+    def exploration(cap: Any) -> Any:
+        log_cap = np.log(cap)
+        if log_caps.ndim == 1:
+            within = np.interp(log_cap, log_caps, log_shares)
+        else:
+            games = np.arange(log_caps.shape[1])
+            k = np.clip(np.sum(log_caps <= log_cap, axis=0), 1, len(log_shares) - 1)
+            low, high = log_caps[k - 1, games], log_caps[k, games]
+            share = np.clip((log_cap - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
+            within = log_shares[k - 1] + share * (log_shares[k] - log_shares[k - 1])
+        return np.exp(np.where(log_cap < log_caps[0], log_caps[0] - log_cap, within))
 
     return exploration
 
@@ -115,32 +131,29 @@ def choose_ridge(
     penalties = _penalties(losses, game) if penalty is None else [penalty]
     sizes = _head_sizes(losses, features.shape[1])
     heads = [_Head(features, k, losses, game, penalties[-1]) for k in sizes]
-    # A norm ball is nearly always played best without a head; the residual curve would not show that.
-    first = [] if losses.hull else heads[:1]
-    ranked = sorted(heads[len(first) :], key=lambda head: head.best(penalties).bound)
-    finalists = first + ranked[: FINALISTS - len(first)]
-    for head in finalists:
-        head.certify(head.best(penalties).penalty)
-    head = min(finalists, key=lambda head: head.best(penalties).bound)
+    ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
+    if not losses.hull:
+        # A norm ball is nearly always played best without a head; the residual curve would not show that.
+        ranked = [heads[0], *(head for head in ranked if head.size > 0)][:2]
+    law = None
+    for head in ranked:  # their best laws are much alike
+        law = head.certify(head.best(penalties).penalty, law)
+    head = min(ranked, key=lambda head: head.best(penalties).bound)
     done: set[float] = set()
-    while (
-        len(done) < CLOSER
-    ):  # certificates are good near the penalty they were made for, and may move the best one
+    for _ in NEAR:  # each certificate may move the best penalty
         best = head.best(penalties).penalty
-        near = [at for at in (best, 4 * best, best / 4) if at in penalties and at not in done]
-        if not near:
-            break
+        near = [at for at in (factor * best for factor in NEAR) if at not in done]
         head.certify(near[0])
         done.add(near[0])
     return head.choice(head.best(penalties).penalty)
 
 
 def with_penalty(
-    game: BanditProblem, certificates: Certificates, penalty: float, bias: float, head_error: float
+    game: BanditProblem, certificates: Certificates, penalty: Any, bias: Any, head_error: float
 ) -> BanditProblem:
     """The game with a penalty, for an optimal design."""
     free, excess = certificates.free, certificates.excess(penalty)
-    spread = min(certificates.spread(penalty), excess)
+    spread = certificates.spread(penalty)
     ridge = Ridge(penalty, free, free + excess, spread, bias, head_error)
     return replace(game, leverage=1.001 * (free + excess), ridge=ridge)
 
@@ -152,8 +165,9 @@ def choose_ridge_design(
     if isinstance(design, str) and design == "john":
         return ridge_design(features, columns, cap)
     weights = np.asarray(to_numpy(choose_design(features, design).weights), dtype=float)
-    gamma = Leverage(features, weights, columns @ columns.T).exploration(cap)
-    return RidgeDesign(weights, gamma, cap)
+    largest = Leverage(features, weights, columns)
+    gamma = largest.exploration(cap)
+    return RidgeDesign(weights, gamma, largest(gamma) if math.isfinite(gamma) else cap)
 
 
 def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
@@ -198,7 +212,7 @@ class _Head:
         ones = np.ones((len(features), constant))
         head, tail = np.column_stack([ones, features[:, :size]]), features[:, size:]
         self.dimensions = Dimensions(head, tail, losses.played[size:], unit=unit)
-        self.law: Floats | None = None
+        self.quick: _Quick | None = None
         self.game = replace(game, rank=rank + constant, epsilon=losses.error(rank))
 
     @property
@@ -206,35 +220,47 @@ class _Head:
         """What is known of d* and e*."""
         return self.dimensions.certificates
 
-    def certify(self, penalty: float) -> None:
-        """Certificates of the dimensions near this penalty, better ones at the second call."""
-        self.law = self.dimensions.improve(penalty, self.law)
+    def certify(self, penalty: float, law: Floats | None = None) -> Floats:
+        """Certificates of the dimensions near this penalty, by a law some steps from the one given or the last one."""
+        self.quick = None
+        return self.dimensions.improve(penalty, law, STEPS)
 
-    def problem(self, penalty: float) -> BanditProblem:
-        """The game with this penalty, by the certificates there are."""
+    def problem(self, penalty: Any) -> BanditProblem:
+        """The game with this penalty, or several, by the certificates there are."""
         bias, error = self.losses.bias(self.size, penalty), self.losses.error(self.size)
         return with_penalty(self.game, self.certificates, penalty, bias, error)
 
-    def exploration(self, penalty: float) -> Callable[[float], float]:
+    def exploration(self, penalty: Any) -> Callable[[Any], Any]:
         """γ for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
         known = self.certificates
-        return exploration_curve(lambda share: (known.free + known.excess(penalty / share)) / share)
+        shares = SHARES_EXPLORED[:, None] if np.ndim(penalty) else SHARES_EXPLORED
+        return exploration_curve((known.free + known.excess(penalty / shares)) / shares)
 
     def best(self, penalties: list[float]) -> _Quick:
         """The penalty of least bound, nearly."""
-        return min(_Quick(self._bound(at), at) for at in penalties)
+        if self.quick is None:
+            bounds = self._bounds(np.array(penalties))
+            least = int(np.argmin(bounds))
+            self.quick = _Quick(float(bounds[least]), penalties[least])
+        return self.quick
 
-    def _bound(self, penalty: float) -> float:
-        """The bound at κ = 2 and nearly the best rate, close enough to choose by."""
-        problem, explore = self.problem(penalty), self.exploration(penalty)
+    def _bounds(self, penalties: Floats) -> Floats:
+        """The bounds at a usual κ and nearly the best rate, close enough to choose by."""
+        problem, explore = self.problem(penalties), self.exploration(penalties)
         kappa, E, L, leverage = 2.0, problem.estimate_bound, problem.loss_bound, problem.leverage
+        moments = problem.second_moment
+        if problem.hindsight:
+            kappa, moments = 1.6, moments + problem.dimension * L**2
+        kappa /= 1 + problem.delay
         for _ in range(3):
-            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * problem.second_moment
-            eta = math.sqrt(problem.log_prior / (constant * problem.rounds))
+            constant = 2 * L * E * leverage / kappa + bandit.psi(kappa) * moments
+            eta = np.sqrt(problem.log_comparator / (constant * problem.rounds))
             cap = problem.largest_leverage(eta, kappa)
             gamma = explore(cap)
             leverage = gamma * cap
-        return sum(problem.terms(eta, kappa, gamma=gamma).values())
+        with np.errstate(over="ignore"):
+            total: Floats = sum(problem.terms(eta, kappa, gamma=gamma).values())
+        return total
 
     def choice(self, penalty: float) -> Choice:
         """The game with this penalty, and the rates that minimise its bound."""
@@ -333,8 +359,11 @@ def choose_schedule(
     head = _Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)
-    best = None
-    for kappa, start in product((1.25, 1.5, 1.75, 2.0), starts):
+    best, kappas = (
+        None,
+        (0.75, 1.0, 1.25, 1.5, 1.75) if game.hindsight or game.learned else (1.25, 1.5, 1.75, 2.0),
+    )
+    for kappa, start in product(kappas, starts):
         schedule = Schedule(
             penalty=penalties[0],
             start=start,

@@ -55,6 +55,7 @@ class BanditSettings(Settings):
     exploration_rate: float | None = None
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
+    regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -63,6 +64,7 @@ class BanditSettings(Settings):
         super().__post_init__()
         one_of("tuning", self.tuning, ("sharp", "paper"))
         one_of("goal", self.goal, ("minimize", "maximize"))
+        one_of("regret", self.regret, ("pseudo", "hindsight"))
         one_of("covariance", self.covariance, ("exact", "sampled"))
         one_of("loss_class", self.loss_class, ("rank-one", "general", "any"))
         if not _is_auto(self.bonus):
@@ -79,6 +81,8 @@ class BanditSettings(Settings):
         if sampled and (self.bonus is True or penalised):
             name, value = ("bonus", True) if self.bonus is True else ("ridge", self.ridge)
             raise ValueError(f"`{name}` must be left out with the sampled covariance, got {value}")
+        if self.regret == "hindsight":
+            self._check_hindsight()
         extras = self.bonus is True or penalised or self.delay or sampled
         if self.tuning == "paper" and (self.horizon is None or extras):
             raise ValueError(
@@ -117,6 +121,16 @@ class BanditSettings(Settings):
         for name in ("loss_bound", "loss_norm"):
             if getattr(self, name) is not None:
                 self._set(name, as_size(name, getattr(self, name)))
+
+    def _check_hindsight(self) -> None:
+        """Settings for which no bound on the regret in hindsight is proved."""
+        rules = {"tuning": "'sharp'", "covariance": "'exact'", "delay": "0"}
+        for name, rule in rules.items():
+            if not self.is_default(name):
+                value = getattr(self, name)
+                raise ValueError(
+                    f"`{name}` must be {rule} where `regret` is 'hindsight', got {value!r}"
+                )
 
     def _check_any(self) -> None:
         """Where nothing is assumed of losses, features and their errors have no say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,12 +145,12 @@ def _quick_bound(problem: BanditProblem) -> float:
     m, L, eps, n = problem.rank, problem.estimate_bound, problem.epsilon, problem.rounds
     if problem.log_prior == 0:
         return float(m)
-    kappa = 2.0 / (1 + problem.delay)
-    c = 2 * problem.leverage / (m * kappa) + bandit.psi(kappa)
-    u = math.sqrt(problem.log_prior / (c * m * n))
+    kappa = (1.6 if problem.hindsight else 2.0) / (1 + problem.delay)
+    c = 2 * problem.leverage / (m * kappa) + (1 + problem.hindsight) * bandit.psi(kappa)
+    u = math.sqrt(problem.log_comparator / (c * m * n))
     if not problem.bonus:
         u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
-    return sum(problem.terms(u / L, kappa).values())
+    return float(sum(problem.terms(u / L, kappa).values()))
 
 
 def choose_design(features: Any, design: str | Design) -> Design:
@@ -159,13 +160,22 @@ def choose_design(features: Any, design: str | Design) -> Design:
             raise ValueError(
                 f"`design` must weigh {features.shape[0]} actions, got {design.weights.shape[0]}"
             )
-        return design
+        return _to_double(design)
     makers: dict[str, Callable[[Any], Design]] = {
         "john": john_design,
         "spanner": barycentric_spanner,
         "uniform": uniform_design,
     }
-    return makers[design](features)
+    return _to_double(makers[design](features))
+
+
+def _to_double(design: Design) -> Design:
+    """With weights that add up to 1, which those of single precision do only nearly."""
+    weights = to_numpy(design.weights)
+    if weights.dtype == np.float64:
+        return design
+    weights = weights.astype(float)
+    return replace(design, weights=weights / weights.sum())
 
 
 def choose_rates(
@@ -193,4 +203,8 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
         return settings.batch
     if settings.tuning == "paper" or settings.delay > 0:
         return 1
-    return max(1, math.ceil(problem.dimension / 4))
+    strict = settings.horizon is not None and not settings.learns_range
+    if problem.hindsight and not (strict and settings.outside == "raise"):
+        return 1  # longer epochs are not covered
+    dimension: float = problem.dimension
+    return max(1, math.ceil(dimension / 4))

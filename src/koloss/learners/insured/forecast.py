@@ -97,6 +97,12 @@ class Forecaster:
             self.trusted = best
             self._refresh()
 
+    def rescale(self, factor: float) -> None:
+        """As if all losses had been so many times as large."""
+        self.means = [theta * factor for theta in self.means]
+        self.errors = [error * factor**2 for error in self.errors]
+        self._mean = self._mean * factor
+
     def _refresh(self) -> None:
         """Recompute the predicted losses; their variance is computed when it is needed."""
         self._mean, self._variance = self.features @ self.weights, None
@@ -190,6 +196,6 @@ def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     K = to_numpy(kernel(X, X))
     P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + 1) @ W
     eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
-    root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * eigenvalues[-1]))
+    root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))
     discounts, ridges = zip(*FORECASTS, strict=True)
     return Forecaster(engine.features @ root, discounts=discounts, ridge=ridges)

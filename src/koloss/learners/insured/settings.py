@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import SIZES, as_flag, as_float, as_size
+from koloss._arrays import SIZES, as_flag, as_float, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.base import Described, Settings
@@ -20,7 +20,7 @@ from koloss.proxy import Proxy
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
 
-    loss_range: tuple[float, float]
+    loss_range: tuple[float, float] | Literal["learn"]
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
@@ -36,6 +36,7 @@ class InsuredSettings(Settings):
     delay: int = 0
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
+    regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -52,7 +53,13 @@ class InsuredSettings(Settings):
         super().__post_init__()
         if self.loss_range is None:
             raise ValueError(
-                "`loss_range` must be (low, high), an interval for all losses, got None"
+                "`loss_range` must be (low, high), an interval for all losses, or 'learn', got None"
+            )
+        one_of("regret", self.regret, ("pseudo", "hindsight"))
+        if self.regret == "hindsight":
+            raise ValueError(
+                "`regret` must be 'pseudo' with a policy, got 'hindsight': to insure it would cost as much as the bound of the "
+                "robust learner, BanditExpWeights, which has it"
             )
         as_flag("early", self.early)
         self._set("width", as_float("width", self.width, minimum=0.0))
@@ -74,6 +81,10 @@ class InsuredSettings(Settings):
         robust = self.robust
         self._set("loss_range", robust.loss_range)
         self._set("kernel", robust.kernel)
+        if robust.learns_range and self.delay:
+            raise ValueError(
+                f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+            )
 
     @property
     def robust(self) -> BanditSettings:
