@@ -189,6 +189,7 @@ def test_a_kernel_without_a_positive_value_can_still_be_played():
     assert not learner.guarantee().valid
 
 
+@pytest.mark.filterwarnings("ignore::koloss.errors.KolossWarning")
 @pytest.mark.parametrize("design", ["john", "spanner", "uniform"])
 def test_probabilities_of_single_precision_add_up(design):
     X = np.random.default_rng(4).uniform(-1, 1, (30, 20)).astype(np.float32)

@@ -48,9 +48,9 @@ ADVERSARIES: dict[str, Any] = {
     re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): kind
     for module in (adversaries, watching)
     for name, kind in vars(module).items()
-    if name in games.__all__ and name not in ("Adversary", "Function")
+    if name in games.__all__ and name not in ("Adversary", "Function", "Stalker")
 }
-"""By the name that a spec gives them; "python" is the user's own."""
+"""By the name that a spec gives them; "python" is the user's own. The stalker has to know the rates of its one player."""
 
 RUNS = 20
 """Runs of a game where a spec does not say."""

@@ -78,7 +78,7 @@ class InsuredSettings(Settings):
         for name in ("trigger", "premium"):
             values = _one_each(name, getattr(self, name), len(self.policies))
             self._set(name, values if np.ndim(getattr(self, name)) else values[0])
-        if self.loss_class == "any":
+        if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
         robust = self.robust
         self._set("loss_range", robust.loss_range)
