@@ -134,18 +134,18 @@ def choose_ridge(
     ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
     if not losses.hull:
         # A norm ball is nearly always played best without a head; the residual curve would not show that.
-        ranked = [heads[0], *(head for head in ranked if head.size > 0)][:2]
-    law = None
-    for head in ranked:  # their best laws are much alike
-        law = head.certify(head.best(penalties).penalty, law)
-    head = min(ranked, key=lambda head: head.best(penalties).bound)
-    done: set[float] = set()
-    for _ in NEAR:  # each certificate may move the best penalty
-        best = head.best(penalties).penalty
-        near = [at for at in (factor * best for factor in NEAR) if at not in done]
-        head.certify(near[0])
-        done.add(near[0])
-    return head.choice(head.best(penalties).penalty)
+        ranked = [heads[0], *(head for head in ranked if head.size > 0)][:FINALISTS]
+    law, choices = None, []
+    for head in ranked:
+        law = head.certify(head.best(penalties).penalty, law)  # their best laws are much alike
+        done: set[float] = set()
+        for _ in NEAR:  # each certificate may move the best penalty
+            best = head.best(penalties).penalty
+            near = [at for at in (factor * best for factor in NEAR) if at not in done]
+            head.certify(near[0])
+            done.add(near[0])
+        choices.append(head.choice(head.best(penalties).penalty))
+    return min(choices, key=lambda choice: choice.bound)
 
 
 def with_penalty(
