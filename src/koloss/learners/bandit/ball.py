@@ -30,7 +30,7 @@ from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.points import interval_from_dict, problem_from_dict
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
-from koloss.learners.base import Drawn
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import ROUNDING, Reader
 from koloss.oracles.base import Minimum
 from koloss.oracles.trust_region import minimize_quadratic_ball

@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.base import Drawn, Late, Recommendation
+from koloss.learners.base import Recommendation
+from koloss.learners.ledger import Drawn, Late
 from koloss.learners.reading import SMALLEST, Reader
 
 if TYPE_CHECKING:
