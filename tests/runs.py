@@ -19,6 +19,21 @@ TIMES = (
     "machine",
 )
 
+SPEC = """\
+[game]
+kernel = {kind = "Linear"}
+actions = {kind = "Ball", dimension = 2}
+rounds = 12
+runs = 2
+
+[adversary]
+kind = "random"
+
+[[learner]]
+kind = "ExpWeights"
+"""
+"""A game that is played in a moment."""
+
 
 def numbers(path):
     """What is in results.json or arena.json, without times and the machine."""

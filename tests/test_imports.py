@@ -30,10 +30,10 @@ cli < __main__
 """A package imports those before it in these chains, and no other."""
 
 LEARNERS = """
-reading < base, snapshots < bandit < insured
-reading < base, snapshots < full
+reading, losses, sharing < ledger, settings < base, snapshots < bandit < insured
+reading, losses, sharing < ledger, settings < base, snapshots < full
 """
-"""The same inside `learners`, where `reading`, `base` and `snapshots` are modules; the last two may need each other."""
+"""The same inside `learners`, where all but the last three are modules; `base` and `snapshots` may need each other."""
 
 
 @cache

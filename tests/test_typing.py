@@ -48,20 +48,20 @@ write_page = kl.report.write_page
 
 ARRAY = r"numpy\.ndarray\[.*\]"
 EXPECTED = {
-    "decision": r"koloss\.learners\.base\.Decision",
-    "batch": r"koloss\.learners\.base\.Decisions",
+    "decision": r"koloss\.learners\.ledger\.Decision",
+    "batch": r"koloss\.learners\.ledger\.Decisions",
     "decision.id": r"int",
     "decision.action": ARRAY,
     "decision.index": r"int \| None",
     "decision.probability": r"float \| None",
     "batch.action": ARRAY,
-    "batch[0]": r"koloss\.learners\.base\.Decision",
-    "insured.ask()": r"koloss\.learners\.base\.Decision",
-    "insured.ask(3)": r"koloss\.learners\.base\.Decisions",
-    "full.ask()": r"koloss\.learners\.base\.Decision",
+    "batch[0]": r"koloss\.learners\.ledger\.Decision",
+    "insured.ask()": r"koloss\.learners\.ledger\.Decision",
+    "insured.ask(3)": r"koloss\.learners\.ledger\.Decisions",
+    "full.ask()": r"koloss\.learners\.ledger\.Decision",
     "full.ask(3).action": ARRAY,
-    "gradient.ask()": r"koloss\.learners\.base\.Decision",
-    "leader.ask(3)": r"koloss\.learners\.base\.Decisions",
+    "gradient.ask()": r"koloss\.learners\.ledger\.Decision",
+    "leader.ask(3)": r"koloss\.learners\.ledger\.Decisions",
     "bandit.distribution": ARRAY,
     "best": r"koloss\.learners\.base\.Recommendation",
     "best.index": r"int \| None",
@@ -173,7 +173,7 @@ def test_mistakes_of_a_user_are_found(mypy):
 @pytest.mark.parametrize(
     "text, pattern, right",
     [
-        ("koloss.learners.base.Decision", r"koloss\.learners\.base\.Decision", True),
+        ("koloss.learners.ledger.Decision", r"koloss\.learners\.ledger\.Decision", True),
         ("Any", r".*", False),
         ("numpy.ndarray[tuple[...], numpy.dtype[Any]]", ARRAY, False),
         ("numpy.ndarray[tuple[...], numpy.dtype[numpy.float64]]", ARRAY, True),

@@ -17,22 +17,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from packaging.requirements import Requirement
 
+from tests.runs import SPEC
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-SPEC = """
-[game]
-kernel = {kind = "Linear"}
-actions = {kind = "Ball", dimension = 2}
-rounds = 12
-runs = 1
-
-[adversary]
-kind = "random"
-
-[[learner]]
-kind = "ExpWeights"
-"""
 
 
 def run(*command, check=True):

@@ -8,20 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.pages import check_alone, words_of
-
-SPEC = """\
-[game]
-kernel = {kind = "Linear"}
-actions = {kind = "Ball", dimension = 2}
-rounds = 12
-runs = 2
-
-[adversary]
-kind = "random"
-
-[[learner]]
-kind = "ExpWeights"
-"""
+from tests.runs import SPEC
 
 
 @pytest.fixture

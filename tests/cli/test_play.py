@@ -11,19 +11,8 @@ import time
 
 import pytest
 
-SPEC = """\
-[game]
-kernel = {kind = "Linear"}
-actions = {kind = "Ball", dimension = 2}
-rounds = 12
-runs = 2
+from tests.runs import SPEC
 
-[adversary]
-kind = "random"
-
-[[learner]]
-kind = "ExpWeights"
-"""
 REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
     '"random"', '"replay"\ntable = "losses.csv"'
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing.util
 import os
 import signal
 import subprocess
 import sys
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,35 @@ def test_an_interrupt_ends_the_processes():
 
     with pytest.raises(KeyboardInterrupt):
         do_all(square, [1, 2, 3], interrupt, jobs=1)
+
+
+def test_a_signal_waits_until_a_process_is_started(monkeypatch, capfd):
+    """One that comes while the new process reads what it is to do: raised here a moment later, no word from there."""
+
+    class Ended(Exception):
+        pass
+
+    def end(number, frame):
+        raise Ended
+
+    def start(path, arguments, passed):
+        pid = real(path, arguments, passed)
+        started.append(pid)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return pid
+
+    resource_tracker.ensure_running()  # a process, too, but not ours
+    real, started = multiprocessing.util.spawnv_passfds, []
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(Ended):
+            do_all(square, [1, 2], lambda k, result: None, jobs=1)
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    wait_for(lambda: not alive(started[-1]))
+    assert capfd.readouterr().err == ""
 
 
 def not_there(task):

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, UnknownDecision
-from koloss.learners.base import Decision, Described, Ledger, Settings, read_losses
+from koloss.learners.ledger import Decision, Ledger
+from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
+from koloss.learners.settings import Described, Settings
 
 
 @dataclass(eq=False)

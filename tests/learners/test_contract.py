@@ -15,7 +15,7 @@ import koloss as kl
 from koloss import experiments
 from koloss.errors import NoDistribution, UnknownDecision
 from koloss.games.store import FolderInUse
-from koloss.learners.base import Late
+from koloss.learners.ledger import Late
 from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
 

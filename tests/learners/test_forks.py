@@ -72,7 +72,7 @@ def test_children_of_children():
         made_here.ask()
         return type(in_fork(made_here.ask)), type(in_fork(lambda: make().ask()))
 
-    assert in_fork(child) == (ForkedLearner, kl.learners.base.Decision)
+    assert in_fork(child) == (ForkedLearner, kl.learners.Decision)
 
 
 @needs_forks

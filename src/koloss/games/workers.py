@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -206,15 +206,26 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """A process that is started meanwhile hears no Ctrl-C, which is for the one that started it, from its first moment."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """Starting a process is done whole: what this one is told meanwhile by a signal, it hears afterwards.
+
+    Otherwise the new process would find the half of what it is to read, and complain. A Ctrl-C, which is for the process
+    that started it, it never hears.
+    """
+    heard = list[int]()
+    with ExitStack() as after:
+        if hasattr(signal, "pthread_sigmask"):
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        if (
+            threading.current_thread() is threading.main_thread()
+        ):  # where handlers run; any thread may be told
+            for number in signal.valid_signals():
+                if callable(handler := signal.getsignal(number)):
+                    after.callback(signal.signal, number, handler)
+                    signal.signal(number, lambda number, _: heard.append(number))
         yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for told in heard:
+        signal.raise_signal(told)
 
 
 @contextmanager

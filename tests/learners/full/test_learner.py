@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.base import Settings
+from koloss.learners.settings import Settings
 from tests.learners.streams import quadratic_of
 
 KINDS = [kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader]

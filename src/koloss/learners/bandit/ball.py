@@ -36,7 +36,7 @@ from koloss.learners.bandit.points import (
 )
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
-from koloss.learners.base import Drawn
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import ROUNDING, Reader
 from koloss.oracles.base import Minimum
 from koloss.oracles.trust_region import minimize_quadratic_ball

@@ -34,7 +34,8 @@ from koloss.guarantees import Guarantee, bandit
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine, rates_from_dict
-from koloss.learners.base import Drawn, Late, Recommendation
+from koloss.learners.base import Recommendation
+from koloss.learners.ledger import Drawn, Late
 from koloss.learners.reading import LARGEST, Reader
 
 if TYPE_CHECKING:

@@ -21,17 +21,11 @@ from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.points import ArmsEngine, PointsEngine, points_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import (
-    Drawn,
-    Entry,
-    Late,
-    Learner,
-    Recommendation,
-    keys_of,
-    locked,
-    read_losses,
-)
+from koloss.learners.base import Learner, Recommendation
+from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
+from koloss.learners.sharing import locked
 from koloss.proxy import Proxy
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from koloss.learners.bandit.tuning import (
     least_rank,
     paper_says,
 )
-from koloss.learners.base import Drawn
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, SMALLEST, Reader
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond

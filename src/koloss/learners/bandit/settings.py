@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
-from koloss.learners.base import Described, Settings
+from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
 PROXIES = ("pivoted_cholesky", "kernel_pca", "exact_features")

@@ -30,11 +30,13 @@ from numpy.typing import NDArray
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Drawn, Recommendation, locked
+from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
 from koloss.learners.full.mixture import InFamily, OnPoints
 from koloss.learners.full.settings import GradientSettings
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
+from koloss.learners.sharing import locked
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from koloss.actions import ActionSet, Box, Points
 from koloss.guarantees import Guarantee, paper
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss
-from koloss.learners.base import Drawn, Recommendation, locked
+from koloss.learners.base import Recommendation
 from koloss.learners.full.expansion import Expansion
 from koloss.learners.full.learner import (
     FullDiagnostics,
@@ -43,7 +43,9 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import ExpWeightsSettings
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import LARGEST, ROUNDING, Reader
+from koloss.learners.sharing import locked
 
 
 @dataclass(frozen=True)

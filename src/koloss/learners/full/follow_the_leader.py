@@ -28,7 +28,7 @@ from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Drawn, Recommendation, locked
+from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import (
     FullDiagnostics,
     FullInformation,
@@ -38,7 +38,9 @@ from koloss.learners.full.learner import (
     to_plain,
 )
 from koloss.learners.full.settings import LeaderSettings
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, Reader
+from koloss.learners.sharing import locked
 from koloss.oracles import projection_for
 from koloss.oracles.hull import Projection
 

@@ -18,7 +18,7 @@ from koloss._arrays import (
 )
 from koloss.actions import Ball, Box, Points, PositiveBall
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Settings
+from koloss.learners.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

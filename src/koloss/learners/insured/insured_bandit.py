@@ -41,16 +41,7 @@ from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine, points_engine
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import (
-    Drawn,
-    Entry,
-    Late,
-    Learner,
-    Recommendation,
-    keys_of,
-    locked,
-    read_losses,
-)
+from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
@@ -63,7 +54,10 @@ from koloss.learners.insured.policies import (
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Allowance, Watched
+from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
+from koloss.learners.sharing import locked
 from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 

@@ -11,8 +11,8 @@ import numpy as np
 from koloss._arrays import SIZES, as_flag, as_float, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.base import Described, Settings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
+from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
 

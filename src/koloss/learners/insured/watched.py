@@ -25,12 +25,12 @@ import numpy as np
 
 from koloss import _linalg
 from koloss.guarantees import insured
-from koloss.learners.base import Drawn, Ledger
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
+from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
 
 SUSPICION = 0.25

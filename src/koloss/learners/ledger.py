@@ -1,0 +1,391 @@
+"""Decisions as they are handed out, and the ledger of those that wait for their losses."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import as_int
+from koloss.errors import UnknownDecision
+from koloss.learners.reading import Reader
+
+DEEPEST = 8
+"""Most lists within lists that name decisions."""
+
+# What is handed out.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """One action to take, with what is needed to learn from its loss at any time later."""
+
+    id: int  # from 0; enough to `tell` by
+    action: NDArray[np.float64]  # shape (d,)
+    index: int | None  # row of the action in a finite set
+    probability: float | None  # with which it was drawn, on a finite set
+    epoch: int  # in which it was drawn
+    learner: str  # mark of the learner that made it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decisions:
+    """Several decisions made at once, the fields of `Decision` as arrays."""
+
+    id: NDArray[np.int64]
+    action: NDArray[np.float64]
+    index: NDArray[np.int64] | None
+    probability: NDArray[np.float64] | None
+    epoch: NDArray[np.int64]
+    learner: str
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @overload
+    def __getitem__(self, k: int) -> Decision: ...
+
+    @overload
+    def __getitem__(self, k: slice) -> Decisions: ...
+
+    def __getitem__(self, k: int | slice) -> Decision | Decisions:
+        index = None if self.index is None else self.index[k]
+        probability = None if self.probability is None else self.probability[k]
+        ids, action, epoch, mark = self.id[k], self.action[k], self.epoch[k], self.learner
+        if isinstance(k, slice):
+            return Decisions(ids, action, index, probability, epoch, mark)
+        row = None if index is None else int(index)
+        p = None if probability is None else float(probability)
+        return Decision(int(ids), action, row, p, int(epoch), mark)
+
+    def __iter__(self) -> Iterator[Decision]:
+        return (self[k] for k in range(len(self)))
+
+
+Told = Decision | Decisions | int | Sequence[Any]
+"""Whatever names decisions: one, a batch, an id, or a sequence of these."""
+
+
+# Decisions that wait for their losses.
+
+
+class Law(Protocol):
+    """What decisions are drawn from."""
+
+    number: int  # of the epoch or the stage that it belongs to
+
+    @property
+    def together(self) -> bool:
+        """Whether losses of its decisions that are told at once are learned from at once."""
+
+    def shrink(self) -> None:
+        """Keep only what late losses need."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+
+
+L = TypeVar("L", bound=Law)
+
+
+class Late:
+    """What is left of a law for one decision, long after: the numbers that its loss needs."""
+
+    __slots__ = ("number", "numbers")
+
+    together: ClassVar[bool] = False
+
+    def __init__(self, number: int, numbers: NDArray[np.float64]) -> None:
+        self.number, self.numbers = number, numbers
+
+    def shrink(self) -> None:
+        """There is no less."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a ledger keeps the numbers of all of these in one array."""
+        return {"number": self.number, "numbers": self.numbers}
+
+
+class Entry(NamedTuple, Generic[L]):
+    """A decision that waits for its loss."""
+
+    id: int
+    law: L | None  # None with full information
+    key: Any  # what the learner keeps of the action: a row, a point
+    heard: int  # losses heard when it was made
+
+
+class Batch(Sequence[Entry[L]]):
+    """Decisions entered together, as one object; an entry is made when somebody looks at it."""
+
+    def __init__(self, first: int, law: L | None, keys: Sequence[Any], heard: int) -> None:
+        self.first, self.law, self.keys, self.heard = first, law, keys, heard
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __getitem__(self, k: Any) -> Any:
+        return Entry(self.first + k, self.law, self.keys[k], self.heard)
+
+
+def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
+    """What the learner keeps of the actions of some decisions."""
+    return entries.keys if isinstance(entries, Batch) else [entry.key for entry in entries]
+
+
+class Drawn(NamedTuple):
+    """Actions drawn and not yet entered: of one decision, or the same as arrays for several."""
+
+    keys: Any  # a sequence, also an array
+    action: NDArray[np.float64]
+    index: Any
+    probability: Any
+
+
+def new_mark() -> str:
+    """A mark that no other learner has."""
+    return uuid.uuid4().hex
+
+
+class Ledger(Generic[L]):
+    """Decisions that wait for their losses, the laws they were drawn from, and counts over the whole game."""
+
+    def __init__(self, mark: str | None = None) -> None:
+        self.mark = mark or new_mark()  # by which a learner knows its own decisions again
+        self.made = 0  # decisions
+        self.heard = 0  # losses
+        self.late = 0  # losses heard after others that came between their decision and them
+        self.longest_delay = 0  # most such losses
+        self.total_delay = 0  # sum of their numbers
+        self.forgotten = 0  # decisions whose losses are not waited for any more
+        self.current: L | None = None  # the latest law
+        self.opened: deque[int] = deque()  # first ids of the latest laws, which are kept whole
+        self._entries: dict[int, Entry[L] | Batch[L]] = {}  # of a batch all ids have the batch
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry[L]]:
+        return map(self._entry, self._entries)
+
+    def _entry(self, i: int) -> Entry[L]:
+        known = self._entries[i]
+        return known[i - known.first] if isinstance(known, Batch) else known
+
+    @property
+    def unheard(self) -> int:
+        """Decisions whose losses have not been heard, forgotten ones among them."""
+        return len(self._entries) + self.forgotten
+
+    def enter(self, law: L | None, keys: Sequence[Any]) -> int:
+        """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
+        if law is not self.current:
+            if self.current is not None:
+                self.current.shrink()
+            self.current = law
+            if law is not None:
+                self.opened.append(self.made)
+        first, count = self.made, len(keys)
+        if count == 1:
+            self._entries[first] = Entry(first, law, keys[0], self.heard)
+        else:
+            batch = Batch(first, law, keys, self.heard)
+            self._entries.update(dict.fromkeys(range(first, first + count), batch))
+        self.made = first + count
+        return first
+
+    def condense(
+        self, whole: int, small: Callable[[L, Sequence[Any]], Sequence[Any] | None]
+    ) -> None:
+        """Keep the latest laws whole, and of those before only what late losses need.
+
+        `small(law, keys)` gives what is kept for each decision of a law that waits, or None where the law itself takes
+        less room.
+        """
+        while len(self.opened) > whole:
+            first = self.opened.popleft()
+            ids = [i for i in range(first, self.opened[0]) if i in self._entries]
+            entries = [self._entry(i) for i in ids]
+            if not entries or (law := entries[0].law) is None or isinstance(law, Late):
+                continue
+            laws = small(law, [entry.key for entry in entries])
+            if laws is not None:
+                for entry, one in zip(entries, laws, strict=True):
+                    self._entries[entry.id] = entry._replace(law=one)
+
+    def replace_laws(self, replacement: Callable[[L], Any]) -> None:
+        """Put other laws into the places of those that decisions wait with."""
+        for entry in list(self):
+            if entry.law is not None and (law := replacement(entry.law)) is not entry.law:
+                self._entries[entry.id] = entry._replace(law=law)
+
+    def find(self, decision: Told, name: str = "decision") -> Sequence[Entry[L]]:
+        """Entries of decisions that are this learner's and outstanding; changes nothing."""
+        if type(decision) is Decision and decision.learner == self.mark:
+            entry = self._entries.get(decision.id)
+            if type(entry) is Entry:  # the lane for single calls
+                return (entry,)
+        ids = self.ids(decision, name)
+        if len(ids) > 1 and len(set(ids)) < len(ids):
+            raise UnknownDecision(f"`{name}` must not repeat an id, got one twice")
+        try:
+            known = self._entries[ids[0]] if ids else None
+            if isinstance(known, Batch) and self._is_all_of(known, ids):
+                return known
+            return [self._entry(i) for i in ids]
+        except KeyError as error:
+            i = error.args[0]
+            fate = "told already or forgotten" if self.forgotten else "told already"
+            what = fate if 0 <= i < self.made else "never made"
+            message = f"`{name}` must be outstanding, got {i}, which was {what}"
+            raise UnknownDecision(message) from None
+
+    def _is_all_of(self, batch: Batch[L], ids: list[int]) -> bool:
+        everyone = list(range(batch.first, batch.first + len(batch)))
+        return ids == everyone and all(map(self._entries.__contains__, ids))
+
+    def ids(self, decision: Told, name: str = "decision", depth: int = 0) -> list[int]:
+        """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
+        if isinstance(decision, (Decision, Decisions)):
+            if decision.learner != self.mark:
+                got = "got one of another learner"
+                raise UnknownDecision(f"`{name}` must be one of this learner's, {got}")
+            return [decision.id] if isinstance(decision, Decision) else decision.id.tolist()
+        if isinstance(decision, (bool, np.bool_, float, str, bytes)):
+            raise TypeError(f"`{name}` must be a Decision or its id, got {decision!r}")
+        if isinstance(decision, (int, np.integer)):
+            return [int(decision)]
+        if depth > DEEPEST:
+            raise TypeError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
+        try:
+            if isinstance(decision, (Mapping, Set)):  # without an order, or with more than ids
+                raise TypeError
+            items = list(decision)
+        except TypeError as error:
+            kind = type(decision).__name__
+            raise TypeError(f"`{name}` must be a Decision or its id, got {kind}") from error
+        return [i for item in items for i in self.ids(item, name, depth + 1)]
+
+    def settle(self, entries: Sequence[Entry[L]]) -> None:
+        """Strike out decisions whose losses are told together, and count how late they were."""
+        if isinstance(entries, Batch):
+            self._strike(range(entries.first, entries.first + len(entries)), entries.heard)
+            return
+        heard = self.heard
+        for entry in entries:
+            self._strike((entry.id,), entry.heard + self.heard - heard)
+
+    def _strike(self, ids: Sequence[int], heard: int) -> None:
+        for i in ids:
+            del self._entries[i]
+        delay = self.heard - heard
+        if delay:
+            self.late += len(ids)
+            self.total_delay += len(ids) * delay
+            self.longest_delay = max(self.longest_delay, delay)
+        self.heard += len(ids)
+
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        """Wait no more for some decisions, or for all with an id below `before`; how many there were."""
+        if (ids is None) == (before is None):
+            raise ValueError("give `ids` or `before`, one of the two")
+        if ids is not None:
+            gone = [entry.id for entry in self.find(ids, "ids")]
+        else:
+            limit = as_int("before", before, minimum=0)
+            gone = [i for i in self._entries if i < limit]
+        for i in gone:
+            del self._entries[i]
+        self.forgotten += len(gone)
+        return len(gone)
+
+    # Snapshots.
+
+    _COUNTS: ClassVar = ("made", "heard", "late", "longest_delay", "total_delay", "forgotten")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: each law once, and of each entry its id, the number of its law, its key."""
+        entries = list(self)
+        laws = {id(e.law): e.law for e in entries if e.law is not None}
+        if self.current is not None:
+            laws[id(self.current)] = self.current
+        late = [law for law in laws.values() if isinstance(law, Late)]
+        whole = [law for law in laws.values() if not isinstance(law, Late)]
+        place = {id(law): k for k, law in enumerate([*whole, *late])} | {id(None): -1}
+        rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
+        return {
+            "mark": self.mark,
+            **{name: getattr(self, name) for name in self._COUNTS},
+            "laws": [law.to_dict() for law in whole],
+            "remains": _stacked(late),
+            "opened": np.array(self.opened, dtype=np.int64),
+            "current": place[id(self.current)],
+            "entries": np.array(rows, dtype=np.int64).reshape(-1, 3),
+            "keys": None if not keys or keys[0] is None else np.array(keys),
+        }
+
+    @classmethod
+    def from_dict(
+        cls, data: Reader, laws: Sequence[L], keys: Sequence[Any], lengths: Sequence[int]
+    ) -> Ledger[L]:
+        """The ledger in a snapshot; `laws` are its laws made anew, none with full information, `keys` those of its entries.
+
+        `lengths` are those that what is left of a law may have.
+        """
+        ledger = cls(data.word("mark"))
+        for name in cls._COUNTS:
+            setattr(ledger, name, data.count(name))
+        ledger._check(data)
+        if data.has_key("opened"):  # not in the first snapshots of this format
+            ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
+            laws = [*laws, *_unstacked(data.part("remains"), lengths)]
+        entries = data.array(
+            "entries", (ledger.made - ledger.heard - ledger.forgotten, 3), whole=True
+        )
+        ids, places, heard = entries.T
+        first, last = (0, len(laws) - 1) if laws else (-1, -1)
+        good = (ids[1:] > ids[:-1]).all() and (ids >= 0).all() and (ids < ledger.made).all()
+        good &= (places >= first).all() and (places <= last).all()
+        good &= (heard >= 0).all() and (heard <= np.minimum(ids, ledger.heard)).all()
+        if not good:
+            rule = "must hold ids in order, numbers of laws and counts that are possible"
+            data.refuse("entries", rule, entries.tolist())
+        for (i, place, before), key in zip(entries.tolist(), keys, strict=True):
+            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before)
+        place = data.count("current", first, last)
+        ledger.current = laws[place] if laws else None
+        return ledger
+
+    def _check(self, data: Reader) -> None:
+        """Refuse counts that contradict each other."""
+        late, longest, total = self.late, self.longest_delay, self.total_delay
+        if not late <= self.heard <= self.made - self.forgotten:
+            counts = [late, self.heard, self.forgotten, self.made]
+            data.refuse("made", "must be at least what was heard and forgotten", counts)
+        most = max(self.heard - 1, 0)
+        if not (max(longest, late) <= total <= late * longest and longest <= most):
+            data.refuse("total_delay", "must fit the number of late losses", [late, longest, total])
+
+
+def _stacked(late: Sequence[Late]) -> dict[str, Any]:
+    """What is left of laws, as three arrays."""
+    rows = [law.numbers for law in late]
+    return {
+        "number": np.array([law.number for law in late], dtype=np.int64),
+        "length": np.array([len(row) for row in rows], dtype=np.int64),
+        "numbers": np.concatenate(rows) if rows else np.zeros(0),
+    }
+
+
+def _unstacked(data: Reader, lengths: Sequence[int]) -> list[Any]:
+    number = data.array("number", (None,), 0, whole=True)
+    length = data.array("length", number.shape, 0, whole=True)
+    if not np.isin(length, lengths).all():
+        data.refuse("length", f"must hold lengths among {lengths}", length.tolist())
+    rows = np.split(data.array("numbers", (int(length.sum()),)), np.cumsum(length)[:-1])
+    return [Late(n, row.copy()) for n, row in zip(number.tolist(), rows, strict=False)]
