@@ -18,8 +18,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from koloss.guarantees.bandit import LATE, BanditProblem, psi
+from koloss.guarantees.bandit import BanditProblem, psi
 from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.promises import LATE
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""

@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import Guarantee, insured
-from koloss.guarantees.bandit import Played
+from koloss.guarantees.promises import Played
 from koloss.learners.bandit.exp2 import prove
 from tests.learners.insured.games import POINTS, hold, kind, make, play
 from tests.learners.insured.inside import resumed

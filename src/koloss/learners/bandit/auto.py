@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from koloss.actions import ActionSet, Points
-from koloss.guarantees.bandit import Played
+from koloss.guarantees.promises import Played
 from koloss.kernels import Gaussian, Kernel
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.doubts import UNRELATED, nearest
 from koloss.learners.bandit.exp2 import prove
-from koloss.learners.bandit.points import points_engine
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 
 MOST = 12

@@ -28,12 +28,8 @@ from koloss.designs.sphere import sphere_design
 from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import (
-    SAID,
-    interval_from_dict,
-    problem_from_dict,
-    rates_from_dict,
-)
+from koloss.learners.bandit.points import SAID
+from koloss.learners.bandit.restoring import interval_from_dict, problem_from_dict, rates_from_dict
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.ledger import Drawn
@@ -230,7 +226,7 @@ class BallEngine:
         """Where losses lie, before any is heard."""
         return LossRange(self.low, self.high, self.outside, self.learned)
 
-    def for_norm(self, norm: float) -> BallEngine:
+    def for_norm(self, norm: float, settings: BanditSettings) -> BallEngine:
         """Another norm makes another neighbourhood."""
         quadratic, intercept = self.quadratic, self.intercept
         return replace(self, norm=norm, losses=_losses(quadratic, intercept, norm))

@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.guarantees import Guarantee, bandit
+from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import PointsEngine, rates_from_dict
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn, Late
 from koloss.learners.reading import LARGEST, Reader
@@ -281,9 +282,9 @@ class Exp2:
         """What was subtracted from losses, on average."""
         return self.level / self.mass if self.range.moves and self.mass > 0 else self.engine.center
 
-    def played(self, longest_delay: int, unheard: int) -> bandit.Played:
+    def played(self, longest_delay: int, unheard: int) -> promises.Played:
         """What the bound needs to know of the game so far."""
-        return bandit.Played(
+        return promises.Played(
             made=self.made,
             heard=self.heard,
             late=self.late,
@@ -380,17 +381,17 @@ def prove(
     batch: int,
     rounds: int,
     horizon: int | None,
-    played: bandit.Played,
+    played: promises.Played,
     heard: LossRange | None = None,
 ) -> Guarantee:
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
-        return bandit.one_action(rounds)
+        return promises.one_action(rounds)
     heard = engine.loss_range() if heard is None else heard
     low, high = sorted((engine.sign * engine.low, engine.sign * engine.high))
     if heard.outside == "widen":
         low, high = sorted((engine.sign * heard.heard_low, engine.sign * heard.heard_high))
-    game = bandit.Game(
+    game = promises.Game(
         low,
         high,
         engine.losses,
@@ -403,19 +404,19 @@ def prove(
         levels = engine.levels(rounds)
         eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)
         comparator = engine.comparator(rounds, eta)
-        promise = bandit.anytime(levels, rates, rounds, batch, comparator, game, played)
+        promise = promises.anytime(levels, rates, rounds, batch, comparator, game, played)
     else:
         problem, eta = engine.problem, rates.learning_rate
         comparator = engine.comparator(rounds, eta)
-        promise = bandit.fixed(problem, rates, rounds, horizon, batch, comparator, game, played)
+        promise = promises.fixed(problem, rates, rounds, horizon, batch, comparator, game, played)
     last = engine.problem if horizon is not None else levels[-1][1]
     R = last.largest_leverage(eta, rates.kappa)
     if heard.learned:
         seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
-        return bandit.in_units_of_the_range(promise, last, played, seen, heard.listened)
+        return promises.in_units_of_the_range(promise, last, played, seen, heard.listened)
     if heard.outside == "widen":
-        return bandit.widened(promise, last, R, heard.factor, played.longest_at_once)
+        return promises.widened(promise, last, R, heard.factor, played.longest_at_once)
     if heard.beyond:
         rule, sums = heard.outside, (heard.beyond, heard.squares)
-        return bandit.outside(promise, last, rule, *sums, R=R, n=rounds)
+        return promises.outside(promise, last, rule, *sums, R=R, n=rounds)
     return promise

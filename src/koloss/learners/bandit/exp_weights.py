@@ -15,11 +15,13 @@ from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, hindsight, paper
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
+from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.former import completed
-from koloss.learners.bandit.points import ArmsEngine, PointsEngine, points_engine
+from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
@@ -369,7 +371,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         n = n if rounds is None else as_int("rounds", rounds, minimum=1)
         engine = self.engine
         if loss_norm is not None:
-            engine = engine.for_norm(as_float("loss_norm", loss_norm, positive=True))
+            loss_norm = as_float("loss_norm", loss_norm, positive=True)
+            engine = engine.for_norm(loss_norm, self.settings)
         if misfit is not None:
             engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
         return self._proved_by(engine, n)

@@ -33,13 +33,14 @@ import numpy as np
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
-from koloss.guarantees import Guarantee, bandit, insured
+from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
 from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.loss_range import LossRange
-from koloss.learners.bandit.points import PointsEngine, points_engine
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
@@ -403,7 +404,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _proved(self, rounds: int) -> Guarantee:
         stage, ledger, settings, engine = self._stage, self.ledger, self.settings, self.engine
-        played, waiting = bandit.Played(), ledger.unheard
+        played, waiting = promises.Played(), ledger.unheard
         if isinstance(stage, Exp2):
             played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
         at_once = self._at_once + played.at_once
