@@ -34,6 +34,14 @@ kind = "ExpWeights"
 """
 """A game that is played in a moment."""
 
+HEARING = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""
+"""For scripts that are sent signals: jobs in the background of a shell, or under `nohup`, are started deaf, and pass that on."""
+
 
 def numbers(path):
     """What is in results.json or arena.json, without times and the machine."""

@@ -63,6 +63,7 @@ TIMES = ("seconds", "learner_seconds", "run_seconds", "making", "machine")
 # Jobs in the background of some shells are started with the interrupt ignored, and pass that on.
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also under nohup
     "from koloss.cli import main; main()"
 )
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")

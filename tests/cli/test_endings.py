@@ -11,7 +11,7 @@ import pytest
 
 from koloss.games.store import locked
 from tests.cli.test_play import SPEC, own_adversary, spec  # noqa: F401
-from tests.runs import alive, in_group, numbers, wait_for
+from tests.runs import HEARING, alive, in_group, numbers, wait_for
 
 WAITS = """\
     import os, pathlib, time
@@ -47,9 +47,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.fixture
 def start(tmp_path, spec):  # noqa: F811
     """Start a command in a group of its own, with interrupts heard, in the folder of the spec."""
-    # Jobs in the background of some shells are started with the interrupt ignored, and pass that on.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "from koloss.cli import main; main()"
+    code = HEARING + "from koloss.cli import main; main()"
     (tmp_path / "temporary").mkdir()
 
     def call(*arguments):

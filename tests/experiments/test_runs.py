@@ -14,7 +14,7 @@ from koloss.experiments import SpecError, load, parse, run
 from koloss.experiments.build import job_of, jobs_of
 from koloss.games.store import perform, seeds_of
 from koloss.games.trace import Trace
-from tests.runs import contents, in_group, numbers, wait_for
+from tests.runs import HEARING, contents, in_group, numbers, wait_for
 
 SMALL = ["posynomial", "gaussian-bandit"]
 SIZE = {"rounds": 40, "runs": 3}
@@ -62,9 +62,7 @@ def test_going_on_gives_what_an_uninterrupted_run_gives(complete, tmp_path):
 def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     """Ctrl-C once the first file is there: exit code 130, no process left, and the same command ends the work."""
     options = ["--only", "quadratic-oracles", "--rounds", "60", "--runs", "6", "--jobs", "2"]
-    # Jobs in the background of some shells are started with the interrupt ignored, and pass that on.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "from koloss.cli import main; main()"
+    code = HEARING + "from koloss.cli import main; main()"
     command = [sys.executable, "-c", code, "reproduce", *options, "--out", str(tmp_path / "cut")]
     pipe = subprocess.PIPE
     with subprocess.Popen(

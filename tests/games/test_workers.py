@@ -18,7 +18,7 @@ from koloss.games import workers
 from koloss.games.store import ROOT, FolderInUse, locked, missing, play_jobs
 from koloss.games.workers import WorkerDied, do_all
 from tests.games.players import job, square
-from tests.runs import alive, in_group, wait_for
+from tests.runs import HEARING, alive, in_group, wait_for
 
 HERE = str(Path(__file__).parents[2])
 
@@ -52,7 +52,7 @@ def test_processes_end_with_their_parent(tmp_path, number, trouble):
     if trouble != "sleep" and sys.platform != "linux":
         pytest.skip("elsewhere a thread must notice it")
     script = tmp_path / "script.py"
-    script.write_text(CODE)
+    script.write_text(HEARING + CODE)
     parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), trouble])
     try:
         pid = tmp_path / "pid"
@@ -221,7 +221,7 @@ def slow(seed):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_replicate_leaves_no_process(tmp_path, number):
     script = tmp_path / "script.py"
-    script.write_text(REPLICATE)
+    script.write_text(HEARING + REPLICATE)
     variables = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     (tmp_path / "temporary").mkdir()
     with subprocess.Popen(
