@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -52,63 +52,62 @@ class Candidate(NamedTuple):
     leverage: float = 0.0
 
 
-def candidates(
-    settings: BanditSettings,
-    points: Points,
-    game: BanditProblem,
-    hull: bool,
-    norm: float,
-    printed: dict[str, Any],
-) -> Iterator[Candidate]:
-    """Without a penalty, as many features as the bound asks for; with one, all of them (theory F1)."""
-    bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
+class Plan(NamedTuple):
+    """A candidate before its design, which is most of the work, with the bound that the best design would give."""
+
+    bound: float
+    candidate: Callable[[], Candidate]
+
+
+def choose(
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
+) -> Candidate:  # fmt: skip
+    """The candidate of least bound: without a penalty, as many features as the bound asks for; with one, all (theory F1)."""
     plain = (
         settings.wants_no_ridge or game.log_prior == 0
     )  # with one action there is nothing to learn
-    if plain:
-        bonuses = bonuses[:1]
+    bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
+    plans: list[Plan] = []
     if plain or settings.ridge in ("auto", 0):
-        for bonus in bonuses:
-            yield _plain(settings, points, replace(game, bonus=bonus), hull, norm, printed)
+        for bonus in bonuses[:1] if plain else bonuses:
+            plans.append(_plain(settings, points, replace(game, bonus=bonus), hull, norm, printed))
     if not plain and settings.ridge != 0:
         penalised = replace(game, bonus=settings.bonus is not False)
-        yield from _penalised(settings, points, penalised, hull, norm)
+        plans += _penalised(settings, points, penalised, hull, norm)
+    if len(plans) > 1 and not settings.is_default("design"):  # which may be far from the best
+        return min((plan.candidate() for plan in plans), key=lambda made: made.bound)
+    return min(plans, key=lambda plan: plan.bound).candidate()
 
 
 def _plain(
-    settings: BanditSettings,
-    points: Points,
-    game: BanditProblem,
-    hull: bool,
-    norm: float,
-    printed: dict[str, Any],
-) -> Candidate:
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
+) -> Plan:  # fmt: skip
     def error(proxy: Proxy, rank: int) -> float:
         return loss_class(proxy, hull, norm).error(rank)
 
     chosen = choose_proxy(settings, points, game, error, printed)
-    features = to_numpy(chosen.features)
-    if game.constant:
-        scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
-        features = np.column_stack([features, np.full(len(points), scale)])
-    design = choose_design(features, settings.design)
-    white = whiten(features, design).features
-    problem = replace(
-        game,
-        rank=white.shape[1],
-        leverage=float(np.max(np.sum(white**2, axis=1))),
-        epsilon=0.0 if is_exact(chosen) else error(chosen, chosen.rank),
-    )
-    rates = choose_rates(settings, problem, printed)
-    weights = to_numpy(design.weights)
-    bound = _bound(settings, problem, rates)
-    below = chosen.negative_eigenvalue
-    return Candidate(bound, white, None, weights, problem, rates, chosen.method, below)
+    epsilon = 0.0 if is_exact(chosen) else error(chosen, chosen.rank)
+
+    def candidate() -> Candidate:
+        features = to_numpy(chosen.features)
+        if game.constant:
+            scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
+            features = np.column_stack([features, np.full(len(points), scale)])
+        design = choose_design(features, settings.design)
+        white = whiten(features, design).features
+        rank, leverage = white.shape[1], float(np.max(np.sum(white**2, axis=1)))
+        problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
+        rates, weights = choose_rates(settings, problem, printed), to_numpy(design.weights)
+        bound, below = _bound(settings, problem, rates), chosen.negative_eigenvalue
+        return Candidate(bound, white, None, weights, problem, rates, chosen.method, below)
+
+    best = bandit.with_rank(game, chosen.rank + int(game.constant), epsilon)
+    return Plan(_bound(settings, best, choose_rates(settings, best, printed)), candidate)
 
 
 def _penalised(
     settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float
-) -> Iterator[Candidate]:
+) -> Iterator[Plan]:
     proxy = all_features(settings, points)
     losses = loss_class(proxy, hull, norm)
     if settings.horizon is None:
@@ -118,49 +117,57 @@ def _penalised(
     choice = choose_ridge(to_numpy(proxy.features), losses, game, given)
     if choice is None:
         return
-    problem, rank = choice.problem, choice.rank
-    features = to_numpy(proxy.features)[:, :rank]
-    features, columns = _with_penalty(features, choice.head, choice.penalty, game.constant)
-    eta, kappa = choice.rates.learning_rate, choice.rates.kappa
-    if settings.learning_rate is not None:
-        eta = settings.learning_rate
-    cap = problem.largest_leverage(eta, kappa)
-    design = choose_ridge_design(features, columns, cap, settings.design)
-    white, columns = whiten_ridge(features, columns, design)
-    gamma, largest = design.exploration, design.largest
-    if settings.exploration_rate is not None:
-        gamma = settings.exploration_rate
-        largest = Leverage(white, design.weights, columns)(gamma)
-    problem = replace(problem, leverage=gamma * largest)
-    rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
-    bound = _bound(settings, problem, rates)
-    weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
-    yield Candidate(bound, white, columns, weights, problem, rates, method, below)
+
+    def candidate() -> Candidate:
+        problem, rank = choice.problem, choice.rank
+        features = to_numpy(proxy.features)[:, :rank]
+        features, columns = _with_penalty(features, choice.head, choice.penalty, game.constant)
+        eta, kappa = choice.rates.learning_rate, choice.rates.kappa
+        if settings.learning_rate is not None:
+            eta = settings.learning_rate
+        cap = problem.largest_leverage(eta, kappa)
+        design = choose_ridge_design(features, columns, cap, settings.design)
+        white, columns = whiten_ridge(features, columns, design)
+        gamma, largest = design.exploration, design.largest
+        if settings.exploration_rate is not None:
+            gamma = settings.exploration_rate
+            largest = Leverage(white, design.weights, columns)(gamma)
+        problem = replace(problem, leverage=gamma * largest)
+        rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
+        bound = _bound(settings, problem, rates)
+        weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
+        return Candidate(bound, white, columns, weights, problem, rates, method, below)
+
+    yield Plan(choice.bound, candidate)
 
 
 def _scheduled(
     settings: BanditSettings, proxy: Proxy, losses: LossClass, game: BanditProblem
-) -> Iterator[Candidate]:
+) -> Iterator[Plan]:
     """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
-    features = to_numpy(proxy.features)
     given = None if settings.ridge == "auto" else float(settings.ridge)
-    chosen = choose_schedule(features, losses, game, given)
+    chosen = choose_schedule(to_numpy(proxy.features), losses, game, given)
     if chosen is None:
         return
     schedule, kappa, bound = chosen
-    game = replace(game, rank=proxy.rank + int(game.constant), epsilon=losses.error(proxy.rank))
-    problem = schedule.problem(game, kappa, schedule.level(1))
-    features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
-    columns = columns * 2.0 ** -schedule.level(1)
-    eta = bandit.anytime_rate(problem, kappa, 1)
-    cap = problem.largest_leverage(eta, kappa)
-    design = choose_ridge_design(features, columns, cap, settings.design)
-    white, columns = whiten_ridge(features, columns, design)
-    rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
-    weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
-    yield Candidate(
-        bound, white, columns, weights, problem, rates, method, below, schedule, leverage
-    )
+
+    def candidate() -> Candidate:
+        rank = proxy.rank + int(game.constant)
+        whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
+        problem = schedule.problem(whole, kappa, schedule.level(1))
+        features = to_numpy(proxy.features)
+        features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
+        columns = columns * 2.0 ** -schedule.level(1)
+        cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
+        design = choose_ridge_design(features, columns, cap, settings.design)
+        white, columns = whiten_ridge(features, columns, design)
+        rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
+        method, below = proxy.method, proxy.negative_eigenvalue
+        return Candidate(
+            bound, white, columns, design.weights, problem, rates, method, below, schedule, leverage
+        )
+
+    yield Plan(bound, candidate)
 
 
 def _with_penalty(

@@ -46,6 +46,9 @@ NEAR = (1.0, 16.0, 0.25)
 """Where the dimensions of the chosen head are certified closely, in units of the best penalty λ: there, at λ/γ of the design, and
 below for the spread."""
 
+HOPELESS = 8
+"""Bounds above so many times n L, where 2 n L is what anybody can lose, no certificate will make worth having."""
+
 TRUNCATION = 4.0**12
 """A penalty of so many times sup K(a, a) is as good as truncation after the head (theory F1, Corollary T)."""
 
@@ -132,6 +135,11 @@ def choose_ridge(
     sizes = _head_sizes(losses, features.shape[1])
     heads = [_Head(features, k, losses, game, penalties[-1]) for k in sizes]
     ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
+    if (
+        penalty is None
+        and ranked[0].best(penalties).bound > HOPELESS * game.loss_bound * game.rounds
+    ):
+        return None
     if not losses.hull:
         # A norm ball is nearly always played best without a head; the residual curve would not show that.
         ranked = [heads[0], *(head for head in ranked if head.size > 0)][:FINALISTS]

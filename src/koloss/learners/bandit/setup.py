@@ -13,7 +13,7 @@ from koloss.actions import Points
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
-from koloss.learners.bandit.candidates import candidates
+from koloss.learners.bandit.candidates import choose
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
@@ -58,7 +58,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
     hull = settings.loss_class == "rank-one"
     with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
         printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
-        best = min(candidates(settings, points, game, hull, norm, printed), key=lambda c: c.bound)
+        best = choose(settings, points, game, hull, norm, printed)
     problem = best.problem
     if not trial:
         warn_of_cost(len(points), problem.rank)

@@ -21,8 +21,8 @@ from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_
 EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for."""
 
-REFRESH = 4e9
-"""N M² of the largest refresh, in multiplications, that a ridge may need: a second or less."""
+REFRESH = 5e8
+"""N M² of the largest refresh, in multiplications, for which M features are chosen unasked: a few hundredths of a second."""
 
 FIRST_RANK = 16
 """Rank at which the search for the best one begins."""
@@ -65,7 +65,7 @@ def choose_proxy(
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
     if rank != "auto":
         return construct(kernel, actions, rank=rank, spacing=points)
-    size = FIRST_RANK
+    size, most = FIRST_RANK, _affordable(points)
     while True:  # twice the rank, until even features without error would have a larger bound
         try:
             candidate = construct(kernel, actions, rank=size, spacing=points)
@@ -73,12 +73,17 @@ def choose_proxy(
             if end.rank == 0:
                 raise
             candidate = construct(kernel, actions, rank=end.rank, spacing=points)
-            size = len(points)
+            size = most
         best = _cut(candidate, base, error, extra)
         reached = _bounds(best, base, error, extra)[-1]
-        if size >= len(points) or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
+        if size >= most or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
             return best
-        size = min(2 * size, len(points))
+        size = min(2 * size, most)
+
+
+def _affordable(points: Points) -> int:
+    """Most features that are chosen unasked; more must be asked for by `rank`."""
+    return min(len(points), max(FIRST_RANK, math.isqrt(int(REFRESH / len(points)))))
 
 
 def all_features(settings: BanditSettings, points: Points) -> Proxy:
@@ -91,7 +96,7 @@ def all_features(settings: BanditSettings, points: Points) -> Proxy:
     if isinstance(proxy, Proxy):
         return proxy if rank == "auto" else proxy.truncate(rank)
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
-    most = rank if rank != "auto" else max(16, math.isqrt(int(REFRESH / len(points))))
+    most = rank if rank != "auto" else _affordable(points)
     try:
         return construct(kernel, actions, rank=min(most, len(points)), spacing=points)
     except RankUnreachable as end:
