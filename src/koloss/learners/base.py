@@ -390,11 +390,12 @@ class Learner(abc.ABC, Generic[S, L]):
 
     @locked
     def _repr_html_(self) -> str:
+        told = "rewards" if getattr(self.settings, "goal", None) == "maximize" else "losses"
         facts = {
             "kernel": repr(self.settings.kernel),
             "actions": repr(self.settings.actions),
             "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
-            "decisions": f"{self.ledger.made:,} made, the losses of {self.ledger.heard:,} heard",
+            "decisions": f"{self.ledger.made:,} made, the {told} of {self.ledger.heard:,} heard",
         }
         if self.rank is not None:
             facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"

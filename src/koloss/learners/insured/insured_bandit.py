@@ -398,6 +398,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             robust=robust,
+            told="rewards" if self.engine.sign < 0 else "losses",
         )
 
     def _proved(self, rounds: int) -> Guarantee:
