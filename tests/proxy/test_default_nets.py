@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
-from koloss.errors import NetTooLarge
+from koloss.errors import KolossWarning, NetTooLarge
 from koloss.proxy.base import DEFAULT_NET, discretise, step_beyond
 
 SETS = [kl.Box([0], [1]), kl.Box([3, 0], [4, 2]), kl.Ball(2, 0.5), kl.PositiveBall(2)]
@@ -155,7 +155,8 @@ def test_sizes_at_the_ends():
 def test_raw_units_are_noticed_and_cheap():
     box = kl.Box([64, 1], [4096, 200])
     said = r"`bandwidth` is small against the sides \(4032, 199\).* one bandwidth for each coordinate, such as"
-    with pytest.warns(UserWarning, match=said):
+    arms = r"`kernel` makes unrelated arms of the actions.* One bandwidth per coordinate is allowed"
+    with pytest.warns(KolossWarning, match=arms), pytest.warns(UserWarning, match=said):
         learner = kl.BanditExpWeights(box, kl.Gaussian(0.5), horizon=1000, loss_range=(0, 1), rng=0)
     assert len(learner.actions) <= 256
     with warnings.catch_warnings():

@@ -207,7 +207,7 @@ def _dimension_table(result: Result) -> Table:
 
 def _rate(dimension: Dimension, rate: float | None) -> str:
     if rate is None:
-        return f"none: β = {dimension.rate:.2f} is too small"
+        return "none"
     logs = " log" if dimension.profile == "exponential" else ""
     return Safe(f"{_power('n', f'{rate:.2f}')}{logs}")
 

@@ -151,6 +151,9 @@ def test_rewards_are_losses_turned_around(name):
     )
     assert lost.guarantee().total == gained.guarantee().total
     assert "every reward is in [1, 2] [holds]" in str(gained.guarantee())
+    said = f"{gained.guarantee()} {gained.diagnostics} {gained._repr_html_()}"
+    assert "every loss" not in said
+    assert "losses" not in said
     again = type(gained).from_state(gained.state())
     assert again.ask().index == gained.ask().index
     with pytest.raises(kl.errors.LossOutOfBounds, match=r"must be in \[1, 2\], got 0.5"):

@@ -18,7 +18,6 @@ from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
-from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -254,10 +253,6 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     ) -> None:
         assert law is not None
         self._exp2.learn(law, keys_of(entries), losses)
-
-    @classmethod
-    def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return completed(state, BanditSettings.__dataclass_fields__)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (self._exp2.late_length,)

@@ -339,9 +339,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     def _load(self, data: Reader) -> None:
         super()._load(data)
         self._delay_cost = data.number("delay_cost", 0)
-        if data.has_key("heard_width"):
-            most = 2 * LARGEST if self.game.learned else 0
-            self._heard_width = data.number("heard_width", 0, most)
+        widest = 2 * LARGEST if self.game.learned else 0
+        self._heard_width = data.number("heard_width", 0, widest)
         if self._expansion is None:
             data.nothing("expansion")
             self._total = from_plain(data, "total", self.game)

@@ -88,7 +88,7 @@ class Game:
             same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
             if not same:
                 data.refuse("radius", "must be that of the features", radius)
-        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        eigenvalue = data.number("eigenvalue", most=0)
         low, high = said
         learned = settings.learns_range
         if learned and width != 1:

@@ -37,7 +37,6 @@ from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
-from koloss.learners.bandit.former import completed
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
@@ -59,7 +58,6 @@ from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
-from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 
 
@@ -400,6 +398,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             robust=robust,
+            told="rewards" if self.engine.sign < 0 else "losses",
         )
 
     def _proved(self, rounds: int) -> Guarantee:
@@ -477,18 +476,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
-        learner._restore(Reader(cls._completed(unseal(cls.__name__, state))))
+        learner._restore(cls._opened(state))
         return learner
-
-    @classmethod
-    def _completed(cls, state: dict[str, Any]) -> dict[str, Any]:
-        state = completed(state, InsuredSettings.__dataclass_fields__)
-        learner = state.get("learner")
-        if isinstance(learner, dict) and isinstance(learner.get("counts"), list):
-            counts = learner["counts"]
-            if len(counts) == len(cls._COUNTS) - 2:  # from before batches of policies were counted
-                state = {**state, "learner": {**learner, "counts": [*counts, 0, 0]}}
-        return state
 
     def _welcome(self) -> None:
         self._replacements = check_given(self.settings.names, self._replacements)
@@ -513,7 +502,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._hull = LossRange.from_dict(said, self._hull)
             self._center = said.number("center")
             self._width = said.number("width", 0, positive=True)
-        elif data.has_key("hull"):
+        else:
             data.nothing("hull")
         self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
         counts = data.items("counts", len(self._COUNTS))

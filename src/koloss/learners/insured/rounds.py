@@ -114,7 +114,7 @@ class Round:
             data.nothing("law")
         elif data.has("law"):
             played.law = data.distribution("law", N)
-        condensed = data.has_key("towards") and data.has("towards")
+        condensed = data.has("towards")
         if condensed and not chosen:
             played.towards = data.array("towards", (m,))
         elif condensed:
