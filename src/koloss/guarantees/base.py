@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -97,6 +98,15 @@ class Guarantee:
         if self.regret == "pseudo" and not oblivious:
             settled.append(Assumption(COMPARED, False, oblivious=True))
         return replace(self, assumptions=tuple(settled))
+
+    def of_rewards(self) -> Guarantee:
+        """The same bound for somebody who is told rewards: in words only."""
+
+        def words(text: str) -> str:
+            return re.sub(r"\bloss(es)?\b", lambda m: "rewards" if m[1] else "reward", text)
+
+        assumptions = tuple(replace(one, text=words(one.text)) for one in self.assumptions)
+        return replace(self, assumptions=assumptions, notes=tuple(map(words, self.notes)))
 
     def in_losses(self, width: float) -> Guarantee:
         """A bound in units of the range as one in losses, where that range is known to be `width`; others stay as they are."""

@@ -33,7 +33,6 @@ class Game:
     losses: str  # what else is assumed of them
     place: str = ""  # added to the name of a statement
     sampled: bool = False  # whether the covariance is sampled
-    told: str = "loss"  # or reward
     eigenvalue: float = (
         0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
     )
@@ -246,8 +245,8 @@ def outside(
 
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
-    in_range = f"every {game.told} is in [{game.low:.6g}, {game.high:.6g}]"
-    coin = f"a round's {game.told} does not depend on the coin that draws its action"
+    in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
+    coin = "a round's loss does not depend on the coin that draws its action"
     heard = True if played.heard else None
     known = (Assumption(game.losses),) if game.losses else ()
     common = Assumption(in_range, heard), *known, Assumption(coin)

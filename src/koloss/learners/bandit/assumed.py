@@ -50,14 +50,13 @@ def _protected(shares: Shares, norm: float) -> str:
 
 
 def assumed(settings: BanditSettings, norm: float, problem: BanditProblem) -> str:
-    """The class of losses, or rewards, that a bound is for."""
-    told = "every reward" if settings.goal == "maximize" else "every loss"
+    """The class of losses that a bound is for."""
     if problem.epsilon == 0 and problem.ridge is None:
-        return f"{told} is in the kernel's RKHS, up to a constant"
+        return "every loss is in the kernel's RKHS, up to a constant"
     unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
     if settings.loss_class == "rank-one":
         places = "actions y_i" if isinstance(settings.actions, Points) else "points y_i of the net"
         sums = f"Σ|c_i| ≤ {norm:.6g}{unit}"
-        return f"{told} is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
-    general = f"{told} is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
+        return f"every loss is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
+    general = f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
     return f"{general}, up to a constant{_protected(shares(settings.kernel), norm)}"

@@ -228,8 +228,7 @@ class BallEngine:
 
     def for_norm(self, norm: float, settings: BanditSettings) -> BallEngine:
         """Another norm makes another neighbourhood."""
-        losses = _losses(self.quadratic, self.intercept, norm, self.sign)
-        return replace(self, norm=norm, losses=losses)
+        return replace(self, norm=norm, losses=_losses(self.quadratic, self.intercept, norm))
 
     def for_misfit(self, misfit: float) -> BallEngine:
         """The same play, against losses that are up to so far from the class."""
@@ -419,7 +418,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         low=low,
         high=high,
         center=center,
-        losses=_losses(quadratic, intercept, norm if promised else None, settings.sign),
+        losses=_losses(quadratic, intercept, norm if promised else None),
         outside=settings.outside,
         learned=settings.learns_range,
         sign=settings.sign,
@@ -434,9 +433,9 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
     return replace(engine, rates=choose_rates(settings, engine.problem))
 
 
-def _losses(quadratic: bool, intercept: bool, norm: float | None, sign: int) -> str:
+def _losses(quadratic: bool, intercept: bool, norm: float | None) -> str:
     form = ("x'Ax + b'x" if quadratic else "b'x") + (" + c" if intercept else "")
     bound = ""
     if norm is not None:
         bound = f" with {'|A|² + |b|²' if quadratic else '|b|²'} at most {norm**2:.6g}"
-    return f"every {'reward' if sign < 0 else 'loss'} is {form}{bound}"
+    return f"every loss is {form}{bound}"

@@ -36,6 +36,9 @@ from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
 
+NEAR = 0.03
+"""How much a design may change the bound of a plan."""
+
 
 class Candidate(NamedTuple):
     """Features and a penalty with which the game could be played, and what is proved then."""
@@ -74,9 +77,11 @@ def choose(
     if not plain and settings.ridge != 0:
         penalised = replace(game, bonus=settings.bonus is not False)
         plans += _penalised(settings, points, penalised, hull, norm)
-    if len(plans) > 1 and not settings.is_default("design"):  # which may be far from the best
-        return min((plan.candidate() for plan in plans), key=lambda made: made.bound)
-    return min(plans, key=lambda plan: plan.bound).candidate()
+    least = min(plan.bound for plan in plans) * (1 + NEAR)
+    if not settings.is_default("design"):  # which may be far from the best
+        least = math.inf
+    made = [plan.candidate() for plan in plans if plan.bound <= least]
+    return min(made, key=lambda candidate: candidate.bound)
 
 
 def _plain(

@@ -397,7 +397,6 @@ def prove(
         engine.losses,
         engine.place,
         sampled=engine.samples > 0,
-        told="reward" if engine.sign < 0 else "loss",
         eigenvalue=engine.eigenvalue,
     )
     if horizon is None:
@@ -413,10 +412,10 @@ def prove(
     R = last.largest_leverage(eta, rates.kappa)
     if heard.learned:
         seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
-        return promises.in_units_of_the_range(promise, last, played, seen, heard.listened)
-    if heard.outside == "widen":
-        return promises.widened(promise, last, R, heard.factor, played.longest_at_once)
-    if heard.beyond:
+        promise = promises.in_units_of_the_range(promise, last, played, seen, heard.listened)
+    elif heard.outside == "widen":
+        promise = promises.widened(promise, last, R, heard.factor, played.longest_at_once)
+    elif heard.beyond:
         rule, sums = heard.outside, (heard.beyond, heard.squares)
-        return promises.outside(promise, last, rule, *sums, R=R, n=rounds)
-    return promise
+        promise = promises.outside(promise, last, rule, *sums, R=R, n=rounds)
+    return promise.of_rewards() if engine.sign < 0 else promise

@@ -293,7 +293,7 @@ class PointsEngine:
         if isinstance(settings.prior, np.ndarray):
             log_prior_of(settings.prior, N)  # which checks it
         low, high, center = interval_from_dict(data, settings)
-        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        eigenvalue = data.number("eigenvalue", most=0)
         printed = data.raw("printed")
         if bool(printed) != (settings.tuning == "paper"):
             data.refuse("printed", "must be there with the paper's tuning alone", printed)

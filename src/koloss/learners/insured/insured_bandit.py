@@ -418,7 +418,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._is_short:
             return bound(0, rounds)
         last = insured.largest(bound, rounds, settings.horizon)
-        return insured.guarantee(
+        promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
@@ -435,6 +435,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        return promise.of_rewards() if engine.sign < 0 else promise
 
     # Snapshots.
 
