@@ -14,7 +14,6 @@ import re
 import reprlib
 import resource
 import signal
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from koloss.errors import KolossError, KolossWarning
+from koloss.errors import KolossError
 from tests.learners.calls import documented
 
 MEMORY = 3 * 2**30
@@ -83,8 +82,7 @@ def point_sets(rng: np.random.Generator) -> list[Any]:
 
 def tried(label: str, act: Callable[..., Any], *arguments: Any) -> str | None:
     """None where the call went well, otherwise what happened."""
-    with patience(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", KolossWarning)
+    with patience():
         try:
             wrong = fault(act(*arguments))
         except (ValueError, TypeError, KolossError) as error:

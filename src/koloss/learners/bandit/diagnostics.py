@@ -38,7 +38,7 @@ class BanditDiagnostics:
             f"  learning rate {self.learning_rate:.4g}, exploration {self.exploration:.4g}, entropy {self.entropy:.4g}",
         ]
         if self.estimated_losses is not None:
-            low, high = self.estimated_losses.min(), self.estimated_losses.max()
+            low, high = self.estimated_losses.min() + 0.0, self.estimated_losses.max() + 0.0
             lines.append(f"  estimated {self.told} from {low:.4g} to {high:.4g}")
         return "\n".join(lines)
 

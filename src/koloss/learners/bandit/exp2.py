@@ -205,7 +205,7 @@ class Exp2:
             epoch.shrink()
 
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
-        """What is needed of an epoch that is over: three numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
+        """What is needed of an epoch that is over: four numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
 
         None where more actions wait than Σ has rows, so that Σ takes less room.
         """

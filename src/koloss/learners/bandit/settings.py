@@ -70,7 +70,8 @@ class BanditSettings(Settings):
         if not _is_auto(self.bonus):
             as_flag("bonus", self.bonus)
         if not _is_auto(self.ridge):
-            self._set("ridge", as_float("ridge", self.ridge, minimum=0.0))
+            penalty = as_float("ridge", self.ridge, minimum=0.0)
+            self._set("ridge", as_size("ridge", penalty) if penalty else 0.0)
         self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._check_losses()
         self._check_any()
