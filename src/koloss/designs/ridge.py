@@ -273,7 +273,7 @@ def _whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
 def ridge_design(
     features: Floats, columns: Floats, cap: float, *, tolerance: float = 1e-3, max_rounds: int = 100
 ) -> RidgeDesign:
-    """The least exploration γ, and the law π, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap, up to a tolerance.
+    """An exploration γ and a law π, both by a log-det design, with max_a φ(a)'(γΣ(π) + Λ)⁻¹φ(a) ≤ cap, up to a tolerance.
 
     The weights w = γπ maximise log det(Σ_a w_a φ(a)φ(a)' + Λ) - cap Σ_a w_a: there no leverage exceeds the cap, and π is the
     log-det design for the penalty Λ/γ (Lemma F1.5, whose fixed point this is). γ exceeds 1 where the cap is too small.
