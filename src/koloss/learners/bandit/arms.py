@@ -26,12 +26,8 @@ class ArmsEngine(PointsEngine):
     The features are the indicators, so that Σ = diag(p), and an estimate is the loss over the probability.
     """
 
-    def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
-        score = theta if credit is None else theta - credit
-        log_q = self.log_prior - eta * score
-        q = np.exp(log_q - log_q.max())
-        p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
-        return p
+    def scores(self, theta: Floats) -> Floats:
+        return theta
 
     def law(
         self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
@@ -58,9 +54,6 @@ class ArmsEngine(PointsEngine):
     @property
     def size(self) -> str:
         return f"{len(self.points):,} points, each on its own"
-
-    def values(self, theta: Floats, mass: float) -> Any:
-        return theta / mass
 
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
         N = len(self.points)

@@ -114,11 +114,15 @@ class PointsEngine:
 
     # Algorithm 1.
 
+    def scores(self, theta: Floats) -> Floats:
+        """θ'φ(a) of every action."""
+        return self.features @ theta
+
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9)."""
-        score = self.features @ theta
+        score = self.scores(theta)
         if credit is not None:
-            score -= credit
+            score = score - credit
         log_q = self.log_prior - eta * score
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
@@ -194,7 +198,7 @@ class PointsEngine:
 
     def values(self, theta: Floats, mass: float) -> Any:
         """θ'φ(a)/mass of every action."""
-        return self.features @ theta / mass
+        return self.scores(theta) / mass
 
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
         """Row, action and value of the smallest θ'φ(a)/mass."""
