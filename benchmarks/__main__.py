@@ -17,6 +17,7 @@ NAMES = (
     "proxies",
     "designs",
     "bandit",
+    "ridge",
     "insured",
     "samplers",
     "oracles",

@@ -97,7 +97,9 @@ FRAME = """<!DOCTYPE html><html><body style="margin:0">
 <script>
 document.getElementById("f").onload = () => {{
   const d = document.getElementById("f").contentDocument, w = d.documentElement.clientWidth;
+  const scrolls = e => e && d.defaultView.getComputedStyle(e).overflowX === "auto";
   const wide = [...d.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > w + 1
+    && !scrolls(e.parentElement.closest("table"))  // a wide table has a bar of its own
     && !e.closest("thead")).map(e => e.tagName);  // hidden where the table becomes cards
   const broken = [...d.images].filter(i => !i.naturalWidth).length, first = d.images[0];
   document.body.setAttribute("data-found", JSON.stringify({{width: w, scroll: d.documentElement.scrollWidth,

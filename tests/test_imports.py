@@ -15,7 +15,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "koloss"
 
-FOUNDATION = "_version, errors, _files, _arrays, _random, _linalg, _plain, _names, _html"
+FOUNDATION = "_version, errors, _files, _arrays, _random, _threads, _linalg, _plain, _names, _html"
 """Modules that need nothing but each other: each may import those to the left of it."""
 
 CHAINS = f"""
@@ -30,8 +30,8 @@ cli < __main__
 """A package imports those before it in these chains, and no other."""
 
 LEARNERS = """
-reading, losses, sharing < ledger, settings < base, snapshots < bandit < insured
-reading, losses, sharing < ledger, settings < base, snapshots < full
+reading, losses, sharing < ledger, settings, former < base, snapshots < bandit < insured
+reading, losses, sharing < ledger, settings, former < base, snapshots < full
 """
 """The same inside `learners`, where all but the last three are modules; `base` and `snapshots` may need each other."""
 

@@ -40,3 +40,18 @@ def test_singular_matrices_have_no_factor(game):
     few = np.r_[np.ones(3) / 3, np.zeros(37)]  # three actions cannot span six dimensions
     assert _linalg.covariance_factor(features, few, np.empty_like(features)) is None
     assert _linalg.cholesky(np.zeros((2, 2))) is None
+
+
+def test_leverages_with_a_penalty(rng):
+    N = 2 * _linalg.ROWS + 7  # blocks, the last one short
+    features = np.asfortranarray(rng.normal(size=(N, 6)))
+    weights, columns = rng.dirichlet(np.ones(N)), rng.normal(size=(6, 4))
+    sigma = features.T @ (weights[:, None] * features)
+    inverse = np.linalg.inv(sigma + columns @ columns.T)
+    penalty, buffer = columns @ columns.T, np.empty_like(features)
+    factor = _linalg.covariance_factor(features, weights, buffer, penalty)
+    for found, middle in zip(
+        _linalg.penalised_leverages(factor, features, columns), (sigma, penalty), strict=True
+    ):
+        form = inverse @ middle @ inverse
+        np.testing.assert_allclose(found, np.einsum("ij,jk,ik->i", features, form, features))

@@ -2,7 +2,7 @@
 
 A case goes well where the library refuses what it was given by a `ValueError`, a `TypeError` or an error of its own
 that the guide lists and whose text names an argument in backticks, or where all that it computes is finite and every distribution sums to one.
-Warnings, other errors, NaN, more than 3 GB and more than 30 seconds are failures.
+Warnings but `KolossWarning`, which says that a game is an odd one, other errors, NaN, more than 3 GB and more than 30 seconds are failures.
 """
 
 from __future__ import annotations

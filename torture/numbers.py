@@ -43,10 +43,14 @@ LEARNERS: dict[str, dict[str, list[Any]]] = {
     "BanditExpWeights": {
         "horizon": INTS,
         "loss_bound": FLOATS,
-        "loss_range": PAIRS,
+        "loss_range": [*PAIRS, "learn", "learn"],
         "loss_norm": FLOATS,
         "rank": [*INTS, "auto"],
         "batch": [*INTS, "auto"],
+        "ridge": [*FLOATS, "auto", 0],
+        "outside": ["raise", "clip", "widen", "keep", None],
+        "goal": ["maximize", "minimize", ""],
+        "regret": ["hindsight", "pseudo", True],
         "sample_error": FLOATS,
         "delay": INTS,
         "learning_rate": FLOATS,
@@ -54,14 +58,15 @@ LEARNERS: dict[str, dict[str, list[Any]]] = {
         "spacing": FLOATS,
         "tuning": ["paper", "sharp", ""],
         "covariance": ["sampled", "exact", None],
-        "bonus": [True, False, 1],
-        "loss_class": ["general", "rank-one", None],
+        "bonus": [True, False, "auto", 1],
+        "loss_class": ["general", "rank-one", "any", None],
         "design": ["spanner", "uniform", "john", None],
         "proxy": ["kernel_pca", "exact_features", "pivoted_cholesky", ""],
     },
     "InsuredBandit": {
         "horizon": INTS,
-        "loss_range": PAIRS,
+        "loss_range": [*PAIRS, "learn"],
+        "goal": ["maximize", "minimize", ""],
         "trigger": FLOATS,
         "premium": FLOATS,
         "width": FLOATS,
@@ -125,6 +130,8 @@ def settings(rng: np.random.Generator) -> Cases:
         if name == "InsuredBandit":
             arguments.setdefault("loss_range", (0.0, 1.0))
         actions, kernel = plain_game(rng)
+        if "ridge" in table and rng.random() < 0.15:
+            kernel = "auto"
         label = called(name, {"actions": actions, "kernel": kernel, **arguments})
         yield tried(label, _live, name, actions, kernel, arguments)
 
@@ -180,6 +187,8 @@ def _live(name: str, actions: Any, kernel: Any, arguments: dict[str, Any]) -> An
 def _loss(learner: Any, decision: Any, t: int) -> Any:
     if learner.feedback != "full":
         given = learner.settings.loss_range
+        if given == "learn":
+            given = (-1e-9, 1e9)
         low, high = given if given is not None else (0.0, 0.0)
         return (low, high, low + (high - low) / 2)[t % 3]
     game = learner.game

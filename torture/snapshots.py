@@ -25,7 +25,7 @@ import numpy as np
 import koloss as kl
 from koloss.errors import KolossError, SnapshotError
 from koloss.learners.reading import shown
-from koloss.learners.snapshots import seal
+from koloss.learners.snapshots import FORMAT, _digest
 from tests.learners.cases import LEARNERS, Case, play
 from torture.trials import Cases, trial
 
@@ -167,10 +167,9 @@ def reseal(state: Any) -> Any:
     """The same state with the digest that belongs to it, where it can have one."""
     if not isinstance(state, dict) or not {"kind", "version"} <= set(state):
         return state
-    rest = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
+    rest = {k: v for k, v in state.items() if k != "digest"}
     try:
-        sealed = seal(state["kind"], rest) if state["version"] == 2 else state
-        return {**sealed, "version": state["version"]}
+        return {**rest, "digest": _digest(rest)}
     except (TypeError, ValueError, RecursionError):
         return state
 
@@ -205,6 +204,29 @@ FORGED = 40
 """Changes of each learner's state in one call."""
 
 
+@trial("snapshots: forged states of format 2 are refused, or load", quick=1, full=14)
+def forged_before(rng: np.random.Generator) -> Cases:
+    """The same with states from before, which are completed before they are read."""
+    for path in sorted(BEFORE.glob("*.npz")):
+        state = kl.load_state(path)
+        changes = list(mutations(state, rng))
+        for k in rng.choice(len(changes), size=FORGED):
+            place, new = changes[k]
+            try:
+                getattr(kl, state["kind"]).from_state(reseal(replaced(state, place, new)))
+            except SnapshotError:
+                pass
+            except Exception as error:
+                result = f"{type(error).__name__}: {str(error)[:200]}"
+                yield f"{label(path.stem, place, new)}: {result}"
+                continue
+            yield None
+
+
+BEFORE = Path(__file__).parents[1] / "tests" / "learners" / "data"
+"""Files of format 2."""
+
+
 @trial("snapshots: whatever else is given as a state", quick=1, full=8)
 def anything(rng: np.random.Generator) -> Cases:
     """Values of all kinds, states of other learners and formats, names of functions in the place of a generator's."""
@@ -212,7 +234,9 @@ def anything(rng: np.random.Generator) -> Cases:
         case, state = played(name)
         others = [played(other)[1] for other in LEARNERS if LEARNERS[other].kind is not case.kind]
         given = [*BAD_VALUES, *(others[k] for k in rng.choice(len(others), size=5))]
-        given += [{**state, "version": v} for v in (0, 1, 3, "2", True, 2.0, None, np.array(2))]
+        given += [
+            {**state, "version": v} for v in (0, 1, FORMAT + 1, "3", True, 3.0, None, np.array(3))
+        ]
         given += [{**state, "kind": k} for k in ("Something", None, 3, np.zeros(2), "x" * 10**6)]
         given += [{**state, "digest": d} for d in (None, "", 0, np.zeros(3))]
         for kind in ("seed", "test", "default_rng", "Generator", "__doc__", "random", "PCG32"):

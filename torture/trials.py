@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from koloss.errors import KolossWarning
+
 Cases = Iterator[str | None]
 
 
@@ -83,6 +85,7 @@ def play_in(subject: str, name: str, seed: int, quick: bool, case: int | None) -
 def _outcomes(one: Trial, rng: np.random.Generator) -> Cases:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", KolossWarning)  # that a game is an odd one is no fault
         try:
             yield from one.run(rng)
         except Exception:

@@ -7,6 +7,10 @@ the value. The types here are for what only the computation can find out.
 from __future__ import annotations
 
 
+class KolossWarning(UserWarning):
+    """Something that is allowed, and hardly meant."""
+
+
 class KolossError(Exception):
     """Base of every error that is particular to this library."""
 

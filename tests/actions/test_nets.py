@@ -231,3 +231,42 @@ def test_hopeless_nets_are_refused_at_once(actions, spacing):
         actions.net(spacing)
     assert caught.value.points > 1e14
     assert isinstance(caught.value, ValueError)
+
+
+def test_a_box_takes_one_spacing_for_each_coordinate():
+    box = kl.Box([0, 20, 3], [1, 80, 3])
+    net = box.net([0.25, 15.0, 1.0])
+    assert [np.unique(c).tolist() for c in net.X.T] == [
+        [0, 0.25, 0.5, 0.75, 1],
+        [20, 35, 50, 65, 80],
+        [3],
+    ]
+    assert net.covering_widths == (0.125, 7.5, 0.0)
+    assert net.covering_radius == pytest.approx(np.hypot(0.125, 7.5))
+    # Every action is in the cell of a point, and some action is at its corner.
+    X = np.concatenate([box.sample(500, 0), [[0.125, 27.5, 3.0]]])
+    far = np.abs(X[:, None, :] - net.X[None]) / np.array([0.125, 7.5, 1.0])
+    assert far.max(axis=2).min(axis=1).max() == pytest.approx(1.0)
+    assert box.net(0.5).covering_widths is None
+    for bad, message in [
+        ([0.1, 0.1], "`spacing` must have length 3, got 2"),
+        ([0.1, 0.0, 1.0], "`spacing` must be positive, got 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            box.net(bad)
+    with pytest.raises(NetTooLarge, match=r"`spacing` of \(1e-05, 1e-05, 1\) gives a net of"):
+        box.net([1e-5, 1e-5, 1.0])
+
+
+def test_cells_of_a_net_survive_plain_data_and_repr():
+    net = kl.Box([0], [1]).net([0.5])
+    twin = kl.Points.from_dict(net.to_dict())
+    assert twin == net
+    assert twin.covering_widths == (0.25,)
+    assert eval(repr(net), {"Points": kl.Points}) == net
+    assert kl.Points(net.X, covering_radius=0.25) != net
+    assert "covering_widths" not in kl.Points(net.X).to_dict()
+    with pytest.raises(ValueError, match="`covering_widths` must be at least 0, got -1"):
+        kl.Points(net.X, covering_widths=[-1.0])
+    with pytest.raises(ValueError, match="`covering_widths` must have length 1, got 2"):
+        kl.Points(net.X, covering_widths=[1.0, 2.0])

@@ -29,7 +29,7 @@ def test_json_is_all_there_is_on_standard_output(cli):
     answer = cli(*SMALL, "--json", "--tolerance", "0.01")
     assert (answer.code, answer.err) == (0, "")
     numbers = json.loads(answer.out)
-    parts = "version kernel actions proxy spectrum sample_size designs design seconds"
+    parts = "version kernel actions proxy spectrum dimensions sample_size designs design seconds"
     assert set(numbers) == set(parts.split())
     assert numbers["version"] == kl.__version__
     assert numbers["kernel"] == {"kind": "Gaussian", "bandwidth": 0.3}
@@ -60,6 +60,7 @@ def test_every_kernel_on_every_set(good, kernel, actions):
     "text, options, data",
     [
         ("gaussian:bandwidth=0.5", ["--bandwidth", "0.5"], kl.Gaussian(0.5)),
+        ("gaussian:bandwidth=[0.5, 2]", ["--kernel", "Gaussian:bandwidth=[0.5,2.0]"], kl.Gaussian([0.5, 2.0])),
         ("Matern:smoothness=1.5", ["--kernel", "matern", "--smoothness", "1.5"], kl.Matern(1.5, 0.3)),
         ("polynomial: degree=2, offset=0", ["--kernel", "polynomial", "--degree", "2", "--offset", "0"], kl.Polynomial(2, 0.0)),
         ("periodic:period=2", ["--kernel", "periodic", "--period", "2"], kl.Periodic(0.5, 2.0)),

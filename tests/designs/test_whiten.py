@@ -110,7 +110,7 @@ def test_a_distribution_that_does_not_span_is_refused(seed):
     rng = np.random.default_rng(seed)
     X, weights = rng.normal(size=(12, 4)), np.zeros(12)
     weights[:3] = rng.dirichlet(np.ones(3))
-    with pytest.raises(RankUnreachable, match="the design must span all 4 dimensions") as info:
+    with pytest.raises(RankUnreachable, match="`design` must span all 4 dimensions") as info:
         kl.whiten(X, weights)
     assert info.value.rank == 4
 

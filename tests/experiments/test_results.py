@@ -22,8 +22,10 @@ CURVES = [
     "quadratic-full-information", "gaussian-full-information", "quadratic-bandit", "gaussian-bandit",
     "quadratic-oracles/conditional-gradient", "quadratic-oracles/conditional-gradient-the-papers-steps",
     "quadratic-oracles/regularised-leader", "quadratic-oracles/regularised-leader-the-papers-rate",
-    "posynomial", "polynomial-bandit", "eigendecay/matern-1-2", "eigendecay/matern-3-2",
-    "eigendecay/matern-5-2", "eigendecay/gaussian",
+    "posynomial", "polynomial-bandit", "eigendecay/matern-1-2-leading-features", "eigendecay/matern-1-2-ridge",
+    "eigendecay/matern-3-2-leading-features", "eigendecay/matern-3-2-ridge", "eigendecay/matern-3-2-ridge-losses-of-a-norm",
+    "eigendecay/matern-5-2-leading-features", "eigendecay/matern-5-2-ridge", "eigendecay/gaussian-leading-features",
+    "eigendecay/gaussian-ridge",
 ]  # fmt: skip
 
 
@@ -108,16 +110,24 @@ def test_picture_agrees_with_quadrature(toy):
 
 def test_dimensions(toy):
     dimensions = {d.learner: d for r in toy.results for d in r.dimensions}
-    rough, smooth = dimensions["Matérn 3/2"], dimensions["Gaussian"]
+    kept = "leading features"
+    rough, smooth = dimensions[f"Matérn 3/2, {kept}"], dimensions[f"Gaussian, {kept}"]
     # 1-D Matérn of smoothness ν: eigenvalues like j^-(2ν + 1)
     assert rough.rate == pytest.approx(4, abs=0.3)
-    assert dimensions["Matérn 5/2"].rate == pytest.approx(6, abs=0.3)
+    assert dimensions[f"Matérn 5/2, {kept}"].rate == pytest.approx(6, abs=0.3)
     assert smooth.profile == "exponential"
     assert rough.corollary == pytest.approx(rough.rate / (2 * rough.rate - 2))
     assert smooth.corollary == 0.5
-    assert dimensions["Matérn 1/2"].corollary is None  # β below 2
+    assert dimensions[f"Matérn 1/2, {kept}"].corollary is None  # β below 2
     assert all(a >= b for a, b in zip(rough.ranks, smooth.ranks, strict=True))
     assert rough.ranks == sorted(rough.ranks)
+    # With a ridge: (ν + 1)/(2ν + 1) for a norm, (2ν + 1)/(4ν + 1) for rank-one losses, and fewer dimensions than features.
+    ridge = dimensions["Matérn 3/2, ridge"]
+    assert ridge.norm == pytest.approx(2.5 / 4, abs=0.02)
+    assert ridge.hull == pytest.approx(4 / 7, abs=0.02)
+    assert rough.dimensions == rough.ranks
+    assert all(a < b for a, b in zip(ridge.dimensions, rough.dimensions, strict=True))
+    assert all(a < b for a, b in zip(ridge.bounds, rough.bounds, strict=True))
 
 
 def test_the_papers_bounds():
@@ -134,6 +144,7 @@ def test_the_papers_bounds():
 def test_bounds_are_those_of_the_learners():
     lines = bounds(load("gaussian-bandit"), rounds=2000)
     settings = {"horizon": 2000, "proxy": "kernel_pca", "loss_range": (0, 1)}
+    settings |= {"ridge": 0, "bonus": False, "loss_class": "rank-one", "loss_norm": 1.0}
     learner = kl.BanditExpWeights(kl.Ball(2).net(0.1), kl.Gaussian(0.5), **settings)
     assert lines[0]["guarantee"]["total"] == pytest.approx(learner.guarantee().total)
     assert lines[0]["rank"] == learner.rank

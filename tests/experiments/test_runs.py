@@ -106,7 +106,8 @@ def test_a_run_is_the_play_of_its_parts():
     run = Trace.unpack(perform(job))
     mine, theirs = seeds_of(job)
     net, kernel = kl.Ball(2).net(0.1), kl.Gaussian(0.5)
-    settings = {"horizon": 50, "proxy": "kernel_pca", "loss_range": (0, 1)}
+    settings = {"horizon": 50, "proxy": "kernel_pca", "loss_range": (0, 1), "loss_norm": 1.0}
+    settings |= {"ridge": 0, "bonus": False, "loss_class": "rank-one"}
     learner = kl.BanditExpWeights(net, kernel, rng=mine, **settings)
     foe = kl.games.RankOne(kernel, net, points=net.sample(50, theirs))
     trace = kl.play(learner, foe, 50, batch=learner.rank, checkpoints=100)

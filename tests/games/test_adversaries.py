@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -113,6 +115,40 @@ def test_lure_is_good_where_the_player_is_not():
     assert np.argmin(adversary(0, player)(POINTS.X)) == np.argmin(p)
     with pytest.raises(TypeError, match="`actions` must be Points for a lure"):
         kl.games.Lure(kl.Gaussian(0.1), kl.Ball(2))
+
+
+class Law:
+    """A player that says what it is told."""
+
+    def __init__(self, *weights, exploration=0.01):
+        q = np.array(weights) / sum(weights)
+        self.distribution = (1 - exploration) * q + exploration / len(q)
+
+
+def test_stalker_is_good_where_only_exploration_plays():
+    stalker = kl.games.Stalker(2000, learning_rate=0.01, exploration_rate=0.01, loss_range=(0, 4))
+    hidden = math.exp(-1 + math.log(0.01))  # of the first arm's weight
+    law = Law(1.0, 0.9 * hidden, 1.1 * hidden, 1.0)
+    assert not stalker.oblivious
+    np.testing.assert_allclose(stalker(0, law), [2.0, 0.0, 4.0, 4.0])
+    # At the end arms are let in: good until they weigh a third, then like the first, even if they fall back.
+    last = 2000 - 1.2 * (1 + math.log(100)) / (0.01 * 2)
+    t = math.ceil(last)
+    np.testing.assert_allclose(stalker(t - 1, law), [2.0, 0.0, 4.0, 4.0])
+    np.testing.assert_allclose(stalker(t, law), [2.0, 0.0, 0.0, 2.0])
+    law = Law(1.0, 0.36, 0.37, 1e-9)
+    np.testing.assert_allclose(stalker(t + 1, law), [2.0, 0.0, 2.0, 2.0])
+    np.testing.assert_allclose(stalker(0, law), [2.0, 4.0, 4.0, 0.0])  # a new game
+    np.testing.assert_allclose(stalker(t, law), [2.0, 0.0, 2.0, 0.0])
+
+
+def test_stalker_refuses():
+    with pytest.raises(ValueError, match="`exploration_rate` must be at most 1, got 2"):
+        kl.games.Stalker(10, learning_rate=1.0, exploration_rate=2.0)
+    with pytest.raises(ValueError, match="`learning_rate` must be positive"):
+        kl.games.Stalker(10, learning_rate=0.0, exploration_rate=0.1)
+    with pytest.raises(ValueError, match="`player` must be a learner"):
+        kl.games.Stalker(10, learning_rate=1.0, exploration_rate=0.1)(0)
 
 
 def test_replay_from_files(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from koloss.guarantees import Assumption, Guarantee
 from koloss.guarantees.bandit import (
     BanditProblem,
+    Ridge,
     anytime_kappa,
     anytime_rate,
     anytime_terms,
@@ -130,7 +131,7 @@ def test_lemma_of_whole_epochs_by_enumeration(rng):
 def test_anytime_constants():
     kappa = anytime_kappa(GAME)
     assert kappa == pytest.approx(2.0, abs=1e-3)
-    total = sum(anytime_terms(GAME, kappa, 10_000).values())
+    total = sum(anytime_terms([(1, GAME)], kappa, 10_000).values())
     closed = 2 * math.sqrt(2 * (math.e**2 + 1) / 4 * 20 * 10_000 * GAME.log_prior)
     assert total == pytest.approx(closed, rel=1e-6)
     # its terms are what the rates give when summed
@@ -159,3 +160,40 @@ def test_guarantee_reads_like_a_line():
     assert replace(promise, trivial=2.0).total == 2.0
     assert "trivial" in str(replace(promise, trivial=2.0))
     assert not replace(promise, proved=False).valid
+
+
+RIDGE = Ridge(penalty=1e-3, free=3, dimension=14.0, spread=5.0, bias=0.1, head_error=0.4)
+GAMES = {
+    "plain": replace(GAME, epsilon=1e-3),
+    "bonus": replace(GAME, epsilon=1e-3, bonus=True),
+    "delay": replace(GAME, epsilon=1e-3, delay=3),
+    "sampled": replace(GAME, epsilon=1e-3, shrink=0.1),
+    "ridge": replace(GAME, epsilon=1e-3, ridge=RIDGE, constant=True),
+    "ridge and bonus": replace(GAME, epsilon=1e-3, bonus=True, ridge=RIDGE, constant=True),
+    "hindsight": replace(GAME, bonus=True, ridge=RIDGE, hindsight=True, learned=True),
+}
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_arrays_are_computed_elementwise(name):
+    game, kappas = GAMES[name], np.array([1e-4, 0.3, 2.0])
+    etas = np.array([[1e-6], [1e-3], [0.5]])
+    for kind in ({}, {"b": 4}, {"b": 4, "whole": True}):
+        with np.errstate(over="ignore"):
+            found = bound(game, etas, kappas, **kind)
+        expected = [
+            [bound(game, eta, k, **kind) for k in kappas.tolist()] for eta in etas[:, 0].tolist()
+        ]
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_no_other_rates_have_a_smaller_bound(name):
+    game, rng = GAMES[name], np.random.default_rng(0)
+    rates = tune(game)
+    eta, kappa = rates.learning_rate, rates.kappa
+    least = bound(game, eta, kappa)
+    for width in (1e-3, 0.1, 1.0, 3.0):
+        for shift in rng.normal(scale=width, size=(50, 2)):
+            other = min(max(kappa * math.exp(shift[1]), 0.0025), 4.0)
+            assert bound(game, eta * math.exp(shift[0]), other) >= least * (1 - 1e-9)

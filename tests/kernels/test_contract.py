@@ -40,6 +40,15 @@ def matern(shape, nu, lengthscale):
     return lambda x, y: shape(math.sqrt(2 * nu) * distance(x, y) / lengthscale)
 
 
+def each(formula, lengths):
+    """A formula on coordinates that are divided by their lengths first."""
+
+    def scaled(x):
+        return [a / length for a, length in zip(x, lengths, strict=True)]
+
+    return lambda x, y: formula(scaled(x), scaled(y))
+
+
 def bessel(nu, lengthscale):
     scale = 2 ** (1 - nu) / special.gamma(nu)
     return matern(lambda z: scale * z**nu * special.kv(nu, z) if z else 1.0, nu, lengthscale)
@@ -81,6 +90,7 @@ class Case:
     formula: Callable[[Any, Any], float]
     features: int | None  # length of the feature vector in D dimensions
     positive: bool = False  # defined for positive coordinates alone
+    finite: bool = False  # defined on points alone, without a gradient
 
     def points(self, size, rng):
         X = rng.uniform(-1.5, 1.5, (size, D))
@@ -93,7 +103,10 @@ class Case:
         return self.box() if self.positive else kl.Box([-1.5, -0.5, 0.2], [0.5, 0.5, 0.9])
 
     def action_sets(self):
-        sets = [self.box(), self.signed_box(), kl.Points(self.points(40, np.random.default_rng(7)))]
+        points = kl.Points(self.points(40, np.random.default_rng(7)))
+        if self.finite:
+            return [points]
+        sets = [self.box(), self.signed_box(), points]
         return sets if self.positive else [*sets, kl.Ball(D, 1.3)]
 
 
@@ -107,6 +120,33 @@ CASES = [
     Case("cubic", kl.Polynomial(3, offset=0.5), lambda x, y: (dot(x, y) + 0.5) ** 3, 20),
     Case("square", kl.Polynomial(2, offset=0.0), lambda x, y: dot(x, y) ** 2, 6),
     Case("gaussian", kl.Gaussian(0.7), gaussian(0.7), None),
+    Case("gaussian-each", kl.Gaussian([0.7, 2.0, 0.4]), each(gaussian(1.0), [0.7, 2.0, 0.4]), None),
+    Case(
+        "matern-each-7/2",
+        kl.Matern(3.5, [0.7, 2.0, 0.4]),
+        each(bessel(3.5, 1.0), [0.7, 2.0, 0.4]),
+        None,
+    ),
+    Case(
+        "matern-each-0.8",
+        kl.Matern(0.8, (0.7, 2.0, 0.4)),
+        each(bessel(0.8, 1.0), [0.7, 2.0, 0.4]),
+        None,
+    ),
+    Case(
+        "product-each",
+        kl.Linear() * kl.Gaussian([0.7, 2.0, 0.4]),
+        lambda x, y: dot(x, y) * each(gaussian(1.0), [0.7, 2.0, 0.4])(x, y),
+        None,
+    ),
+    Case("white", kl.White(), lambda x, y: float(x == y), None, finite=True),
+    Case(
+        "nugget",
+        kl.Gaussian(0.7) + 0.01 * kl.White(),
+        lambda x, y: gaussian(0.7)(x, y) + 0.01 * (x == y),
+        None,
+        finite=True,
+    ),
     Case("exponential", kl.Matern(0.5, 0.8), matern(lambda z: math.exp(-z), 0.5, 0.8), None),
     Case("matern-3/2", kl.Matern(1.5, 0.8), three_halves, None),
     Case(
@@ -213,7 +253,7 @@ def test_one_argument_means_both_and_lists_are_points_too(case, rng):
 def test_arguments_are_left_alone(case, rng):
     X, Y, w = case.points(4, rng), case.points(3, rng), np.array([1.0, -2.0, 0.5])
     before = X.copy(), Y.copy(), w.copy()
-    case.kernel(X, Y), case.kernel.diag(X), case.kernel.gradient(X, Y, w)
+    case.kernel(X, Y), case.kernel.diag(X), case.finite or case.kernel.gradient(X, Y, w)
     if case.features is not None:
         case.kernel.features(X)[:] = 0.0
     for now, then in zip((X, Y, w), before, strict=True):
@@ -237,7 +277,7 @@ def test_no_finite_features_is_said(case, rng):
         case.kernel.features(case.points(2, rng))
 
 
-@every
+@over(lambda case: not case.finite)
 def test_gradient_against_finite_differences(case, rng):
     X, Y = case.points(5, rng), case.points(4, rng)
     k, h = case.kernel, 1e-5
@@ -252,7 +292,7 @@ def test_gradient_against_finite_differences(case, rng):
             assert_allclose(k.gradient(X, Y, weights), summed, rtol=1e-6, atol=1e-7 * scale)
 
 
-@every
+@over(lambda case: not case.finite)
 def test_gradient_with_respect_to_itself(case, rng):
     X = case.points(4, rng)
     if case.name == "exponential":
@@ -327,17 +367,34 @@ def test_lipschitz_constant_of_dot_products_is_approached_at_the_boundary(case, 
     assert 0.999 * case.kernel.lipschitz(ball) <= ratio
 
 
-@over(lambda case: case.name[:6] in {"gaussi", "period"} or case.name[7:] in {"5/2", "7/2", "3.3"})
+@over(lambda case: case.name[:6] in {"gaussi", "period"} or case.name[-3:] in {"5/2", "7/2", "3.3"})
 def test_lipschitz_constant_of_stationary_kernels_is_approached_nearby(case):
-    x, y = np.zeros((1, D)), np.array([[1e-3, 0.0, 0.0]])
+    shortest = 2 if "each" in case.name else 0
+    x, y = np.zeros((1, D)), 1e-3 * np.eye(D)[[shortest]]
     ratio = feature_distances(case, x, y)[0] / 1e-3
     assert 0.99 * case.kernel.lipschitz(kl.Ball(D)) <= ratio
+
+
+@pytest.mark.slow
+@over(lambda case: not case.finite)
+def test_modulus_of_a_cell_is_never_exceeded_and_never_above_that_of_its_diagonal(case, rng):
+    box = case.signed_box()
+    lower, upper = box.bounds()
+    for share in (0.05, 0.5, 1.0):
+        widths = share * (upper - lower) * [1.0, 0.2, 0.6]
+        X = box.project(box.sample(300, rng))
+        Y = box.project(X + widths * rng.choice([-1.0, 0.3, 1.0], X.shape))
+        limit = case.kernel.cell_modulus(widths.tolist(), box)
+        assert np.all(feature_distances(case, X, Y) <= limit * (1 + 1e-7) + 1e-9)
+        diagonal = float(np.linalg.norm(widths))
+        assert limit <= case.kernel.modulus(diagonal, box) * (1 + 1e-12)
 
 
 @over(lambda case: case.name.startswith(("gaussian", "exponential", "matern")))
 @pytest.mark.parametrize("r", [0.01, 0.3, 1.0, 2.0])
 def test_modulus_of_stationary_kernels_is_attained(case, r):
-    x, y = np.zeros((1, D)), np.array([[r, 0.0, 0.0]])
+    shortest = 2 if "each" in case.name else 0
+    x, y = np.zeros((1, D)), r * np.eye(D)[[shortest]]
     assert_allclose(case.kernel.modulus(r, kl.Ball(D)), feature_distances(case, x, y)[0], rtol=1e-8)
 
 
@@ -391,8 +448,9 @@ def test_arrays_keep_their_kind_and_type(case, precision, xp, rng):
         (k.diag(A), k.diag(X)),
     ]:
         given_back(result, xp, dtype, expected, rtol)
-    given_back(k.gradient(A, B), xp, dtype, k.gradient(X, Y), 10 * rtol)
-    for these in (w, weights, np.broadcast_to(weights, (6, 4))):
+    if not case.finite:
+        given_back(k.gradient(A, B), xp, dtype, k.gradient(X, Y), 10 * rtol)
+    for these in () if case.finite else (w, weights, np.broadcast_to(weights, (6, 4))):
         given_back(k.gradient(A, B, these), xp, dtype, k.gradient(X, Y, weights), 10 * rtol)
     if case.features is not None:
         given_back(k.features(A), xp, dtype, k.features(X), rtol)
@@ -404,7 +462,9 @@ def test_high_dimension_keeps_kind_and_type(precision, xp, rng):
     dtype, rtol = getattr(xp, precision), {"float32": 1e-5, "float64": 1e-12}[precision]
     X = rng.standard_normal((5, 20)).astype(precision)
     Y = np.concatenate([X[:2], X[2:4] + np.float32(2**-10)])
-    for k in (kl.Gaussian(2.0), kl.Matern(0.5, 2.0), kl.Matern(1.2, 2.0)):
+    lengths = 2.0 ** rng.uniform(0, 2, 20)
+    both = (2.0, lengths)
+    for k in [kl.Gaussian(s) for s in both] + [kl.Matern(nu, s) for nu in (0.5, 1.2) for s in both]:
         expected = k(X.astype(float), Y.astype(float))
         result = k(xp.asarray(X), xp.asarray(Y))
         given_back(result, xp, dtype, expected, rtol)

@@ -165,6 +165,7 @@ LEARNERS = {
     "bandit, sampled": bandit(covariance="sampled", sample_error=0.5, rank=4),
     "bandit, anytime": bandit(horizon=None),
     "bandit, anytime, bonus": bandit(horizon=None, bonus=True, rank=4, batch=1),
+    "bandit, hindsight": bandit(regret="hindsight"),
     "bandit, delay": bandit(delay=3),
     "bandit, paper": bandit(tuning="paper"),
     "bandit, ball": bandit_on_ball(),

@@ -470,7 +470,17 @@ class CountingLock:
         pass
 
 
-FIXED = {"actions", "batch", "engine", "epsilon", "learning_rate", "rank", "rates", "from_state"}
+FIXED = {
+    "actions",
+    "batch",
+    "dimension",
+    "engine",
+    "epsilon",
+    "learning_rate",
+    "rank",
+    "rates",
+    "from_state",
+}
 """What does not change during a game, or is one number."""
 
 

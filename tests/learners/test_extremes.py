@@ -128,6 +128,7 @@ def test_kernels_beyond_the_range_are_refused(name, factor):
     ids=["one", "zeros", "thrice", "line", "equal", "far", "many axes", "one axis"],
 )
 @pytest.mark.parametrize("kernel", [kl.Gaussian(0.4), kl.Linear()], ids=repr)
+@pytest.mark.filterwarnings("ignore::koloss.errors.KolossWarning")
 def test_degenerate_points(name, points, kernel):
     if isinstance(kernel, kl.Linear) and not points.any() and name in ("bandit", "insured"):
         with pytest.raises(ValueError, match="`kernel` must not vanish on the actions"):
@@ -188,6 +189,7 @@ def test_a_kernel_without_a_positive_value_can_still_be_played():
     assert not learner.guarantee().valid
 
 
+@pytest.mark.filterwarnings("ignore::koloss.errors.KolossWarning")
 @pytest.mark.parametrize("design", ["john", "spanner", "uniform"])
 def test_probabilities_of_single_precision_add_up(design):
     X = np.random.default_rng(4).uniform(-1, 1, (30, 20)).astype(np.float32)

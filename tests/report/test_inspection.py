@@ -80,7 +80,31 @@ def test_plain_data_is_strict_json(inspection):
     assert weights.sum() == pytest.approx(1)
     np.testing.assert_array_equal(SQUARE.X[data["design"]["support"]], data["design"]["actions"])
     assert kl.Kernel.from_dict(data["kernel"]) == kl.Gaussian(0.5)
-    assert set(data["seconds"]) == {"proxy", "spectrum", "design", "spanner", "uniform"}
+    assert set(data["seconds"]) == {
+        *("proxy", "spectrum", "design", "spanner", "uniform", "dimensions")
+    }
+
+
+@pytest.mark.parametrize("kernel", [kl.Gaussian(0.5), kl.Matern(0.5, 0.3), 3.0 * kl.Linear()])
+@pytest.mark.parametrize("room", [2e8, 1500], ids=["all features", "few"])
+def test_dimensions_are_those_of_the_worst_law_nearly(kernel, room, monkeypatch):
+    monkeypatch.setattr(module, "REFRESH", room)
+    found = inspect(kernel, LINE, tolerance=0.1 * kernel.bound(LINE)).dimensions
+    K, rng = kernel(LINE.X), np.random.default_rng(0)
+    assert len(found) > (1 if room < 1e6 else 8)
+    assert found[0].penalty == pytest.approx(np.diag(K).max())
+    laws = [np.full(len(K), 1 / len(K)), *rng.dirichlet(np.full(len(K), 0.3), size=30)]
+    for j, d in enumerate(found):
+        assert d.penalty == pytest.approx(found[0].penalty / 4**j)
+        sizes = []
+        for p in laws:
+            root = np.sqrt(p)
+            h = np.clip(np.linalg.eigvalsh(root[:, None] * K * root), 0, None)
+            h = h / (h + d.penalty)
+            assert d.dimension >= h.sum() - 1e-9
+            assert d.spread >= (h * (1 - h)).sum() - 1e-9
+            sizes.append(h.sum())
+        assert d.dimension <= 1.6 * max(sizes)
 
 
 def test_no_gap_means_no_sample_size():

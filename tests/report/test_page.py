@@ -199,7 +199,7 @@ def test_tables(played, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize("width", [360, 800, 1200])
 def test_in_a_browser(written, tmp_path, width):
     """No console message, no broken picture, nothing wider than the screen."""
     facts, said = open_page(written[0], width, tmp_path)

@@ -57,7 +57,7 @@ class ActionSet(Plain, abc.ABC):
         the result).
 
         A net of more than `max_bytes` is refused by `NetTooLarge`, which has the number of points it would have, or a
-        lower bound.
+        lower bound. A box takes one spacing for each coordinate, too.
         """
 
 
@@ -83,13 +83,19 @@ def norms(X: NDArray[Any]) -> NDArray[Any]:
     return finite
 
 
-def too_large(spacing: float, actions: ActionSet, points: float, max_bytes: int) -> NetTooLarge:
+def too_large(spacing: Any, actions: ActionSet, points: float, max_bytes: int) -> NetTooLarge:
     """The refusal of a net of (at least) so many points."""
     message = (
-        f"`spacing` of {spacing:.6g} gives a net of {points:.15g} points or more in {actions!r}, more than "
+        f"`spacing` of {_text(spacing)} gives a net of {points:.15g} points or more in {actions!r}, more than "
         f"{max_bytes} bytes; use a larger spacing or raise `max_bytes`"
     )
     return NetTooLarge(message, points=float(points))
+
+
+def _text(spacing: Any) -> str:
+    if np.ndim(spacing):
+        return f"({', '.join(f'{s:.6g}' for s in spacing)})"
+    return f"{spacing:.6g}"
 
 
 def steps(spacing: float, dimension: int) -> tuple[float, float]:

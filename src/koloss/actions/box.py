@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -49,7 +50,14 @@ class Box(ActionSet):
 
     @classmethod
     def from_bounds(cls, bounds: Array) -> Self:
-        """Box from an array of shape (d, 2): the lowest and the highest value of every coordinate."""
+        """Box from an array of shape (d, 2): the lowest and the highest value of every coordinate.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> kl.Box.from_bounds([[0, 1], [5, 10]])
+        Box(lower=(0.0, 5.0), upper=(1.0, 10.0))
+        """
         bounds = to_numpy(as_points("bounds", bounds, dimension=2))
         for i, (low, high) in enumerate(bounds.tolist()):
             if low > high:
@@ -97,9 +105,19 @@ class Box(ActionSet):
         uniform = as_generator(rng).random((size, self.dimension))
         return self.project(np.asarray(self.lower) + uniform * self._sides)
 
-    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
-        step, _ = steps(as_float("spacing", spacing, positive=True), self.dimension)
-        cells = [min(side / step * (1 - 1e-12), 1e18) for side in self._sides.tolist()]
+    def net(self, spacing: float | Sequence[float], *, max_bytes: int = MAX_NET_BYTES) -> Points:
+        """Grid that covers the box, with one spacing for all coordinates or one for each.
+
+        With one for each, the result has `covering_widths`, half a cell of the grid: every action is within half a
+        spacing of the net along each coordinate in up to four dimensions, within spacing/√d in more.
+        """
+        if np.ndim(spacing) == 0:
+            lengths = [as_float("spacing", spacing, positive=True)] * self.dimension
+        else:
+            given = to_numpy(as_vector("spacing", spacing, length=self.dimension))
+            lengths = [as_float("spacing", s, positive=True) for s in given.tolist()]
+        pairs = zip(self._sides.tolist(), lengths, strict=True)
+        cells = [min(side / steps(s, self.dimension)[0] * (1 - 1e-12), 1e18) for side, s in pairs]
         counts = [math.ceil(c) + 1 for c in cells]
         total = math.prod(map(float, counts))  # infinite rather than an error in high dimension
         if total * self.dimension * 8 > max_bytes:
@@ -110,4 +128,6 @@ class Box(ActionSet):
         ]  # the spacing may be below rounding
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
         widths = self._sides / np.maximum(np.asarray(counts) - 1, 1)
-        return Points(grid, covering_radius=float(np.linalg.norm(widths)) / 2)
+        halves = (widths / 2).tolist() if np.ndim(spacing) else None
+        radius = float(np.linalg.norm(widths)) / 2
+        return Points(grid, covering_radius=radius, covering_widths=halves)

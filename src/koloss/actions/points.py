@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from koloss._arrays import (
     as_count,
     as_float,
     as_points,
+    as_vector,
     equal,
     frozen,
     namespace,
@@ -36,6 +38,9 @@ class Points(ActionSet):
     covering_radius : float
         Where the points are a net of a larger set: every element of that set is at most so far from one
         of them.
+    covering_widths : sequence of d numbers, optional
+        The same for each coordinate by itself: every element of that set is within a cell of these half-widths around
+        one of the points.
 
     Examples
     --------
@@ -47,9 +52,27 @@ class Points(ActionSet):
     [True, False]
     """
 
-    def __init__(self, X: Array, *, covering_radius: float = 0.0) -> None:
+    def __init__(
+        self,
+        X: Array,
+        *,
+        covering_radius: float = 0.0,
+        covering_widths: Sequence[float] | None = None,
+    ) -> None:
         self.X = frozen(as_points("X", X, largest=LARGEST))
         self.covering_radius = as_float("covering_radius", covering_radius, minimum=0.0)
+        self.covering_widths: tuple[float, ...] | None = None
+        if covering_widths is not None:
+            widths = as_vector("covering_widths", covering_widths, length=self.dimension)
+            for width in to_numpy(widths).tolist():
+                as_float("covering_widths", width, minimum=0.0)
+            self.covering_widths = tuple(to_numpy(widths).tolist())
+
+    def parts(self) -> dict[str, Any]:
+        parts = super().parts()
+        if self.covering_widths is None:
+            del parts["covering_widths"]
+        return parts
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -60,7 +83,8 @@ class Points(ActionSet):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Points):
             return NotImplemented
-        return self.covering_radius == other.covering_radius and equal(self.X, other.X)
+        mine = self.covering_radius, self.covering_widths
+        return mine == (other.covering_radius, other.covering_widths) and equal(self.X, other.X)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -68,6 +92,7 @@ class Points(ActionSet):
         if len(self) * self.dimension > WRITTEN_OUT:
             return f"Points({len(self)} in dimension {self.dimension})"
         rest = f", covering_radius={self.covering_radius!r}" if self.covering_radius else ""
+        rest += f", covering_widths={self.covering_widths!r}" if self.covering_widths else ""
         return f"Points({to_numpy(self.X).tolist()}{rest})"
 
     @property

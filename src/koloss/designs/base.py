@@ -178,7 +178,7 @@ def inverse_root(sigma: Array) -> Array:
     except (np.linalg.LinAlgError, RuntimeError):
         regular = False
     if not regular:
-        message = f"the design must span all {m} dimensions of the features, and does not"
+        message = f"`design` must span all {m} dimensions of the features, and does not"
         raise RankUnreachable(message, rank=m)
     return solve_lower(lower, xp.eye(m, dtype=sigma.dtype, device=sigma.device), xp).T
 

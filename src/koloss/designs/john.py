@@ -18,6 +18,7 @@ actions without weight leave it, and so on until no leverage exceeds (1 + τ)m. 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from scipy.linalg import qr
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from koloss._arrays import Array, as_float, as_int, matching, namespace, take, to_numpy
+from koloss._threads import threads_for
 from koloss.designs.base import Design, as_features, certify, leverages, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy
@@ -65,34 +67,52 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     features = as_features(features)
     tolerance = as_float("tolerance", tolerance, minimum=SMALLEST_TOLERANCE)
     max_rounds = as_int("max_rounds", max_rounds, minimum=1)
-    Z, _ = orthonormal(features)
-    xp, (N, m) = namespace(Z), Z.shape
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        Z, _ = orthonormal(features)
+        for support, w in candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds):
+            weights = np.zeros(Z.shape[0])
+            weights[support] = w
+            design = certify(Z, matching(weights, Z), "G-optimal design", features)
+            if design.gap <= tolerance:
+                return design
+    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
+    raise DesignNotConverged(message, gap=design.gap)
+
+
+def candidates(
+    Z: Array, cap: float, penalty: NDArray[Any] | None, tolerance: float, max_rounds: int
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Weights that maximise log det(Σ_a w_a φ(a)φ(a)' + penalty) - cap Σ_a w_a, as the actions that carry them and their values.
+
+    At the maximum no leverage exceeds `cap`. Fewest actions first: only those that carry weight, solved once more; then all of
+    the working set. Without a penalty the weights add up to one where the cap is the rank.
+    """
+    xp, zero = namespace(Z), 0.0 if penalty is None else penalty
     working, dropped = _first_actions(Z), math.inf
     for left in reversed(range(max_rounds)):
         rows = to_numpy(take(Z, working))
-        w = _interior_point(rows)
-        g = leverages(Z, matching(rows.T @ (w[:, None] * rows), Z))
-        gap = float(xp.max(g)) / m - 1
+        with threads_for(len(rows) ** 3):
+            w = _interior_point(rows, cap, penalty)
+        g = leverages(Z, matching(rows.T @ (w[:, None] * rows) + zero, Z))
+        gap = float(xp.max(g)) / cap - 1
         g = to_numpy(g)
         if gap <= tolerance / 2 or left == 0:
             break
         if gap <= dropped / 2:
             # Actions that carry no weight leave, but only if the gap has halved since the last time: so
             # this ends.
-            working, dropped = working[_active(w, g[working], m)], gap
-        working = np.union1d(working, _offenders(Z, g, (1 + tolerance / 4) * m))
-    # Fewest actions first: only those that carry weight, solved once more; all of the working set otherwise.
-    carriers = _active(w, g[working], m)
-    for keep in (carriers, np.full(len(w), True)):
-        solved = w if keep.all() else _interior_point(rows[keep])
-        kept, solved = _caratheodory(rows[keep], solved)
-        weights = np.zeros(N)
-        weights[working[keep][kept]] = solved
-        design = certify(Z, matching(weights, Z), "G-optimal design", features)
-        if design.gap <= tolerance:
-            return design
-    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
-    raise DesignNotConverged(message, gap=design.gap)
+            working, dropped = working[_active(w, g[working], cap)], gap
+        working = np.union1d(working, _offenders(Z, g, (1 + tolerance / 4) * cap))
+    carriers = _active(w, g[working], cap)
+    everyone = np.full(len(w), True)
+    # Nobody carries weight where the penalty alone keeps all leverages below the cap.
+    for keep in (carriers, everyone) if carriers.any() else (everyone,):
+        with threads_for(len(rows) ** 3):
+            solved = w if keep.all() else _interior_point(rows[keep], cap, penalty)
+        kept, fewest = _caratheodory(rows[keep], solved)
+        if penalty is not None:
+            fewest = fewest * (solved.sum() / fewest.sum())
+        yield working[keep][kept], fewest
 
 
 def _first_actions(Z: Array) -> NDArray[Any]:
@@ -112,25 +132,29 @@ def _first_actions(Z: Array) -> NDArray[Any]:
     return np.union1d(candidates[chosen], largest[: 2 * m])
 
 
-def _interior_point(rows: NDArray[Any]) -> NDArray[Any]:
-    """D-optimal weights on the rows, summing to one.
+def _interior_point(rows: NDArray[Any], cap: float, penalty: NDArray[Any] | None) -> NDArray[Any]:
+    """Weights on the rows that maximise log det(Σ(w) + penalty) - cap Σ w; D-optimal ones without a penalty, summing to one.
 
-    Solves g(w) + z = m, w z = 0, w, z ≥ 0 where g_i = φ_i'Σ(w)⁻¹φ_i, along the path w z = μ → 0. Newton's
-    equation for the weights is (G∘G + diag(z/w)) dw = g - m + μ/w with G = φ'Σ⁻¹φ.
+    Solves g(w) + z = cap, w z = 0, w, z ≥ 0 where g_i = φ_i'A(w)⁻¹φ_i, along the path w z = μ → 0. Newton's
+    equation for the weights is (G∘G + diag(z/w)) dw = g - cap + μ/w with G = φ'A⁻¹φ.
     """
     n, m = rows.shape
     columns, diagonal = np.asfortranarray(rows.T), np.arange(n)
-    w, z = np.full(n, 1 / n), np.full(n, float(m))
+    w, z = np.full(n, m / cap / n), np.full(n, cap)
     best, best_gap = w, math.inf
     sigma = 0.1
     for _ in range(100):
-        root, _ = dpotrf((columns * w) @ rows, lower=1)
+        A = (columns * w) @ rows
+        root, _ = dpotrf(A if penalty is None else A + penalty, lower=1)
         white, _ = dtrtrs(root, columns, lower=1)
         G = white.T @ white
         g = G[diagonal, diagonal]
-        gap = g.max() * w.sum() / m - 1
+        if penalty is None:  # weights that sum to one have leverages g times their present sum
+            gap = g.max() * w.sum() / m - 1
+        else:
+            gap = max(g.max() / cap - 1, 1 - float(w @ g) / (cap * w.sum()))
         if gap < best_gap:
-            best, best_gap = w / w.sum(), gap
+            best, best_gap = w / w.sum() if penalty is None else w, gap
         if gap <= INNER_TOLERANCE:
             break
         mu = sigma * float(w @ z) / n
@@ -139,7 +163,7 @@ def _interior_point(rows: NDArray[Any]) -> NDArray[Any]:
         factor, failed = dpotrf(newton.T, lower=1, overwrite_a=1)
         if failed:  # rounding has the last word
             break
-        dw, _ = dpotrs(factor, g - m + mu / w, lower=1)
+        dw, _ = dpotrs(factor, g - cap + mu / w, lower=1)
         dz = mu / w - z - z / w * dw
         step = min(1.0, 0.99 * _room(w, dw))
         w = w + step * dw
@@ -168,9 +192,9 @@ def _offenders(Z: Array, g: NDArray[Any], limit: float) -> NDArray[Any]:
     return worst[greedy(lambda i: (rows @ rows[i]) ** 2, g[worst] ** 2, most=4 * Z.shape[1]).pivots]
 
 
-def _active(w: NDArray[Any], g: NDArray[Any], m: int) -> NDArray[Any]:
-    """Which actions carry weight: where complementarity leaves the weight larger than the slack m - g."""
-    return w * m > m - g
+def _active(w: NDArray[Any], g: NDArray[Any], cap: float) -> NDArray[Any]:
+    """Which actions carry weight: where complementarity leaves the weight larger than the slack cap - g."""
+    return w * cap > cap - g
 
 
 def _caratheodory(rows: NDArray[Any], w: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

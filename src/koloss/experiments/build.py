@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,7 +80,9 @@ def make(job: Job, mine: np.random.Generator, theirs: np.random.Generator) -> Ma
     experiment = Experiment(job.game, "", source=source, learners=(spec,), **parts)
     player = learner_of(experiment, spec, job.rounds, mine)
     foe = adversary_of(experiment, spec, job.rounds, theirs)
-    batch = player.rank if spec.play.batch == "rank" else spec.play.batch
+    batch = spec.play.batch
+    if batch == "rank":  # with a penalty rounding alone limits their number
+        batch = math.ceil(getattr(player, "dimension", player.rank))
     settings = {"batch": batch, "delay": spec.play.delay, "checkpoints": CHECKPOINTS}
     return Match(player, foe, job.rounds, settings)
 

@@ -5,7 +5,7 @@ The results of `koloss.experiments.results` have attributes of these names. A nu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,21 @@ class Dimension:
     profile: str  # "polynomial" or "exponential": the envelope that fits the eigenvalues better
     rate: float  # β of it
     corollary: float | None  # growth exponent of the paper's Corollary; none where β is too small
-    repaired: float | None  # growth exponent of the bound that is proved (theory B2)
+    repaired: (
+        float | None
+    )  # growth exponent of what is proved for leading features alone (theory B2)
     eigenvalues: list[float]  # the first ones
     horizons: list[int]
     ranks: list[int]  # chosen for each horizon
     bounds: list[float]
     rank_growth: float  # slopes of their logarithms against that of the horizon
     bound_growth: float
+    hull: float | None = (
+        None  # growth exponents with a ridge, for rank-one losses and for a norm (theory F1)
+    )
+    norm: float | None = None
+    dimensions: list[float] = field(default_factory=list)  # d*: the ranks, where there is no ridge
+    dimension_growth: float | None = None
 
 
 class ResultsFile(Written, kw_only=True):

@@ -14,6 +14,7 @@ from koloss._arrays import to_numpy
 from koloss._version import __version__
 from koloss.actions import Points
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
+from koloss.designs.ridge import FACTORS, Certificates, Dimensions
 from koloss.errors import RankUnreachable, ToleranceUnreachable
 from koloss.kernels import Kernel
 from koloss.proxy import (
@@ -39,6 +40,22 @@ CURVE_BYTES = 2**30
 """Most memory spent on showing the certified error beyond the rank chosen."""
 
 
+PENALTIES = 12
+"""Penalties at most for which dimensions are certified: K(a, a) times 1, 1/4, 1/16, ..."""
+
+REFRESH = 2e8
+"""Actions times the square of the features with which they are, at most."""
+
+
+@dataclass(frozen=True)
+class EffectiveDimension:
+    """What a penalty makes of the number of features: certified, for every law on the actions (theory F1)."""
+
+    penalty: float  # λ
+    dimension: float  # at least d*(λ) = max_p tr Σ(Σ + λ)⁻¹
+    spread: float  # at least e*(λ) = max_p tr λΣ(Σ + λ)⁻²
+
+
 @dataclass(frozen=True, eq=False)
 class Inspection:
     """Spectrum, proxy and designs of a kernel on a finite set of actions."""
@@ -48,7 +65,12 @@ class Inspection:
     certified: Any  # certified error of rank 0, 1, ..., where it can be had also beyond the rank of the proxy
     epsilon: float  # error for which the paper's numbers are given
     designs: tuple[Design, ...]  # G-optimal, a barycentric spanner, uniform
-    seconds: dict[str, float]  # of each step: "proxy", "spectrum", "design", "spanner", "uniform"
+    dimensions: tuple[
+        EffectiveDimension, ...
+    ]  # at penalties from sup K(a, a) down, each a fourth of the one before
+    seconds: dict[
+        str, float
+    ]  # of each step: "proxy", "spectrum", "design", "spanner", "uniform", "dimensions"
 
     @property
     def kernel(self) -> Any:
@@ -118,6 +140,7 @@ class Inspection:
                 "epsilon": self.epsilon,
                 "measured_dimension": self.measured_dimension,
             },
+            "dimensions": [_some(d, "penalty", "dimension", "spread") for d in self.dimensions],
             "sample_size": {"samples": _finite(self.sample_size), "statement": self.statement()},
             "designs": [
                 {"method": d.method, "support": len(d.support), **_some(d, "rank", "max_leverage", "gap")}
@@ -189,9 +212,11 @@ def inspect(
         timed("spanner", barycentric_spanner, proxy),
         timed("uniform", uniform_design, proxy),
     )
+    dimensions = timed("dimensions", _dimensions, proxy, method)
     if tolerance is None:
         tolerance = DEFAULT_TOLERANCE * decay.bound if rank is None else proxy.epsilon
-    return Inspection(proxy, decay, _certified(proxy, method), tolerance, designs, seconds)
+    certified = _certified(proxy, method)
+    return Inspection(proxy, decay, certified, tolerance, designs, dimensions, seconds)
 
 
 def _certified(proxy: Proxy, method: str) -> Any:
@@ -199,10 +224,50 @@ def _certified(proxy: Proxy, method: str) -> Any:
     rank = min(2 * proxy.rank, len(proxy.points))
     if method == "exact" or rank * len(proxy.points) * 8 > CURVE_BYTES:
         return proxy.residual_curve
+    return _with_rank(METHODS[method], proxy, rank).residual_curve
+
+
+def _with_rank(construct: Callable[..., Proxy], proxy: Proxy, rank: int) -> Proxy:
+    """A proxy of the same kernel with so many features, or as many as rounding leaves."""
     try:
-        return METHODS[method](proxy.kernel, proxy.actions, rank=rank).residual_curve
+        return construct(proxy.kernel, proxy.actions, rank=rank)
     except RankUnreachable as error:
-        return METHODS[method](proxy.kernel, proxy.actions, rank=error.rank).residual_curve
+        return construct(proxy.kernel, proxy.actions, rank=error.rank)
+
+
+def _dimensions(proxy: Proxy, method: str) -> tuple[EffectiveDimension, ...]:
+    """d* and e* of all features, from sup K(a, a) down to where those that are left out would matter."""
+    N = len(proxy.points)
+    if method != "exact":
+        rank = min(N, max(proxy.rank, math.isqrt(int(REFRESH / N))))
+        proxy = _with_rank(pivoted_cholesky, proxy, rank)
+    residuals, features = np.asarray(proxy.point_curve, dtype=float), to_numpy(proxy.features)
+    top, left_out = float(residuals[0]), float(residuals[-1])
+    known = Dimensions(np.empty((N, 0)), features, residuals, unit=top)
+    law, found = None, []
+    for j in range(PENALTIES):
+        law = known.improve(top * 4.0**-j, law)
+    for j in range(PENALTIES):
+        penalty = top * 4.0**-j
+        certified = _of_all(known.certificates, penalty, left_out)
+        if left_out / penalty > certified.dimension / 10:
+            break
+        found.append(certified)
+    return tuple(found)
+
+
+def _of_all(known: Certificates, penalty: float, left_out: float) -> EffectiveDimension:
+    """With the features that are left out, whose kernel adds at most sup K_⊥(a, a)/λ to d* (theory F4)."""
+
+    def dimension(at: float) -> float:
+        return float(known.excess(at)) + left_out / at
+
+    # Lemma F1.4 (3): e*(λ) ≤ c d*(cλ) for c ≥ ½, and d*(cλ)/(4(1 - c)) below.
+    spreads = [
+        (c if c >= 0.5 else 0.25 / (1 - c)) * dimension(c * penalty) for c in FACTORS.tolist()
+    ]
+    d = dimension(penalty)
+    return EffectiveDimension(penalty, d, min(*spreads, d, known.residual / penalty))
 
 
 def _some(thing: object, *names: str) -> dict[str, Any]:

@@ -48,9 +48,9 @@ ADVERSARIES: dict[str, Any] = {
     re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower(): kind
     for module in (adversaries, watching)
     for name, kind in vars(module).items()
-    if name in games.__all__ and name not in ("Adversary", "Function")
+    if name in games.__all__ and name not in ("Adversary", "Function", "Stalker")
 }
-"""By the name that a spec gives them; "python" is the user's own."""
+"""By the name that a spec gives them; "python" is the user's own. The stalker has to know the rates of its one player."""
 
 RUNS = 20
 """Runs of a game where a spec does not say."""
@@ -74,7 +74,7 @@ Runs = Annotated[int, Meta(ge=1, le=MOST_RUNS)]
 class Play(Struct, frozen=True, forbid_unknown_fields=True):
     """How the game of a learner is played."""
 
-    batch: Any = 1  # rounds that are played at once; "rank" is the number of features
+    batch: Any = 1  # rounds that are played at once; "rank" is the number of features, with a ridge the effective one
     delay: Annotated[int, Meta(ge=0, le=MOST_ROUNDS)] = 0  # rounds after which losses are told
 
 

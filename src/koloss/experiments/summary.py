@@ -125,10 +125,11 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
     for learner in experiment.learners:
         decay = eigendecay(kernel_of(experiment, learner), actions)
         beta, power = decay.best.rate, decay.profile == "polynomial"
-        ranks, bounds = [], []
+        ranks, sizes, bounds = [], [], []
         for n in experiment.horizons:
             made = learner_of(experiment, learner, n)
             ranks.append(made.rank)
+            sizes.append(float(getattr(made, "dimension", made.rank)))
             bounds.append(float(made.guarantee(printed=False).total))
         logs = np.log(experiment.horizons)
         dimensions.append(
@@ -145,6 +146,10 @@ def _dimensions(experiment: Experiment) -> list[Dimension]:
                 bounds=bounds,
                 rank_growth=float(np.polyfit(logs, np.log(ranks), 1)[0]),
                 bound_growth=float(np.polyfit(logs, np.log(bounds), 1)[0]),
+                hull=(beta / (2 * beta - 1) if beta > 1 else None) if power else 0.5,
+                norm=((beta + 1) / (2 * beta) if beta > 1 else None) if power else 0.5,
+                dimensions=rounded(sizes),
+                dimension_growth=float(np.polyfit(logs, np.log(sizes), 1)[0]),
             )
         )
     return dimensions

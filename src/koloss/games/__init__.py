@@ -14,7 +14,7 @@ from koloss.games.adversaries import (
 from koloss.games.play import play
 from koloss.games.replicate import replicate
 from koloss.games.trace import Replicates, Trace
-from koloss.games.watching import Lure, Predictive
+from koloss.games.watching import Lure, Predictive, Stalker
 
 __all__ = [
     "Adversary",
@@ -28,6 +28,7 @@ __all__ = [
     "RankOne",
     "Replay",
     "Replicates",
+    "Stalker",
     "Switching",
     "Trace",
     "play",

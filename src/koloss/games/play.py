@@ -6,7 +6,7 @@ import math
 import operator
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -122,6 +122,8 @@ class _InPlay:
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delay = rounds, batch, delay
         self.full = learner.feedback == "full"
+        settings = getattr(learner, "settings", None)  # a player of the user's own has none
+        self.rewarded = getattr(settings, "goal", None) == "maximize"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
@@ -136,23 +138,32 @@ class _InPlay:
         self.lowest: list[float] = []  # smallest totals of a point, at the checkpoints
         self.promised: list[float] = []  # by the learner at a checkpoint, from what it had heard
         self.means: list[Any] = []  # on points: mean losses
+        self.extremes = (math.inf, -math.inf)  # on points: smallest and largest loss of any action
         self.promise: Any = None  # at the end
         self.seconds = 0.0
 
     # Playing.
 
+    @property
+    def width(self) -> float:
+        """Largest minus smallest loss over all actions and rounds so far, where all were looked at."""
+        return self.extremes[1] - self.extremes[0] if self.means else math.nan
+
     def mark(self) -> None:
         """A checkpoint: remember the smallest total loss of a point, and what the learner promises by now."""
         self.lowest.append(math.nan if self.total is None else float(np.min(self.total)))
         promise = self.learner.guarantee(rounds=len(self.told), printed=False)
-        self.promised.append(math.nan if promise is None else promise.total)
+        self.promised.append(math.nan if promise is None else promise.in_losses(self.width).total)
 
     def end(self) -> None:
         """Tell the losses that still wait, and ask for the guarantee."""
         while self.waiting:
             self._tell()
-        self.promise = self.learner.guarantee(rounds=self.rounds, printed=False)
-        self.promised.append(math.nan if self.promise is None else self.promise.total)
+        promise = self.learner.guarantee(rounds=self.rounds, printed=False)
+        if promise is not None:
+            promise = promise.against(oblivious=self.adversary.oblivious).in_losses(self.width)
+        self.promise = promise
+        self.promised.append(math.nan if promise is None else promise.total)
 
     def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
         """The losses of some rounds, and on points the table of their values."""
@@ -188,6 +199,8 @@ class _InPlay:
         if table is not None:
             self.total += table.sum(axis=0)
             self.means.append(table.mean(axis=1))
+            low, high = self.extremes
+            self.extremes = min(low, float(table.min())), max(high, float(table.max()))
             self.index.append(index)
             p = decisions.probability
             self.probability.append(np.atleast_1d(math.nan if p is None else p))
@@ -212,6 +225,8 @@ class _InPlay:
             news = float(news)
         elif isinstance(news, np.ndarray):
             news = news.copy()  # the losses of all actions are the game's, and stay as they are
+        if self.rewarded:
+            news = -news
         begin = time.perf_counter()
         self.learner.tell(decisions, news)
         self.seconds += time.perf_counter() - begin
@@ -328,12 +343,15 @@ def describe(promise: Any) -> dict[str, Any]:
     """A guarantee as plain data."""
     return {
         "statement": promise.statement,
+        "regret": promise.regret,
+        "confidence": promise.confidence,
+        "unit": promise.unit,
         "terms": {name: float(value) for name, value in promise.terms.items() if value > 0},
         "total": float(promise.total),
         "trivial": float(promise.trivial),
         "informative": bool(promise.informative),
         "valid": bool(promise.valid),
-        "assumptions": [asdict(assumption) for assumption in promise.assumptions],
+        "assumptions": [{"text": a.text, "holds": a.holds} for a in promise.assumptions],
         "notes": list(promise.notes),
     }
 

@@ -41,6 +41,10 @@ class Trace:
     There are two regrets. `regret` is in hindsight, against a*, the best fixed action of the whole game; `running` is
     against the best fixed action of the rounds so far. At the end they are the same.
 
+    The regret of a game is in hindsight. A guarantee on the pseudo-regret is one on its mean where the adversary is oblivious;
+    where that looks at the player it is not, and `valid` is false (`facts["promise"]` says why). One that is in units of the
+    range is turned into losses by the range of all losses of all actions, known on points; elsewhere `bound` is not a number.
+
     Examples
     --------
     >>> import koloss as kl
@@ -62,7 +66,7 @@ class Trace:
     uniform: Floats  # the same for a player who draws uniformly at random, on average, against these very losses
     best: Floats  # a*, of shape (d,)
     certificate: str  # why nothing is better than a*: "exhaustive", "dual", or "local only" where that is not proved
-    valid: bool  # whether the guarantee was proved, with no assumption known to fail, at the end
+    valid: bool  # whether the guarantee is proved of this regret, with no assumption known to fail, at the end
     seconds: float  # asking and telling, without the adversary's time
     index: NDArray[np.int64] | None = None  # of the actions, of shape (rounds,), on a finite set
     probability: Floats | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int, to_numpy
+from koloss._arrays import as_float, as_int, as_interval, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.games.adversaries import InSpace
+from koloss.games.adversaries import Adversary, InSpace
 from koloss.kernels import Kernel
 
 
@@ -115,3 +116,71 @@ class Lure(Watching):
             i = int(np.argmin(p))
             self._place = X[i], i
         return self.reward(*self._place)
+
+
+class Stalker(Adversary):
+    """Keeps arms where exponential weights barely play them, so that no estimate of theirs can be trusted.
+
+    The first arm costs the middle of the range, always. Any other costs the least while only exploration plays it, and the
+    most otherwise, so that the player's *estimate* of its total stays where it is: its true total is then minus the error of
+    the estimate, which is of the order n^(3/4). In the last rounds such arms are let in. Errors cancel on average, but the best
+    arm in the end is the one whose error was largest: the pseudo-regret stays below its bound, the regret in hindsight does not
+    (theory F7). It knows the rates of the player, and sees its law.
+
+    Parameters
+    ----------
+    rounds : int
+        Of the game.
+    learning_rate, exploration_rate : float
+        η and γ of the player, which explores all arms alike.
+    loss_range : (float, float)
+        Of the losses.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> arms = kl.Points(np.eye(3))
+    >>> learner = kl.BanditExpWeights(
+    ...     arms, kl.Linear(), horizon=1000, loss_range=(-1, 1), batch=1, rng=0
+    ... )
+    >>> eta, gamma = learner.rates.learning_rate, learner.rates.exploration
+    >>> stalker = kl.games.Stalker(1000, learning_rate=eta, exploration_rate=gamma)
+    >>> stalker(0, learner).tolist()  # nobody is hidden yet
+    [0.0, 1.0, 1.0]
+    """
+
+    oblivious = False
+
+    def __init__(
+        self, rounds: int, *, learning_rate: float, exploration_rate: float, loss_range: tuple[float, float] = (-1.0, 1.0)
+    ) -> None:  # fmt: skip
+        self.rounds = as_int("rounds", rounds, minimum=1)
+        self.learning_rate = as_float("learning_rate", learning_rate, positive=True)
+        self.exploration_rate = as_float("exploration_rate", exploration_rate, positive=True)
+        if self.exploration_rate > 1:
+            rule = f"must be at most 1, got {self.exploration_rate:.6g}"
+            raise ValueError(f"`exploration_rate` {rule}")
+        low, high = as_interval("loss_range", loss_range)
+        self.center, self.half = (low + high) / 2, (high - low) / 2
+        self.hidden = 1 - math.log(self.exploration_rate)
+        """How much larger the log-weight of the first arm is than that of one that only exploration plays."""
+        self.end = self.rounds - 1.2 * self.hidden / (self.learning_rate * self.half)
+        self._in: Any = None  # arms that were let in at the end
+
+    def choose(self, t: int, player: Any) -> Any:
+        if player is None:
+            raise ValueError("`player` must be a learner: this adversary looks at its distribution")
+        p = np.asarray(to_numpy(player.distribution), dtype=float)
+        q = np.maximum(p - self.exploration_rate / len(p), 1e-300)
+        behind = np.log(q[0] / q)
+        if t < self.end:
+            self._in = np.zeros(len(p), dtype=bool)
+            signs = np.where(behind >= self.hidden, -1.0, 1.0)
+        else:
+            self._in = (behind < 1) if self._in is None else self._in | (behind < 1)
+            signs = np.where(self._in, 0.0, -1.0)
+        signs[0] = 0.0
+        return self.center + self.half * signs
+
+    def __repr__(self) -> str:
+        return f"Stalker({self.rounds})"

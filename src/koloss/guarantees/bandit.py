@@ -17,24 +17,56 @@ where the variance V depends on how the rounds are grouped:
 - whole epochs, b actions drawn at once (theory B3w): V = ψ(κ) L² m + ψ(M) L² b (1 + ψ(κ) √(ηLκm))²
   with M = bη(L̃ + ψ(κ)κL), L̃ = L + ε + ε√R.
 
+Rates and the numbers of a ridge may be arrays, where many are compared: then all is computed elementwise.
+
 The theory pages have the proofs and the variants: bonuses, sampled covariance, anytime, late feedback.
+
+For the regret in hindsight (theory F7), where the best action is chosen after the game, every action gets the bonus
+ν φ'A⁻¹ΣA⁻¹φ for the variance of its estimate, ν = ψ(κ)ηL², and the bound gains log(1/prior)/η + νmn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
-from typing import Any
+from typing import Any, Literal
 
-from koloss.guarantees.base import Assumption, Guarantee, semidefinite
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+FINEST = 1e-6
+"""Step to which the logarithms of rates are tuned; the bound is flat there, and has twice as many digits."""
 
 DRIFT = 0.5
 """h: how far a log-weight may rise within an epoch of single rounds before it ends."""
 
 
-def psi(M: float) -> float:
+def _sqrt(x: Any) -> Any:
+    return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    return np.hypot(x, y) if isinstance(x, np.ndarray) else math.hypot(x, y)
+
+
+def _exp(x: Any) -> Any:
+    return np.exp(x) if isinstance(x, np.ndarray) else math.exp(x)
+
+
+def _min(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.minimum(x, y) if arrays else min(x, y)
+
+
+def _max(x: Any, y: Any) -> Any:
+    arrays = isinstance(x, np.ndarray) or isinstance(y, np.ndarray)
+    return np.maximum(x, y) if arrays else max(x, y)
+
+
+def psi(M: Any) -> Any:
     """ψ(M) = (e^M - 1 - M)/M²: e^(-x) ≤ 1 - x + ψ(M)x² for all x ≥ -M.
 
     Examples
@@ -42,9 +74,25 @@ def psi(M: float) -> float:
     >>> round(psi(1.0), 4), round(psi(2.0), 4), psi(0.0)
     (0.7183, 1.0973, 0.5)
     """
+    if isinstance(M, np.ndarray):
+        large = np.clip(M, 1e-3, 500.0)
+        value = np.where(M < 1e-3, 0.5 + M / 6 + M * M / 24, (np.expm1(large) - large) / large**2)
+        return np.where(M > 500, math.inf, value)
     if M > 500:
         return math.inf
     return 0.5 + M / 6 + M * M / 24 if M < 1e-3 else (math.expm1(M) - M) / (M * M)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """A penalty λ on all features but a head, and what it makes of their number (theory F1)."""
+
+    penalty: float  # λ
+    free: int  # k₀: features of the head, the constant among them
+    dimension: float  # d*: at most so many features can be learned from one round
+    spread: float  # e*: d* - e* of them without bias
+    bias: float  # b: the estimate of an action is off by at most b e(a)
+    head_error: float  # ε_k: what a proxy of the head alone would miss; b √e* is never more
 
 
 @dataclass(frozen=True)
@@ -53,84 +101,244 @@ class BanditProblem:
 
     rounds: int  # n
     rank: int  # m
-    leverage: float  # G = (1 + τ)m, the design's largest leverage
+    leverage: float  # G, the design's largest leverage: (1 + τ)m, or that of Σ(π) + Λ/γ
     loss_bound: float  # L
     epsilon: float  # ε
     log_prior: float  # max_a log(1/prior(a)); log N for the uniform prior
-    bonus: bool = False  # whether actions get one for the error they may have (theory B2)
+    bonus: bool = False  # whether actions get one for the error they may have (theory B2, F1)
     shrink: float = 0.0  # s of a sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ (theory A4)
     delay: int = 0  # d: most other losses heard between an action and its loss (theory B3)
+    constant: bool = (
+        False  # whether it is a feature without penalty: then p·x is the loss heard (F3, Lemma 0)
+    )
+    ridge: Ridge | None = None
+    floor: float = 0.0  # of the constant of the rates without a horizon: that of penalties before
+    stretch: float = 1.0  # how often the norm that was played for the losses may have (theory F2)
+    misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
+    learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
+    hindsight: bool = False  # whether the best action is chosen after the game (theory F7)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
+        """What `dataclasses.asdict` has made plain."""
+        ridge = data.get("ridge")
+        return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
 
     @property
-    def estimate_bound(self) -> float:
-        """L, or L + ε with bonuses: an estimated loss is at most this times R."""
-        return self.loss_bound + self.epsilon if self.bonus else self.loss_bound
+    def dimension(self) -> Any:
+        """d*, the number of features without a penalty."""
+        return self.ridge.dimension if self.ridge else self.rank
 
-    def exploration(self, eta: float, kappa: float) -> float:
+    @property
+    def bias(self) -> Any:
+        """b, zero without a penalty."""
+        return self.ridge.bias if self.ridge else 0.0
+
+    @property
+    def root_spread(self) -> Any:
+        """√e*, zero without a penalty."""
+        return _sqrt(self.ridge.spread) if self.ridge else 0.0
+
+    @property
+    def estimate_bound(self) -> Any:
+        """L, with bonuses L + min(b, 2ε_k) + ε: an estimated loss is at most this times ḡ²."""
+        if not self.bonus:
+            return self.loss_bound
+        largest = _min(self.ridge.bias, 2 * self.ridge.head_error) if self.ridge else 0.0
+        return self.loss_bound + largest + self.epsilon
+
+    def in_units(self, unit: float) -> BanditProblem:
+        """The same game with losses in other units."""
+        ridge = self.ridge
+        if ridge is not None:
+            bias, error = ridge.bias / unit, ridge.head_error / unit
+            ridge = replace(ridge, bias=bias, head_error=error)
+        L, eps, misfit = self.loss_bound / unit, self.epsilon / unit, self.misfit / unit
+        return replace(self, loss_bound=L, epsilon=eps, misfit=misfit, ridge=ridge)
+
+    @property
+    def regret(self) -> Literal["pseudo", "hindsight"]:
+        """Which regret is bounded."""
+        return "hindsight" if self.hindsight else "pseudo"
+
+    @property
+    def log_comparator(self) -> float:
+        """What is divided by η in the bound: log(1/prior), in hindsight twice."""
+        return 2 * self.log_prior if self.hindsight else self.log_prior
+
+    # One estimate: x'(a) = x(a) - β(a) - ν s(a)², |x| ≤ L ḡ², β = b e(a) + ε s(a) ≤ β̄ where there is a bonus.
+
+    def variance_bonus(self, eta: Any, kappa: Any) -> Any:
+        """ν: in hindsight the estimate of an action gets ν times its variance with losses of ±1 as a bonus."""
+        return psi(kappa) * eta * self.loss_bound**2 if self.hindsight else 0.0
+
+    def largest_bonus(self, g: Any) -> Any:
+        """β̄ where φ'A⁻¹φ ≤ g²: the smaller of √(b² + ε²) g and ε_k(1 + g) + ε g."""
+        if not self.bonus:
+            return 0.0
+        quick = _hypot(self.bias, self.epsilon) * g
+        if self.ridge is None:
+            return quick
+        return _min(quick, self.ridge.head_error * (1 + g) + self.epsilon * g)
+
+    def largest_leverage(self, eta: Any, kappa: Any) -> Any:
+        """ḡ² ≥ φ'A⁻¹φ, the largest with η((L + ν)ḡ² + β̄) ≤ κ."""
+        L, room = self.loss_bound, kappa * (1 - self.shrink) / eta
+        L += self.variance_bonus(eta, kappa)
+        if not self.bonus:
+            return room / L
+        # (L + ν) g² + slope g + offset = room, for either form of β̄.
+        slope = _hypot(self.bias, self.epsilon)
+        root = 2 * room / (slope + _sqrt(slope**2 + 4 * L * room))
+        if self.ridge is not None:
+            slope, left = (
+                self.ridge.head_error + self.epsilon,
+                _max(room - self.ridge.head_error, 0.0),
+            )
+            root = _max(root, 2 * left / (slope + _sqrt(slope**2 + 4 * L * left)))
+        return root**2
+
+    def rise(self, eta: float, gamma: float) -> float:
+        """κ: how far one estimate can raise a log-weight at this exploration."""
+        R = self.leverage / gamma
+        own: float = (
+            eta * (self.loss_bound * R + self.largest_bonus(math.sqrt(R))) / (1 - self.shrink)
+        )
+        if not self.hindsight:
+            return own
+        kappa, last = own, 0.0
+        while kappa - last > 1e-12 * kappa:  # ν grows with κ, and κ with ν
+            kappa, last = own + eta * self.variance_bonus(eta, kappa) * R, kappa
+            if kappa > 50:
+                raise ValueError(
+                    f"`exploration_rate` must be larger for a bonus on variance at this learning rate, got {gamma:.6g}"
+                )
+        return kappa
+
+    def exploration(self, eta: Any, kappa: Any) -> Any:
         """γ, the share of rounds that explore; above 1 where the horizon is too short for a bound."""
-        return eta * self.estimate_bound * self.leverage / (kappa * (1 - self.shrink))
+        return self.leverage / self.largest_leverage(eta, kappa)
 
-    def largest_leverage(self, eta: float, kappa: float) -> float:
-        """R = G/γ ≥ φ'Σ⁻¹φ."""
-        return kappa * (1 - self.shrink) / (eta * self.estimate_bound)
+    def mean_bound(self, eta: Any, kappa: Any) -> Any:
+        """L̃ ≥ |E x'(a)|."""
+        L, eps, s = self.loss_bound, self.epsilon * self.stretch, self.shrink
+        g = _sqrt(self.largest_leverage(eta, kappa))
+        if self.bonus:
+            error = (1 + self.stretch) * self.largest_bonus(g)
+        else:
+            error = _hypot(self.bias * self.stretch, eps) * g
+        error += self.variance_bonus(eta, kappa) * g**2
+        return (L + eps + error + self.misfit * (1 + g) + s * L * g) / (1 - s)
 
-    def mean_bound(self, eta: float, kappa: float) -> float:
-        """L̃ = L + ε + ε√R ≥ |E x_t(a)|, with the bonus where there is one."""
-        root = math.sqrt(self.largest_leverage(eta, kappa))
-        error = self.epsilon * (1 + (2 if self.bonus else 1) * root)
-        return (self.loss_bound + error) / (1 - self.shrink)
+    # One round.
 
-    def variance(self, eta: float, kappa: float, b: int, *, whole: bool) -> float:
-        """V: what one round adds to the bound, over η."""
-        L, m, bound = self.loss_bound, self.rank, self.estimate_bound
-        own = psi(kappa) * bound**2 * m
+    @property
+    def second_moment(self) -> Any:
+        """S² ≥ (1 - γ) E q·(x - β)²."""
+        L, d, b = self.loss_bound, self.dimension, self.bias
+        if not self.bonus:
+            return L**2 * d
+        L, e = L + self.epsilon, self.root_spread**2
+        apart = (L * _sqrt(_max(d - e, 0.0)) + b * _sqrt(e)) ** 2
+        together = (L**2 + b**2) * d
+        if isinstance(d, np.ndarray):
+            return np.where(e * (L**2 + b**2) <= b**2 * d, apart, together)
+        return apart if e * (L**2 + b**2) <= b**2 * d else together
+
+    @property
+    def drift(self) -> Any:
+        """U ≥ √(1 - γ) (q·(E x - β)²)^½."""
+        if not self.bonus:
+            return self.loss_bound
+        return self.loss_bound + self.bias * self.root_spread + self.epsilon * _sqrt(self.dimension)
+
+    def variance(self, eta: Any, kappa: Any, b: int, *, whole: bool) -> Any:
+        """V: what one round adds to the bound, over η; b rounds make an epoch."""
+        L, d, s = self.loss_bound, self.dimension, self.shrink
+        g, nu = _sqrt(self.largest_leverage(eta, kappa)), self.variance_bonus(eta, kappa)
+        spread, root = nu * g * _sqrt(d), _sqrt(self.second_moment)  # (q·(ν s²)²)^½ at most
+        own = psi(kappa) * (self.second_moment + spread * (2 * root + spread))
         if b == 1:
             value = own
         elif whole:
-            M = b * (eta * self.mean_bound(eta, kappa) + psi(kappa) * kappa * eta * bound)
-            root = math.sqrt(self.largest_leverage(eta, kappa) * m)
-            side = L + psi(kappa) * eta * bound**2 * root
-            if self.bonus:
-                side += self.epsilon * math.sqrt(m)
+            largest = L * g + self.largest_bonus(g) + nu * g**2  # its square bounds E x'²
+            square = psi(kappa) * (eta * largest / (1 - s)) ** 2
+            M = b * (eta * self.mean_bound(eta, kappa) + square)
+            side = self.drift + spread + psi(kappa) * eta * largest / (1 - s) * (root + spread)
             value = own + psi(M) * b * side**2
         else:
-            side = L * (math.sqrt(m) + math.sqrt(b))
-            if self.bonus:
-                side += self.epsilon * math.sqrt(b * m)
+            side = L * _sqrt(d) + _sqrt(b) * (self.drift + spread)
             value = psi(kappa + DRIFT) * side**2
-        return value / (1 - self.shrink) ** 2
+        return value / (1 - s) ** 2
+
+    def bracket(self, root_gamma: Any, g: Any, n: Any = 1.0) -> Any:
+        """What the errors of estimates cost: of the features, of the penalty, of losses that are not in the class.
+
+        In n rounds, where `root_gamma` and `g` are the sums of √γ and ḡ over them.
+        """
+        near = self.constant and self.shrink == 0
+        chi, chi_error = (root_gamma, n + root_gamma) if near else (n, 3 * n)
+        b, eps, own = self.bias, self.epsilon, chi * _min(0.5, self.root_spread)
+        wide_b, wide_eps = b * self.stretch, eps * self.stretch
+        cost = wide_b * own + wide_eps * chi_error + self.misfit * (chi_error + g)
+        if not self.bonus:
+            return cost + (wide_b + wide_eps) * g
+        paid = n * (b * self.root_spread + eps * _sqrt(self.dimension))
+        # Until the range has been heard, a bonus in units of it may be too small (Theorem F3.3).
+        sure = (0.0, 0.0) if self.learned else (b, eps)
+        return cost + paid + (_max(wide_b - sure[0], 0.0) + _max(wide_eps - sure[1], 0.0)) * g
 
     def terms(
         self,
-        eta: float,
-        kappa: float,
+        eta: Any,
+        kappa: Any,
         *,
         rounds: int | None = None,
+        gamma: Any = None,
         b: int = 1,
         whole: bool = False,
         failure: float = 0.0,
-    ) -> dict[str, float]:
+    ) -> dict[str, Any]:
         """The terms of the bound after so many rounds (all, by default), by name."""
         n = self.rounds if rounds is None else rounds
-        L, eps, s, d = self.loss_bound, self.epsilon, self.shrink, self.delay
-        gamma, root = self.exploration(eta, kappa), math.sqrt(self.largest_leverage(eta, kappa))
-        bias = 3 + (math.sqrt(self.rank) if self.bonus else root)
+        L, s, d = self.loss_bound, self.shrink, self.delay
+        g = _sqrt(self.largest_leverage(eta, kappa))
+        gamma = self.leverage / g**2 if gamma is None else gamma
         variance, delay = eta * self.variance(eta, kappa, b, whole=whole) * n, 0.0
         if d > 0:
             # Theorem B3-delay, its drift condition met surely: ϱ = κ d.
-            grow = math.exp(min(2 * kappa * d, 600.0)) / max(1 - gamma, 1e-300)
+            grow = _exp(_min(2 * kappa * d, 600.0)) / _max(1 - gamma, 1e-300)
             mean = self.mean_bound(eta, kappa)
             variance *= grow
-            second = math.exp(min(2 * kappa, 600.0)) * grow * mean * L * eta * L * self.rank
+            second = _exp(_min(2 * kappa, 600.0)) * grow * mean * eta
+            second = second * (self.second_moment / (1 - s) ** 2)
             delay = eta * n * d * (mean**2 + second)
-        return {
-            "exploration": 2 * gamma * L * n,
+        terms = {
+            "exploration": 2 * _min(gamma, 1e300) * L * n,
             "variance": variance,
             "prior": self.log_prior / eta,
-            "bias": eps * n * bias / (1 - s),
+            "bias": n * self.bracket(_sqrt(_min(gamma, 1.0)), g) / (1 - s),
             "delay": delay,
-            "sampling": s / (1 - s) * L * n * (1 + root) + 2 * L * n * failure if s > 0 else 0.0,
+            "sampling": s / (1 - s) * L * n * (1 + g) + 2 * L * n * failure if s > 0 else 0.0,
+            "range": self.range_cost(g, b if whole else 1),
         }
+        if self.hindsight:  # the union over all actions, and the bonuses of those that are played
+            paid = self.variance_bonus(eta, kappa) * self.dimension * n
+            terms["hindsight"] = self.log_prior / eta + paid
+        return terms
+
+    def range_cost(self, g: Any, b: int = 1) -> Any:
+        """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
+        return 2 * self.loss_bound * b * (self.excess_cost(g) + 1) if self.learned else 0.0
+
+    def excess_cost(self, g: Any, *, kept: bool = False) -> Any:
+        """What a loss costs for each unit by which it is outside, where the interval widens then or (kept) where it does not.
+
+        In hindsight one outside is taken as the end that it is beyond before the interval widens (Theorem F7.2).
+        """
+        if not self.hindsight:
+            return g**2 + g
+        return 3 * g**2 + g if kept else g**2 + _sqrt(self.leverage) + 1
 
 
 @dataclass(frozen=True)
@@ -142,10 +350,11 @@ class Rates:
     kappa: float
 
 
-def tune(problem: BanditProblem) -> Rates:
+def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None) -> Rates:
     """Learning rate and κ that minimise the bound for epochs of one round.
 
-    Longer epochs keep this pace, so that the play stays that of the algorithm without epochs.
+    Longer epochs keep this pace, so that the play stays that of the algorithm without epochs. `exploration` is γ as a function
+    of the largest leverage allowed, G/ḡ² unless told otherwise.
 
     Examples
     --------
@@ -155,42 +364,65 @@ def tune(problem: BanditProblem) -> Rates:
     >>> round(rates.kappa, 3), round(bound / (10 * 1e4 * 5) ** 0.5, 3)
     (2.0, 2.896)
     """
-    from scipy.optimize import minimize_scalar
-
     if problem.log_prior == 0:  # a single action: nothing to learn
         return Rates(1.0, 1.0, 1.0)
-    scale = 0.5 * math.log(problem.log_prior / (problem.rank * problem.rounds))
+    # In units of a power of two near L: losses told in other such units are played alike, bit for bit.
+    unit = math.ldexp(1.0, math.frexp(problem.loss_bound)[1])
+    problem = problem.in_units(unit)
+    scale = 0.5 * math.log(problem.log_prior / (problem.dimension * problem.rounds))
     scale -= math.log(problem.estimate_bound)
-
-    def least(function: Any, low: float, high: float, tolerance: float) -> tuple[float, float]:
-        options = {"xatol": tolerance}
-
-        def capped(x: float) -> float:  # of two infinite values their difference would be taken
-            return min(float(function(x)), 1e9)
-
-        best = minimize_scalar(capped, bounds=(low, high), method="bounded", options=options)
-        return float(best.fun), float(best.x)
-
-    def best_rate(log_kappa: float) -> tuple[float, float]:
-        def log_bound(x: float) -> float:
-            return math.log(sum(problem.terms(math.exp(x), math.exp(log_kappa)).values()))
-
-        return least(log_bound, scale - 12, scale + 6, 1e-9)
-
     smallest = math.log(0.01 / (1 + problem.delay))
-    _, log_kappa = least(lambda x: best_rate(x)[0], smallest, math.log(4.0), 1e-7)
-    kappa, eta = math.exp(log_kappa), math.exp(best_rate(log_kappa)[1])
-    return Rates(eta, min(1.0, problem.exploration(eta, kappa)), kappa)
+
+    def share(eta: Any, kappa: Any) -> Any:
+        return exploration(problem.largest_leverage(eta, kappa)) if exploration else None
+
+    def bounds(x: Floats, y: Floats) -> Floats:
+        eta, kappa = np.exp(x)[:, None], np.exp(y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total: Floats = sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values())
+        return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
+
+    # A coarse grid over all logarithms of η and κ, then ever finer ones around the best so far.
+    x, y = np.linspace(scale - 12, scale + 6, 37), np.linspace(smallest, math.log(4.0), 25)
+    step = np.array([x[1] - x[0], y[1] - y[0]])
+    around = np.arange(-4.0, 5.0)
+    while True:
+        i, j = divmod(int(np.argmin(bounds(x, y))), len(y))
+        if step.max() < FINEST:
+            break
+        step = step / 2
+        x, y = x[i] + step[0] * around, y[j] + step[1] * around
+        y = np.clip(y, smallest, math.log(4.0))
+    eta, kappa = math.exp(x[i]), math.exp(y[j])
+    gamma = share(eta, kappa) or problem.exploration(eta, kappa)
+    return Rates(eta / unit, min(1.0, float(gamma)), kappa)
 
 
 def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
-    """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)κL (theory B3l)."""
-    return 4 * problem.mean_bound(eta, kappa) + psi(kappa) * kappa * problem.estimate_bound
+    """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)η(Lḡ + β̄)² (theory B3l, F1)."""
+    g = math.sqrt(problem.largest_leverage(eta, kappa))
+    square = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
+    return float(4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2)
+
+
+# Without a horizon (theory B4, F1).
 
 
 def anytime_constant(problem: BanditProblem, kappa: float) -> float:
-    """c m = 2G/κ + ψ(κ)m, the constant of the anytime rates (theory B4)."""
-    return 2 * problem.leverage / kappa + psi(kappa) * problem.rank
+    """c m = 2G/κ + ψ(κ)m, the constant of the anytime rates, in units of the square of the estimates' bound."""
+    L, E = problem.loss_bound, problem.estimate_bound
+    if not problem.bonus:
+        own = 2 * problem.leverage / kappa + psi(kappa) * problem.dimension
+    else:
+        own = 2 * problem.leverage * (L / E) / kappa + psi(kappa) * problem.second_moment / E**2
+    if problem.hindsight:
+        own += psi(kappa) * problem.dimension * (L / E) ** 2
+    return float(max(own, problem.floor / E**2))
+
+
+def _anytime_logarithm(problem: BanditProblem, kappa: float) -> float:
+    """What the anytime rates put in the place of log(1/prior)."""
+    return problem.log_comparator + (2 * kappa if problem.learned else 0.0)
 
 
 def anytime_kappa(problem: BanditProblem) -> float:
@@ -198,7 +430,8 @@ def anytime_kappa(problem: BanditProblem) -> float:
     from scipy.optimize import minimize_scalar
 
     def constant(kappa: float) -> float:
-        return anytime_constant(problem, kappa)
+        own = anytime_constant(problem, kappa)
+        return own * _anytime_logarithm(problem, kappa) if problem.learned else own
 
     return float(minimize_scalar(constant, bounds=(0.05, 10.0), method="bounded").x)
 
@@ -206,168 +439,71 @@ def anytime_kappa(problem: BanditProblem) -> float:
 def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     """η_t = √(log(1/prior) / (2 c m t)) / L."""
     cm = anytime_constant(problem, kappa)
-    return math.sqrt(problem.log_prior / (2 * cm * t)) / problem.estimate_bound
+    logarithm = _anytime_logarithm(problem, kappa)
+    return float(math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound)
 
 
-def anytime_terms(problem: BanditProblem, kappa: float, n: int) -> dict[str, float]:
-    """The terms of the anytime bound after n rounds (theory B4)."""
-    cm, L, eps = anytime_constant(problem, kappa), problem.estimate_bound, problem.epsilon
-    main = math.sqrt(2) * L * math.sqrt(cm * n * problem.log_prior)
-    share = 2 * problem.leverage / kappa / cm
-    if problem.bonus:
-        bias = (3 + math.sqrt(problem.rank)) * eps * n
-    else:
-        growth = (2 * cm / problem.log_prior) ** 0.25 * (0.8 * n**1.25 + n**0.25)
-        bias = 3 * eps * n + eps * math.sqrt(kappa) * growth
-    variance = (1 - share) * main
-    return {"exploration": share * main, "variance": variance, "prior": main, "bias": bias}
+Level = tuple[int, BanditProblem]
+"""A first round, and the game from then on: a penalty may fall with time."""
+
+
+def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, float]:
+    """The terms of the anytime bound after n rounds; sums over rounds are bounded by integrals."""
+    total, paid = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}, 0.0
+    ends = [start - 1 for start, _ in levels[1:]] + [n]
+    for (start, game), end in zip(levels, ends, strict=True):
+        first, last = start, min(end, n)
+        if first > last:
+            continue
+        a = anytime_rate(game, kappa, 1)  # η_t = a/√t
+        rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
+        shares = game.leverage * game.estimate_bound / kappa * rates
+        total["exploration"] += 2 * game.loss_bound * shares
+        total["variance"] += psi(kappa) * game.second_moment * rates
+        total["prior"] = game.log_prior * math.sqrt(last) / a
+        total["bias"] += _anytime_bias(game, kappa, a, first, last)
+        g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
+        total["range"] = game.range_cost(g)
+        if game.hindsight:
+            for name, value in _anytime_hindsight(game, kappa, a, first, last).items():
+                total[name] = total.get(name, 0.0) + value
+            paid += game.variance_bonus(1.0, kappa) * game.dimension * rates
+            total["hindsight"] = total["prior"] + paid
+    return total
+
+
+def _anytime_hindsight(
+    game: BanditProblem, kappa: float, a: float, first: int, last: int
+) -> dict[str, float]:
+    """What the bonuses ν_t s² add to exploration and variance (Theorem F7.2): Σ of η_t^1.5 and η_t², by integrals."""
+    L, nu = game.loss_bound, game.variance_bonus(1.0, kappa)  # ν_t = ν η_t
+    cubes = 4 * a**1.5 * (last**0.25 - (first - 1) ** 0.25)
+    squares = a**2 * (1 / first + math.log(last / first))
+    # ḡ_t² ≤ κ/(η_t L), so that the root of (1 - γ) q·(ν_t s²)² is at most slope · √η_t.
+    slope, S = nu * math.sqrt(kappa * game.dimension / L), math.sqrt(game.second_moment)
+    return {
+        "exploration": 2 * L * game.leverage * nu / kappa * squares,
+        "variance": psi(kappa) * slope * (2 * S * cubes + slope * squares),
+    }
+
+
+def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last: int) -> float:
+    """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
+    count = last - first + 1
+    largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(first), kappa)
+    root = math.sqrt(game.leverage * largest * a / kappa)
+    roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
+    growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
+    g = math.sqrt(kappa / (a * game.loss_bound)) * growth
+    return float(game.bracket(roots, g, count))
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:
     """Draws that give (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ with probability 1 - failure (matrix Chernoff, theory A4)."""
-    R = problem.largest_leverage(eta, kappa)
+    R: float = problem.largest_leverage(eta, kappa)
     return math.ceil(3 * R / problem.shrink**2 * math.log(2 * problem.rank / failure))
 
 
 def with_rank(problem: BanditProblem, rank: int, epsilon: float) -> BanditProblem:
     """The same game with other features, for an optimal design."""
     return replace(problem, rank=rank, leverage=1.001 * rank, epsilon=epsilon)
-
-
-# The bounds in words.
-
-
-@dataclass(frozen=True)
-class Played:
-    """What has been seen of a game."""
-
-    made: int = 0  # decisions
-    late: int = 0  # losses heard after their epoch
-    longest_delay: int = 0  # most losses heard between a decision and its own
-    unheard: int = 0  # losses not heard
-    at_once: int = 0  # decisions of epochs whose actions were drawn at once
-    longest_at_once: int = 0  # most of these in one epoch
-
-
-@dataclass(frozen=True)
-class Game:
-    """What is assumed of the losses, and where they live."""
-
-    low: float
-    high: float
-    losses: str  # what else is assumed of them
-    place: str = ""  # added to the name of a statement
-    sampled: bool = False  # whether the covariance is sampled
-    eigenvalue: float = (
-        0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
-    )
-
-
-HEARD = "whether a loss is heard does not depend on the loss"
-"""What a bound assumes where some are not."""
-
-Comparator = tuple[float, Mapping[str, float]]
-"""log(1/prior) of what the player is compared with, and by name what that costs beside."""
-
-
-def one_action(n: int) -> Guarantee:
-    """Nothing can be lost where there is nothing to choose."""
-    return Guarantee("One action", n, {"regret": 0.0}, 0.0)
-
-
-def fixed(
-    problem: BanditProblem,
-    rates: Rates,
-    n: int,
-    horizon: int,
-    batch: int,
-    comparator: Comparator,
-    game: Game,
-    played: Played,
-) -> Guarantee:
-    """Theorems A3, B2, B3 and B3w: rates fixed for a horizon."""
-    log_prior, beside = comparator
-    problem = replace(problem, log_prior=log_prior)
-    eta, kappa = rates.learning_rate, rates.kappa
-    failure = 1.0 / horizon if game.sampled else 0.0
-
-    def terms_of(b: int, whole: bool) -> dict[str, float]:
-        return problem.terms(eta, kappa, rounds=n, failure=failure, b=b, whole=whole)
-
-    kinds = []  # of epochs, with the statement that covers each
-    if played.at_once < played.made or played.made == 0:
-        drift = "Theorem B3 (epochs ended by drift)" if batch > 1 else "Theorem A3"
-        kinds.append((drift, terms_of(batch, False)))
-    if played.at_once > 0:
-        kinds.append(("Theorem B3w (whole epochs)", terms_of(played.longest_at_once, True)))
-    statement, terms = max(kinds, key=lambda kind: sum(kind[1].values()))
-    late = played.late
-    if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
-        statement, late = "Theorem B3-delay", 0
-    if late:
-        terms["delay"] += late * late_cost(problem, eta, kappa)
-    terms["unheard"] = 2 * problem.loss_bound * played.unheard
-    terms |= beside
-    statement += game.place
-    if problem.bonus:
-        statement += " with bonuses (B2)"
-    if game.sampled:
-        statement += " with a sampled covariance (A4)"
-    exploration = problem.exploration(eta, kappa)
-    needed: dict[str, bool | None] = {
-        f"at most {horizon} rounds": max(played.made, n) <= horizon,
-        f"exploration {exploration:.3g} is at most 1": exploration <= 1 + 1e-12,
-    }
-    if played.at_once:
-        needed["the losses of a whole epoch do not depend on the actions drawn in it"] = None
-    if late:
-        needed["neither losses nor when they are heard depend on actions not yet heard of"] = None
-    if problem.delay > 0:
-        text = f"at most {problem.delay} other losses are heard before that of an action"
-        needed[text] = played.longest_delay <= problem.delay
-        needed["losses do not depend on the player's actions"] = None
-    if played.unheard:
-        needed[HEARD] = None
-    assumptions = (*_common(game, played), *starmap(Assumption, needed.items()))
-    notes = (f"{late} losses came after their epoch (Theorem B3l)",) if late else ()
-    trivial = (game.high - game.low) * n
-    return Guarantee(statement, n, terms, trivial, assumptions, notes=notes)
-
-
-def anytime(
-    problem: BanditProblem,
-    rates: Rates,
-    n: int,
-    batch: int,
-    comparator: Comparator,
-    game: Game,
-    played: Played,
-) -> Guarantee:
-    """Theorem B4: rates that need no horizon."""
-    log_prior, beside = comparator
-    terms = anytime_terms(problem, rates.kappa, n)
-    terms["prior"] = log_prior / anytime_rate(problem, rates.kappa, n)
-    terms["unheard"] = 2 * problem.loss_bound * played.unheard
-    terms |= beside
-    notes = []
-    if batch > 1 or played.at_once:
-        notes.append("Theorem B4 is proved for epochs of one round (batch=1); here they are longer")
-    if played.late:
-        late = f"{played.late} losses came after their epoch"
-        notes.append(f"{late}, which Theorem B4 does not cover")
-    if game.sampled:
-        notes.append("Theorem B4 is proved for the exact covariance")
-    statement, trivial = f"Theorem B4 (anytime){game.place}", (game.high - game.low) * n
-    assumptions = _common(game, played)
-    if played.unheard:
-        assumptions += (Assumption(HEARD),)
-    return Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
-
-
-def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
-    """What every bound here assumes."""
-    in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
-    coin = "a round's loss does not depend on the coin that draws its action"
-    heard = True if played.made else None
-    common = Assumption(in_range, heard), Assumption(game.losses), Assumption(coin)
-    return (*common, *semidefinite(game.eigenvalue))

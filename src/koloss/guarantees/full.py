@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from koloss.guarantees.base import Assumption, Guarantee
 
@@ -197,8 +197,13 @@ def exp_weights(
     finite: bool,  # points: then nothing is needed of the norm
     promised: bool,  # the range of losses on a compact set was promised beside their norm
     exact: bool,  # draws follow the density without a Markov chain in between
+    heard_width: float | None = None,  # largest range of a loss so far, where ρ is learned
 ) -> Guarantee:
-    """The bound for Algorithm 2 after n rounds; it holds for adversaries that react to past actions, too."""
+    """The bound for Algorithm 2 after n rounds.
+
+    It holds on every path for the mean losses of the laws played, against all actions at once: in expectation it bounds the
+    regret in hindsight, for adversaries that react to past actions, too.
+    """
     width = problem.width
     if problem.is_trivial:
         return equally_good(n)
@@ -220,9 +225,27 @@ def exp_weights(
     if horizon is None:
         part, kind = "iii", f"{kind}, anytime"
     statement = f"Theorem A2({part}) ({kind})"
-    return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    promise = replace(promise, regret="hindsight")
+    return promise if heard_width is None else _range_learned(promise, heard_width, played)
+
+
+def _range_learned(promise: Guarantee, heard: float, played: Played) -> Guarantee:
+    """A bound with ρ = 1 as one in units of ρ, the largest range of a loss: what is new costs its size, once (theory F3)."""
+    first, _, *rest = promise.assumptions  # the second was about the range
+    told = f"ρ is the largest range of a loss in a round; heard so far: {heard:.6g}"
+    doubts = ("with a learned range late losses are not covered",) if played.late else ()
+    return replace(
+        promise,
+        statement=f"{promise.statement}, the range learned (F3)",
+        terms={**promise.terms, "range": 1.0, "delay": 0.0},
+        assumptions=(first, *rest),
+        proved=not doubts,
+        notes=(*promise.notes, *doubts, told),
+        unit="ρ",
+    )
 
 
 def equally_good(n: int) -> Guarantee:
     """Of games in which there is nothing to lose."""
-    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0)
+    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0, regret="hindsight")

@@ -15,11 +15,12 @@ where √R bounds the norm of a whitened action, and every loss not heard before
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from koloss.guarantees.bandit import BanditProblem, psi
 from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.promises import LATE
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
@@ -84,6 +85,36 @@ def is_pointless(problem: BanditProblem, horizon: int | None, share: float) -> b
     return horizon is not None and is_too_short(problem, share * scale(problem, horizon))
 
 
+def halved(horizon: int, halvings: int) -> int:
+    """A horizon halved so many times, rounded up."""
+    return -(-horizon >> halvings)
+
+
+def largest(bound: Callable[[int, int], Guarantee], rounds: int, horizon: int | None) -> Guarantee:
+    """The robust learner's bound whenever it takes over: the largest over the rounds that may remain.
+
+    With m rounds left it is tuned to the horizon H halved as often as that is at least m, N = ⌈H/2^k⌉, and for one tuning every
+    term of the bound grows with the rounds. So after n of H rounds it is at most max_k min(bound_k, ρ) at N - (H - n) rounds:
+    bounds for another tuning need not be smaller where fewer rounds remain.
+    """
+    first = best = bound(0, rounds)
+    if horizon is None:
+        return first
+    k, left = 1, horizon
+    while left > 1:
+        left = halved(horizon, k)
+        m = left - max(horizon - rounds, 0)
+        if m < 1 or first.trivial * m <= best.total * rounds:
+            break  # no more can be lost in so few rounds
+        one = bound(k, m)
+        if one.total > best.total:
+            terms = one.terms if one.informative else {"exploration": one.trivial}
+            note = f"the bound is largest where the robust learner takes over with {m} rounds left"
+            best = replace(first, terms=dict(terms), notes=(*first.notes, note))
+        k += 1
+    return best
+
+
 def guarantee(
     problem: BanditProblem,
     last: Guarantee,  # of the robust learner
@@ -99,6 +130,10 @@ def guarantee(
     own: bool,  # whether a policy is the user's
     early: bool,  # whether policies are stopped on evidence
     alarms: Sequence[str],
+    premiums: Sequence[
+        float
+    ] = (),  # where the range is learned: R of the policies, in units of B(n)
+    disordered: bool = False,  # whether losses came after other decisions
 ) -> Guarantee:
     """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound."""
     n = last.rounds
@@ -109,24 +144,29 @@ def guarantee(
         "unheard": width * crowd * len(budgets),
         "warm-up": width * warm_up,
     }
+    if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)
+        terms["range"] = sum(1 + premium * scale(problem, horizon or n) for premium in premiums)
     for name, value in last.terms.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    checked = {"every loss is in": True if heard else None}
+    checked: dict[str, bool | None] = {}
+    if not premiums:
+        checked = {a.text: True if heard else None for a in last.assumptions[:1]}  # the range
     if horizon is not None:
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
-    assumptions = [
-        replace(a, holds=next((v for k, v in checked.items() if a.text.startswith(k)), a.holds))
-        for a in last.assumptions
-    ]
+    assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
     if late or crowd:
-        assumptions += [
-            Assumption("neither losses nor when they are heard depend on actions not yet heard of"),
-            Assumption(f"at most {crowd} decisions are outstanding when a policy is stopped"),
-        ]
+        if LATE not in {a.text for a in assumptions}:
+            assumptions.append(Assumption(LATE, oblivious=True))
+        crowded = f"at most {crowd} decisions are outstanding when a policy is stopped"
+        assumptions.append(Assumption(crowded))
         if own:
             assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
     notes = list(alarms)
+    proved = last.proved
+    if premiums and disordered:
+        proved = False
+        notes.append("with a learned range losses that come after other decisions are not covered")
     if early:
         notes.append(
             "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
@@ -136,5 +176,6 @@ def guarantee(
         statement=f"Theorem I1, then {last.statement}",
         terms=terms,
         assumptions=tuple(assumptions),
+        proved=proved,
         notes=(*notes, *last.notes),
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,8 @@ def conditional_gradient(
     assumptions.append(Assumption("every vertex is a global minimum", holds))
     assumptions += semidefinite(eigenvalue)
     statement = "Theorem A4 (conditional gradient)"
-    return Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
+    return replace(promise, regret="hindsight")
 
 
 def regularised_leader(
@@ -171,4 +172,5 @@ def regularised_leader(
     needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
     needed += semidefinite(eigenvalue)
     statement = "Theorem A4 (regularised leader)"
-    return Guarantee(statement, n, terms, width * n, tuple(needed), notes=played.notes)
+    promise = Guarantee(statement, n, terms, width * n, tuple(needed), notes=played.notes)
+    return replace(promise, regret="hindsight")

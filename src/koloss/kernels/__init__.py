@@ -4,12 +4,14 @@ from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Kernel, KernelLike
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.linear import Linear, LinearLoss
+from koloss.kernels.logs import Scales, estimate_scales
 from koloss.kernels.loss import KernelLoss, Loss
 from koloss.kernels.matern import Matern
 from koloss.kernels.periodic import Periodic
 from koloss.kernels.polynomial import Polynomial
 from koloss.kernels.posynomial import Posynomial, PosynomialLoss
 from koloss.kernels.quadratic import Quadratic, QuadraticLoss
+from koloss.kernels.white import White
 
 __all__ = [
     "Gaussian",
@@ -28,5 +30,8 @@ __all__ = [
     "Quadratic",
     "QuadraticLoss",
     "Scaled",
+    "Scales",
     "Sum",
+    "White",
+    "estimate_scales",
 ]

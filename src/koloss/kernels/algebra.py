@@ -5,11 +5,12 @@ from __future__ import annotations
 import abc
 import math
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from koloss._arrays import Array, Namespace, as_float
-from koloss.actions import ActionSet
+from koloss._arrays import Array, Namespace, as_float, namespace
+from koloss.actions import ActionSet, Points
 from koloss.kernels.base import Kernel
 
 
@@ -32,6 +33,29 @@ class _Pair(Kernel):
     def _check_domain(self, name: str, X: Array) -> None:
         self.left._check_domain(name, X)
         self.right._check_domain(name, X)
+
+    def _check_actions(self, actions: ActionSet) -> None:
+        self.left._check_actions(actions)
+        self.right._check_actions(actions)
+
+    def length_scales(self, dimension: int) -> tuple[float, ...] | None:
+        left, right = self.left.length_scales(dimension), self.right.length_scales(dimension)
+        return tuple(map(min, left, right)) if left and right else left or right
+
+    @staticmethod
+    @abc.abstractmethod
+    def _join_features(left: Array, right: Array, xp: Namespace) -> Array:
+        """Φ of Φ₁ and Φ₂."""
+
+    def _features(self, X: Array, xp: Namespace) -> Array:
+        return self._join_features(self.left._features(X, xp), self.right._features(X, xp), xp)
+
+    def finite_map(self, points: Points) -> tuple[int, Callable[[Array], Array]] | None:
+        left, right = self.left.finite_map(points), self.right.finite_map(points)
+        if left is None or right is None:
+            return None
+        join, (m, phi), (n, psi) = self._join_features, left, right
+        return self._join(m, n), lambda X: join(phi(X), psi(X), namespace(X))
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         return self._join(self.left._gram(X, Y, xp), self.right._gram(X, Y, xp))
@@ -72,8 +96,9 @@ class Sum(_Pair):
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         return self.left._gradient(X, Y, weights, xp) + self.right._gradient(X, Y, weights, xp)
 
-    def _features(self, X: Array, xp: Namespace) -> Array:
-        return xp.concat([self.left._features(X, xp), self.right._features(X, xp)], axis=1)
+    @staticmethod
+    def _join_features(left: Array, right: Array, xp: Namespace) -> Array:
+        return xp.concat([left, right], axis=1)
 
     def lipschitz(self, actions: ActionSet) -> float:
         return math.hypot(self.left.lipschitz(actions), self.right.lipschitz(actions))
@@ -81,6 +106,10 @@ class Sum(_Pair):
     def modulus(self, distance: float, actions: ActionSet) -> float:
         left, right = self.left.modulus(distance, actions), self.right.modulus(distance, actions)
         return math.hypot(left, right)
+
+    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
+        left = self.left.cell_modulus(widths, actions)
+        return math.hypot(left, self.right.cell_modulus(widths, actions))
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,9 +136,9 @@ class Product(_Pair):
         left = self.left._gradient(X, Y, weights * self.right._gram(X, Y, xp), xp)
         return left + self.right._gradient(X, Y, weights * self.left._gram(X, Y, xp), xp)
 
-    def _features(self, X: Array, xp: Namespace) -> Array:
-        left, right = self.left._features(X, xp), self.right._features(X, xp)
-        return xp.reshape(left[:, :, None] * right[:, None, :], (X.shape[0], -1))
+    @staticmethod
+    def _join_features(left: Array, right: Array, xp: Namespace) -> Array:
+        return xp.reshape(left[:, :, None] * right[:, None, :], (left.shape[0], -1))
 
     def lipschitz(self, actions: ActionSet) -> float:
         return self._combine(actions, self.left.lipschitz(actions), self.right.lipschitz(actions))
@@ -117,6 +146,10 @@ class Product(_Pair):
     def modulus(self, distance: float, actions: ActionSet) -> float:
         left, right = self.left.modulus(distance, actions), self.right.modulus(distance, actions)
         return self._combine(actions, left, right)
+
+    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
+        left = self.left.cell_modulus(widths, actions)
+        return self._combine(actions, left, self.right.cell_modulus(widths, actions))
 
     def _combine(self, actions: ActionSet, left: float, right: float) -> float:
         # Φ₁(x)⊗Φ₂(x) - Φ₁(y)⊗Φ₂(y) = (Φ₁(x)-Φ₁(y))⊗Φ₂(x) + Φ₁(y)⊗(Φ₂(x)-Φ₂(y))
@@ -164,8 +197,21 @@ class Scaled(Kernel):
     def feature_dimension(self, dimension: int) -> int | None:
         return self.kernel.feature_dimension(dimension)
 
+    def finite_map(self, points: Points) -> tuple[int, Callable[[Array], Array]] | None:
+        found = self.kernel.finite_map(points)
+        if found is None:
+            return None
+        size, phi = found
+        return size, lambda X: math.sqrt(self.scale) * phi(X)
+
     def _check_domain(self, name: str, X: Array) -> None:
         self.kernel._check_domain(name, X)
+
+    def _check_actions(self, actions: ActionSet) -> None:
+        self.kernel._check_actions(actions)
+
+    def length_scales(self, dimension: int) -> tuple[float, ...] | None:
+        return self.kernel.length_scales(dimension)
 
     def _bound(self, actions: ActionSet) -> float:
         return self.scale * self.kernel.bound(actions)
@@ -175,6 +221,9 @@ class Scaled(Kernel):
 
     def modulus(self, distance: float, actions: ActionSet) -> float:
         return math.sqrt(self.scale) * self.kernel.modulus(distance, actions)
+
+    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
+        return math.sqrt(self.scale) * self.kernel.cell_modulus(widths, actions)
 
 
 def _check_part(name: str, part: object) -> None:

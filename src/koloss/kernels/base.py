@@ -10,7 +10,7 @@ import abc
 import contextlib
 import math
 import numbers
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,7 +29,7 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss._plain import Plain
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Box, Points
 from koloss.errors import NoFiniteFeatures
 
 if TYPE_CHECKING:
@@ -87,6 +87,24 @@ class Kernel(Plain, abc.ABC):
 
     def _check_domain(self, name: str, X: Array) -> None:
         """Refuse points where the kernel is not defined; by default it is defined everywhere."""
+
+    def _check_actions(self, actions: ActionSet) -> None:
+        """Refuse sets of actions on which the kernel is not defined; by default it is defined on all."""
+
+    def length_scales(self, dimension: int) -> tuple[float, ...] | None:
+        """Length on which K varies along each coordinate; None where the kernel has none.
+
+        A net of a box is laid in these units.
+        """
+        return None
+
+    def finite_map(self, points: Points) -> tuple[int, Callable[[Array], Array]] | None:
+        """Number of features on a finite set and the map to them; None where there is no finite one.
+
+        The map is that of `features`, unless the kernel has a finite one on a finite set alone.
+        """
+        size = self.feature_dimension(points.dimension)
+        return None if size is None else (size, self.features)
 
     def _bound(self, actions: ActionSet) -> float:
         """Supremum of K(a, a) over a compact set."""
@@ -154,6 +172,7 @@ class Kernel(Plain, abc.ABC):
         """
         if isinstance(actions, Points):
             return float(namespace(actions.X).max(self.diag(actions.X)))
+        self._check_actions(actions)
         return self._bound(actions)
 
     def lipschitz(self, actions: ActionSet) -> float:
@@ -167,6 +186,10 @@ class Kernel(Plain, abc.ABC):
         """Largest ‖Φ(x) - Φ(y)‖ over points of the actions at most `distance` apart (an upper bound)."""
         distance = as_float("distance", distance, minimum=0.0)
         return self.lipschitz(actions) * distance if distance > 0 else 0.0
+
+    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
+        """Largest ‖Φ(x) - Φ(y)‖ over actions at most `widths[i]` apart along coordinate i (an upper bound)."""
+        return self.modulus(math.hypot(*widths), actions)
 
     # Losses: elements of the RKHS, in the form of `loss_family`.
 
@@ -282,11 +305,16 @@ class DotProduct(Kernel):
 
 
 class Stationary(Kernel):
-    """Kernels K(x, y) = k(|x - y|²) with k(0) = 1, decreasing in the distance."""
+    """Kernels K(x, y) = k(|z|²), z_i = (x_i - y_i) / σ_i, with k(0) = 1, decreasing in the distance.
+
+    σ is one length for all coordinates, or one for each. A single length is left to the profile.
+    """
+
+    _length: ClassVar[str]  # name of the field that holds σ
 
     @abc.abstractmethod
     def _profile(self, squared: Array, xp: Namespace) -> Array:
-        """k of the squared distances."""
+        """k of the squared distances, in units of `_unit`."""
 
     @abc.abstractmethod
     def _slope(self, squared: Array, xp: Namespace) -> Array:
@@ -296,26 +324,79 @@ class Stationary(Kernel):
     def _drop(self, distance: float) -> float:
         """k(0) - k(distance²) without cancellation, or an upper bound."""
 
+    @property
+    def _lengths(self) -> tuple[float, ...] | None:
+        """σ where there is one for each coordinate; None where it is one for all."""
+        lengths = getattr(self, self._length)
+        return lengths if isinstance(lengths, tuple) else None
+
+    @property
+    def _unit(self) -> float:
+        """The single length; 1 where each coordinate has its own, which then are divided out before."""
+        return 1.0 if self._lengths else getattr(self, self._length)
+
+    @property
+    def _shortest(self) -> float:
+        return min(self._lengths or (self._unit,))
+
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
-            return self._profile(squared_distances(X, Y, xp), xp)
+            return self._profile(squared_distances(X, Y, xp, self._lengths), xp)
 
     def _diagonal(self, X: Array, xp: Namespace) -> Array:
         return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
 
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
+        lengths = self._lengths
         centre = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - centre, Y - centre
         with np.errstate(over="ignore"):
-            pull = 2 * weights * self._slope(squared_distances(X, Y, xp), xp)
-        return xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
+            pull = 2 * weights * self._slope(squared_distances(X, Y, xp, lengths), xp)
+        gradient = xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
+        if lengths is None:
+            return gradient
+        inverse = matching(1 / np.asarray(lengths), X)
+        return (gradient * inverse) * inverse
+
+    def _check_domain(self, name: str, X: Array) -> None:
+        self._check_dimension(name, X.shape[1])
+
+    def _check_actions(self, actions: ActionSet) -> None:
+        if self._lengths:
+            self._check_dimension("actions", actions.dimension)
+
+    def _check_dimension(self, name: str, dimension: int) -> None:
+        if self._lengths and len(self._lengths) != dimension:
+            rule = f"one length for each of the {dimension} coordinates of `{name}`"
+            raise ValueError(f"`{self._length}` must have {rule}, got {len(self._lengths)}")
+
+    def length_scales(self, dimension: int) -> tuple[float, ...]:
+        self._check_dimension("actions", dimension)
+        return self._lengths or (self._unit,) * dimension
 
     def _bound(self, actions: ActionSet) -> float:
         return 1.0
 
     def modulus(self, distance: float, actions: ActionSet) -> float:
-        # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y)
-        return math.sqrt(2 * self._drop(as_float("distance", distance, minimum=0.0)))
+        # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y); the farthest step is along the shortest length.
+        self._check_actions(actions)
+        distance = as_float("distance", distance, minimum=0.0)
+        if self._lengths:
+            distance /= min(self._lengths)
+        return math.sqrt(2 * self._drop(distance))
+
+    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
+        if self._lengths is None:
+            return super().cell_modulus(widths, actions)
+        self._check_actions(actions)
+        steps = (width / length for width, length in zip(widths, self._lengths, strict=True))
+        return math.sqrt(2 * self._drop(math.hypot(*steps)))
+
+    def _feature_diameter(self, actions: ActionSet) -> float | None:
+        if self._lengths is None or not isinstance(actions, Box):
+            return None  # left to the modulus
+        lower, upper = actions.bounds()
+        return self.cell_modulus((upper - lower).tolist(), actions)
 
 
 @contextlib.contextmanager
@@ -330,32 +411,51 @@ def finite(X: Array, function: object) -> Iterator[None]:
         raise ValueError(f"`X` {rule}, got {size:.6g}") from error
 
 
-def squared_distances(X: Array, Y: Array, xp: Namespace) -> Array:
-    """|x_i - y_j|²: summed by coordinate in low dimension, a product in high.
+def squared_distances(
+    X: Array, Y: Array, xp: Namespace, lengths: tuple[float, ...] | None = None
+) -> Array:
+    """|z_ij|² of z_ij = x_i - y_j, in units of `lengths` where there is one for each coordinate.
 
-    The product cancels where two points are close together, so such pairs are done again by coordinate:
-    the error stays small relative to each distance, and coincident points are exactly so.
+    Summed by coordinate in low dimension, a product in high. The product cancels where two points are close
+    together, so such pairs are done again by coordinate: the error stays small relative to each distance, and
+    coincident points are exactly so. For the same reason differences are scaled, not the points.
     """
     d = X.shape[1]
+    inverse = None if lengths is None else 1 / np.asarray(lengths)
     if d > 16:
         centre = xp.mean(Y, axis=0, keepdims=True)
-        x, y = X - centre, Y - centre
+        scale = 1.0 if inverse is None else matching(inverse, X)
+        x, y = (X - centre) * scale, (Y - centre) * scale
         sizes = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
         total = sizes - 2 * (x @ y.T)
         near = total <= 1e-3 * sizes
         rows, columns = xp.nonzero(near)
         if rows.shape[0] * d <= 4 * X.shape[0] * Y.shape[0]:
-            difference = xp.take(X, rows, axis=0) - xp.take(Y, columns, axis=0)
+            difference = (xp.take(X, rows, axis=0) - xp.take(Y, columns, axis=0)) * scale
             return assign(total, near, xp.sum(difference * difference, axis=1))
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and Y.shape[0] > 1:
         from scipy.spatial.distance import cdist  # the same sums, in one pass
 
-        return cdist(X, Y, "sqeuclidean")
+        weights = {} if inverse is None else {"w": inverse * inverse}
+        return cdist(X, Y, "sqeuclidean", **weights)
     total = 0.0
     for i in range(d):
         difference = X[:, i, None] - Y[None, :, i]
+        if inverse is not None:
+            difference = difference * float(inverse[i])
         total = total + difference * difference
     return total
+
+
+def as_scales(name: str, value: Any) -> float | tuple[float, ...]:
+    """One positive length, or a tuple with one for each coordinate."""
+    if _axes(value) == 0:
+        return as_scale(name, value)
+    lengths = to_numpy(as_vector(name, value)).tolist()
+    if not lengths:
+        raise ValueError(f"`{name}` must not be empty, got length 0")
+    given = value if isinstance(value, (list, tuple)) else lengths  # True is not a length
+    return tuple(as_scale(name, length) for length in given)
 
 
 def as_scale(name: str, value: Any) -> float:

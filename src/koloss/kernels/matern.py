@@ -9,7 +9,7 @@ import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, matching, to_numpy
 from koloss.actions import ActionSet
-from koloss.kernels.base import Stationary, as_scale
+from koloss.kernels.base import Stationary, as_scales
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Matern(Stationary):
     K_ν is the modified Bessel function. Half-integer smoothness ν = p + 1/2 has closed forms, for example
     exp(-z) at 1/2, (1 + z) exp(-z) at 3/2 and (1 + z + z²/3) exp(-z) at 5/2; these run on any array
     library, other values of ν go through SciPy. In d dimensions the Mercer eigenvalues decay
-    polynomially, like j^(-(2ν + d)/d); the limit ν → ∞ is the Gaussian kernel.
+    polynomially, like j^(-(2ν + d)/d); the limit ν → ∞ is the Gaussian kernel. With one lengthscale for each
+    coordinate, |x - y| / lengthscale is the norm of the differences divided each by its own.
 
     Examples
     --------
@@ -33,7 +34,10 @@ class Matern(Stationary):
     """
 
     smoothness: float  # ν > 0, at most 100
-    lengthscale: float  # ℓ > 0, in the units of the actions; from 1e-150 to 1e150
+    # ℓ > 0, in the units of the actions; from 1e-150 to 1e150. From any sequence of numbers, one per coordinate.
+    lengthscale: float | tuple[float, ...]
+
+    _length = "lengthscale"
 
     def __post_init__(self) -> None:
         nu = as_float("smoothness", self.smoothness, positive=True)
@@ -41,7 +45,7 @@ class Matern(Stationary):
             limit = "100 (Gaussian is the limit)"
             raise ValueError(f"`smoothness` must be at most {limit}, got {nu:.6g}")
         object.__setattr__(self, "smoothness", nu)
-        object.__setattr__(self, "lengthscale", as_scale("lengthscale", self.lengthscale))
+        object.__setattr__(self, "lengthscale", as_scales("lengthscale", self.lengthscale))
 
     def _profile(self, squared: Array, xp: Namespace) -> Array:
         return _shape(self.smoothness, self._scaled(squared, xp), xp)
@@ -50,23 +54,23 @@ class Matern(Stationary):
         # d/dz z^ν K_ν(z) = -z^ν K_{ν-1}(z), so dk/ds = -ν/(2ℓ²(ν-1)) shape_{ν-1}(z) for ν > 1.
         nu, z = self.smoothness, self._scaled(squared, xp)
         if nu > 1:
-            return _shape(nu - 1, z, xp) * (-nu / (2 * (nu - 1) * self.lengthscale**2))
+            return _shape(nu - 1, z, xp) * (-nu / (2 * (nu - 1) * self._unit**2))
         if nu <= 0.5 and bool(xp.any(squared == 0)):
             raise ValueError(f"{self!r} has no gradient where the two points coincide")
         safe = xp.where(z > 0, z, xp.ones_like(z))
         if nu == 0.5:
-            return -xp.exp(-safe) / (2 * safe * self.lengthscale**2)
-        steep = _bessel(nu, nu - 1, safe) * (-nu / self.lengthscale**2)
+            return -xp.exp(-safe) / (2 * safe * self._unit**2)
+        steep = _bessel(nu, nu - 1, safe) * (-nu / self._unit**2)
         return xp.where(z > 0, steep, xp.zeros_like(z))
 
     def _scaled(self, squared: Array, xp: Namespace) -> Array:
-        return xp.sqrt(squared) * (math.sqrt(2 * self.smoothness) / self.lengthscale)
+        return xp.sqrt(squared) * (math.sqrt(2 * self.smoothness) / self._unit)
 
     def _drop(self, distance: float) -> float:
         # The kernel is a mixture of Gaussians, k = E exp(-t/G) with t = z²/4 and G ~ Gamma(ν), and
         # E G⁻ʲ = 1/((ν-1)⋯(ν-j)). Odd truncations of the exponential series are upper bounds of 1 - k; so
         # is the difference itself, with room for its rounding.
-        nu, z = self.smoothness, math.sqrt(2 * self.smoothness) * distance / self.lengthscale
+        nu, z = self.smoothness, math.sqrt(2 * self.smoothness) * distance / self._unit
         if nu == 0.5:
             return -math.expm1(-z)
         if z == 0:
@@ -80,8 +84,9 @@ class Matern(Stationary):
         return min(bounds)
 
     def lipschitz(self, actions: ActionSet) -> float:
+        self._check_actions(actions)
         nu = self.smoothness
-        return math.sqrt(nu / (nu - 1)) / self.lengthscale if nu > 1 else math.inf
+        return math.sqrt(nu / (nu - 1)) / self._shortest if nu > 1 else math.inf
 
 
 def _shape(nu: float, z: Array, xp: Namespace) -> Array:

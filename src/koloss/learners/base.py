@@ -36,6 +36,7 @@ from koloss._arrays import as_int, as_points, to_numpy
 from koloss._random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
 from koloss.errors import ForkedLearner, NoDistribution
 from koloss.guarantees import Guarantee
+from koloss.learners.former import completed
 from koloss.learners.ledger import (
     Batch,
     Decision,
@@ -50,7 +51,7 @@ from koloss.learners.ledger import (
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
 from koloss.learners.sharing import Forks, locked
-from koloss.learners.snapshots import seal, unseal
+from koloss.learners.snapshots import FORMAT, seal, unseal
 
 MOST_DECISIONS = 10_000_000
 """Most decisions of one call of `ask`."""
@@ -389,11 +390,12 @@ class Learner(abc.ABC, Generic[S, L]):
 
     @locked
     def _repr_html_(self) -> str:
+        told = "rewards" if getattr(self.settings, "goal", None) == "maximize" else "losses"
         facts = {
             "kernel": repr(self.settings.kernel),
             "actions": repr(self.settings.actions),
             "horizon": f"{self.settings.horizon:,} rounds" if self.settings.horizon else "none",
-            "decisions": f"{self.ledger.made:,} made, the losses of {self.ledger.heard:,} heard",
+            "decisions": f"{self.ledger.made:,} made, the {told} of {self.ledger.heard:,} heard",
         }
         if self.rank is not None:
             facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
@@ -423,8 +425,16 @@ class Learner(abc.ABC, Generic[S, L]):
             Where the snapshot is damaged, of another kind, or of another format.
         """
         learner = cls.__new__(cls)
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner._restore(cls._opened(state))
         return learner
+
+    @classmethod
+    def _opened(cls, snapshot: Any) -> Reader:
+        """What is in a snapshot, with all that one of this format has."""
+        state, version = unseal(cls.__name__, snapshot)
+        if version < FORMAT:
+            state = completed(state, cls.settings_type.__dataclass_fields__)
+        return Reader(state)
 
     def _restore(self, data: Reader) -> None:
         with data.suspicion():

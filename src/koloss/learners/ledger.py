@@ -341,9 +341,8 @@ class Ledger(Generic[L]):
         for name in cls._COUNTS:
             setattr(ledger, name, data.count(name))
         ledger._check(data)
-        if data.has_key("opened"):  # not in the first snapshots of this format
-            ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
-            laws = [*laws, *_unstacked(data.part("remains"), lengths)]
+        ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
+        laws = [*laws, *_unstacked(data.part("remains"), lengths)]
         entries = data.array(
             "entries", (ledger.made - ledger.heard - ledger.forgotten, 3), whole=True
         )

@@ -13,11 +13,14 @@ from koloss._arrays import as_float
 from koloss.errors import LossOutOfBounds
 
 
-def read_losses(loss: Any, count: int, low: float, high: float) -> Sequence[float]:
-    """Finite losses within the interval that was promised, one per decision.
+def read_losses(loss: Any, count: int, low: float, high: float, sign: int = 1) -> Sequence[float]:
+    """Finite losses within the interval that was promised, one per decision; where `sign` is -1, rewards are told.
 
     Text, bytes, truth values, masked values and time differences are not losses.
     """
+    if sign < 0:
+        rewards = read_losses(loss, count, -high, -low)
+        return [-rewards[0]] if count == 1 else -np.asarray(rewards)  # type: ignore[return-value]
     if count == 1 and type(loss) is float and low <= loss <= high:
         return (loss,)  # the lane for single calls
     losses = _as_numbers(loss)

@@ -35,12 +35,18 @@ class Settings:
     former: ClassVar[Mapping[str, str]] = {}
     """Names that settings had before, and what they are called now."""
 
+    named_kernels: ClassVar[tuple[str, ...]] = ()
+    """Words that stand for a kernel which the settings choose."""
+
     def __post_init__(self) -> None:
         kernel = self.kernel
         if not isinstance(self.actions, ActionSet):
             raise TypeError(f"`actions` must be an ActionSet, got {type(self.actions).__name__}")
-        if not (callable(kernel) and hasattr(kernel, "diag")) and not isinstance(kernel, Described):
-            got = type(kernel).__name__
+        by_name = isinstance(kernel, str) and kernel in self.named_kernels
+        if not ((callable(kernel) and hasattr(kernel, "diag")) or by_name) and not isinstance(
+            kernel, Described
+        ):
+            got = repr(kernel) if isinstance(kernel, str) else type(kernel).__name__
             raise TypeError(f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {got}")
         if self.horizon is not None:
             self._set("horizon", as_int("horizon", self.horizon, minimum=1))

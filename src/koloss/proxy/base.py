@@ -12,6 +12,7 @@ number is computed, not estimated: it is the proxy's `epsilon`.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -21,21 +22,24 @@ from numpy.typing import NDArray
 
 from koloss import _html
 from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff, shown
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Box, Points
 from koloss.errors import (
     NetTooLarge,
     NotPositiveDefinite,
     RankUnreachable,
     ToleranceUnreachable,
 )
-from koloss.kernels.base import KernelLike
-from koloss.kernels.geometry import feature_radius
+from koloss.kernels.base import Kernel, KernelLike
+from koloss.kernels.geometry import feature_diameter, feature_radius
 
 DEFAULT_TOLERANCE = 1e-3
 """Certified error on the points, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
 
 DEFAULT_NET = 4096
 """Largest net laid on a compact set where no spacing is given."""
+
+BLIND_NET = 256
+"""Largest net that is laid where even the largest has no two neighbours."""
 
 MAX_BYTES = 2**32
 """Largest table of features that is made without being asked twice: 4 GiB."""
@@ -183,18 +187,25 @@ def check_game(kernel: Any, actions: Any) -> None:
         raise TypeError(f"`kernel` must have `k(X, Y)` and `k.diag(X)`, got {kernel!r}")
     if not isinstance(actions, ActionSet):
         raise TypeError(f"`actions` must be Points, a Ball or a Box, got {type(actions).__name__}")
+    if isinstance(kernel, Kernel):
+        kernel._check_actions(actions)
 
 
 def discretise(
     kernel: KernelLike,
     actions: ActionSet,
-    spacing: float | None,
+    spacing: float | Points | None,
     *,
+    tolerance: float | None = None,
+    rounds: int | None = None,
     features: int = 1,
     rank: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Points:
     """The points on which a proxy is built: the actions themselves, or a net of a compact set.
+
+    Without a spacing it is the coarsest net from which Φ is never farther than `_largest_step` allows, with at most
+    4,096 points. `rounds` are those of a learner that plays on the net. A net already laid is taken as it is.
 
     Each point will have so many `features` or, where they are as many as there are points at most, `rank` of them. A
     table that needs more than `max_bytes` is refused before a net is laid; so is a net of more than a quarter of that.
@@ -203,37 +214,131 @@ def discretise(
     max_bytes = as_int("max_bytes", max_bytes, minimum=1)
     if rank is not None:  # points × min(rank, points) numbers fit exactly if points × features do
         features = min(rank, math.isqrt(max_bytes // 8))
-    points = _points_or_net(actions, spacing, features, max_bytes)
+    if spacing is None and not isinstance(actions, Points):
+        points = _default_net(kernel, actions, _largest_step(kernel, actions, tolerance, rounds))
+    else:
+        points = _points_or_net(actions, spacing, features, max_bytes)
     feature_radius(kernel, points)  # refuses values that are too large or too small
     return points
 
 
 def _points_or_net(
-    actions: ActionSet, spacing: float | None, features: int, max_bytes: int
+    actions: ActionSet, spacing: float | Points | None, features: int, max_bytes: int
 ) -> Points:
     if isinstance(actions, Points):
-        if spacing is not None:
+        if spacing is not None and spacing is not actions:
             raise ValueError(f"`spacing` must be left out for a finite set, got {shown(spacing)}")
-        if len(actions) * features * 8 > max_bytes:
-            raise _table_too_large("actions", len(actions), features, max_bytes)
+        check_table("actions", len(actions), features, max_bytes)
         return actions
-    if spacing is not None:
-        most = max_bytes // (8 * max(features, 4 * actions.dimension))
-        try:
-            return actions.net(spacing, max_bytes=most * actions.dimension * 8)
-        except NetTooLarge as error:
-            raise _table_too_large("spacing", error.points, features, max_bytes) from error
-    net, spacing = None, max(actions.diameter(), 1e-300)
-    while net is None or net.covering_radius > 0:
-        try:
-            net = actions.net(spacing, max_bytes=DEFAULT_NET * actions.dimension * 8)
-        except NetTooLarge as error:
-            if net is None:
-                message = f"`actions` is too large for a net of {DEFAULT_NET} points; pass a `spacing` or Points"
-                raise NetTooLarge(message, points=error.points) from error
-            break
+    if isinstance(spacing, Points):
+        if spacing.covering_radius == 0 < actions.diameter():
+            rule = "a number, or a net with its covering radius"
+            raise ValueError(f"`spacing` must be {rule}, got {spacing!r}")
+        check_table("spacing", len(spacing), features, max_bytes)
+        return spacing
+    most = max_bytes // (8 * max(features, 4 * actions.dimension))
+    try:
+        return actions.net(spacing, max_bytes=most * actions.dimension * 8)  # type: ignore[arg-type]
+    except NetTooLarge as error:
+        raise _table_too_large("spacing", error.points, features, max_bytes) from error
+
+
+def _largest_step(
+    kernel: KernelLike, actions: ActionSet, tolerance: float | None, rounds: int | None
+) -> float:
+    """How far Φ may be from the net; zero where nothing is known of the kernel.
+
+    For a proxy a quarter of √tolerance, which leaves (1 - 1/4)² of the tolerance to the features. For n rounds 1/√n, at most
+    5 %, of what losses of norm 1 can differ by: all rounds together then lose √n of that to the net, a small part of
+    the bound.
+    """
+    if tolerance is not None:
+        return math.sqrt(tolerance) / 4
+    if not isinstance(kernel, Kernel):
+        return 0.0
+    try:
+        scale = min(feature_radius(kernel, actions), feature_diameter(kernel, actions))
+        kernel.modulus(actions.diameter(), actions)
+    except (TypeError, ValueError):  # no bound or no modulus on this set
+        return 0.0
+    share = math.sqrt(DEFAULT_TOLERANCE) / 4 if rounds is None else min(0.05, rounds**-0.5)
+    return share * scale
+
+
+def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) -> Points:
+    """The coarsest net from which Φ is nowhere farther than a given step, or that of the most points allowed."""
+    units = _units(kernel, actions)
+    alike = np.ndim(units) == 0
+    spacing = actions.diameter() if alike else float(np.linalg.norm(_sides(actions) / units))
+    spacing = max(spacing, 1e-300)
+
+    def lay(spacing: float) -> Points:
+        grid = spacing if alike else spacing * units
+        return actions.net(grid, max_bytes=DEFAULT_NET * actions.dimension * 8)
+
+    def farther(net: Points) -> bool:
+        if largest_step == 0 or net.covering_radius == 0:
+            return net.covering_radius > 0
+        return not step_beyond(kernel, actions, net) <= largest_step
+
+    try:
+        net = lay(spacing)
+    except NetTooLarge as error:
+        message = (
+            f"`actions` is too large for a net of {DEFAULT_NET} points; pass a `spacing` or Points"
+        )
+        raise NetTooLarge(message, points=error.points) from error
+    fewest = net
+    while farther(net):
         spacing *= 0.9
+        try:
+            net = lay(spacing)
+        except NetTooLarge:
+            break
+        if len(net) <= BLIND_NET:
+            fewest = net
+    if largest_step > 0 and farther(net) and _sees_nothing(kernel, actions, net):
+        net = fewest
+        warnings.warn(_blindness(kernel, actions, net), UserWarning, stacklevel=4)
     return net
+
+
+def _sides(actions: ActionSet) -> NDArray[np.float64]:
+    lower, upper = actions.bounds()
+    return upper - lower
+
+
+def _units(kernel: KernelLike, actions: ActionSet) -> Any:
+    """Units in which a net is laid: the kernel's lengths on a box, where they differ; otherwise 1."""
+    if not isinstance(kernel, Kernel) or not isinstance(actions, Box):
+        return 1.0
+    scales = kernel.length_scales(actions.dimension)
+    return 1.0 if scales is None or len(set(scales)) == 1 else np.asarray(scales)
+
+
+def _sees_nothing(kernel: KernelLike, actions: ActionSet, net: Points) -> bool:
+    """Whether between two points of a net Φ can be almost as far from both as actions can be apart."""
+    if not isinstance(kernel, Kernel):
+        return False
+    step = step_beyond(kernel, actions, net)
+    return math.isfinite(step) and step > 0.9 * feature_diameter(kernel, actions) > 0
+
+
+def _blindness(kernel: KernelLike, actions: ActionSet, net: Points) -> str:
+    sides = _sides(actions)
+    shown = ", ".join(f"{side:.4g}" for side in sides)
+    fifths = ", ".join(f"{side / 5:.4g}" for side in sides)
+    return (
+        f"{kernel!r} takes no two of {DEFAULT_NET} points of {actions!r} for neighbours: its `bandwidth` is small "
+        f"against the sides ({shown}), and a net of {len(net)} points stands for nothing between them. Give one "
+        f"bandwidth for each coordinate, such as [{fifths}], or pass a `spacing` or Points"
+    )
+
+
+def check_table(name: str, points: int, features: int, max_bytes: int) -> None:
+    """Refuse a table of features that needs too many bytes."""
+    if points * features * 8 > max_bytes:
+        raise _table_too_large(name, points, features, max_bytes)
 
 
 def _table_too_large(name: str, points: float, features: int, max_bytes: int) -> NetTooLarge:
@@ -304,6 +409,8 @@ def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float
     if not hasattr(kernel, "modulus"):
         rule = "must have a method `modulus` for a compact set"
         raise TypeError(f"`kernel` {rule}, got {kernel!r}; use Points")
+    if isinstance(kernel, Kernel) and points.covering_widths is not None:
+        return kernel.cell_modulus(points.covering_widths, actions)
     return float(kernel.modulus(points.covering_radius, actions))
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from koloss._arrays import namespace, roundoff
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Points
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import MAX_BYTES, Proxy, check_game, check_reached, discretise
+from koloss.proxy.base import (
+    MAX_BYTES,
+    Proxy,
+    check_game,
+    check_reached,
+    check_table,
+    discretise,
+)
 
 
 def exact_features(
     kernel: Kernel,
     actions: ActionSet,
     *,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Proxy:
-    """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels.
+    """Proxy without approximation for linear, quadratic, polynomial and posynomial kernels, and `White` on points.
 
     The kernel's own feature map, rotated to the principal axes of the actions under the uniform measure. On
     a finite set it is reduced to the directions that the actions span (collinear points need fewer features
@@ -26,8 +33,9 @@ def exact_features(
     ----------
     kernel : Kernel
         With a finite feature map; otherwise `NoFiniteFeatures` is raised.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
+        0.8 % of its spread, of at most 4,096 points.
     max_bytes : int
         Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
@@ -45,7 +53,9 @@ def exact_features(
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
     size = kernel.feature_dimension(actions.dimension)
     points = discretise(kernel, actions, spacing, features=size or 1, max_bytes=max_bytes)
-    Phi = kernel.features(points.X)
+    size, phi = kernel.finite_map(points) or (0, kernel.features)  # which refuses
+    check_table("kernel", len(points), size, max_bytes)
+    Phi = phi(points.X)
     xp, (n, D) = namespace(Phi), Phi.shape
     _, R = xp.linalg.qr(Phi)
     _, s, Vh = xp.linalg.svd(R, full_matrices=True)
@@ -62,7 +72,7 @@ def exact_features(
         actions,
         points,
         features=Phi @ V,
-        feature_map=lambda X: kernel.features(X) @ V,
+        feature_map=lambda X: phi(X) @ V,
         eigenvalues=eigenvalues,
         method="exact features",
     )

@@ -53,7 +53,7 @@ def kernel_pca(
     tolerance: float | None = None,
     samples: int | None = None,
     measure: Array | None = None,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     max_bytes: int = MAX_BYTES,
     rng: Any = None,
 ) -> Proxy:
@@ -73,8 +73,9 @@ def kernel_pca(
         of a compact one) with its measure, exactly.
     measure : array of shape (len(actions),), optional
         Weights of the points; uniform by default.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
     max_bytes : int
         Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
     rng : seed or Generator, optional
@@ -98,7 +99,9 @@ def kernel_pca(
     (True, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, rank=rank, max_bytes=max_bytes)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
+    )
     measure = as_measure(measure, actions, points)
     step = step_beyond(kernel, actions, points)
     sample = points

@@ -101,7 +101,7 @@ def mercer_features(
     tolerance: float | None = None,
     center: Array | None = None,
     scale: Array | float | None = None,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Proxy by truncating a Mercer expansion that is known in closed form; its `eigenvalues` are exact.
@@ -118,8 +118,9 @@ def mercer_features(
     center, scale : array of shape (d,) or number, optional
         Mean and standard deviation, coordinate by coordinate, of the normal measure. By default those of
         the points.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
     max_bytes : int
         Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
@@ -140,7 +141,9 @@ def mercer_features(
     True
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, features=rank or 1, max_bytes=max_bytes)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, features=rank or 1, max_bytes=max_bytes
+    )
     expansions = _expansions(kernel, points, center, scale)
     step = step_beyond(kernel, actions, points)
     if rank is not None:
@@ -173,11 +176,12 @@ def _expansions(kernel: Any, points: Points, center: Any, scale: Any) -> list[An
     X = to_numpy(points.X)
     spread = X.std(axis=0)
     center = X.mean(axis=0) if center is None else center
-    scale = np.where(spread > 0, spread, kernel.bandwidth) if scale is None else scale
+    bandwidths = kernel.length_scales(d)
+    scale = np.where(spread > 0, spread, bandwidths) if scale is None else scale
     centers, scales = _coordinates("center", center, d), _coordinates("scale", scale, d)
     return [
-        HermiteExpansion(kernel.bandwidth, float(c), as_scale("scale", s))
-        for c, s in zip(centers, scales, strict=True)
+        HermiteExpansion(width, float(c), as_scale("scale", s))
+        for width, c, s in zip(bandwidths, centers, scales, strict=True)
     ]
 
 

@@ -47,7 +47,7 @@ def pivoted_cholesky(
     *,
     tolerance: float | None = None,
     rank: int | None = None,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Proxy:
     """Greedy proxy in O(N m²) time and O(N m) memory; its `pivots` are the indices of the chosen points, in order.
@@ -61,8 +61,9 @@ def pivoted_cholesky(
     rank : int, optional
         Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a)
         on the points, or the numerical rank.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
+        error, of at most 4,096 points.
     max_bytes : int
         Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
 
@@ -87,7 +88,9 @@ def pivoted_cholesky(
     (7, True)
     """
     rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(kernel, actions, spacing, rank=rank, max_bytes=max_bytes)
+    points = discretise(
+        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
+    )
     X, diagonal = points.X, kernel.diag(points.X)
     xp = namespace(X)
     step = step_beyond(kernel, actions, points)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import Array, as_count, as_float, as_int, one_of, to_numpy
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Points
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import allowance, discretise, not_certified
@@ -148,7 +148,7 @@ def eigendecay(
     samples: int | None = None,
     measure: Array | None = None,
     count: int | None = None,
-    spacing: float | None = None,
+    spacing: float | Points | None = None,
     rng: Any = None,
 ) -> Eigendecay:
     """Eigenvalues of the kernel under a measure on the actions, with both decay profiles fitted.
@@ -166,8 +166,9 @@ def eigendecay(
         Weights of the points; uniform by default.
     count : int, optional
         Number of leading eigenvalues; by default all, or 512 on more than 2,048 points.
-    spacing : float, optional
-        Spacing of the net on a ball or box; by default a fine net of at most 4,096 points.
+    spacing : float or Points, optional
+        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
+        0.8 % of its spread, of at most 4,096 points.
     rng : seed or Generator, optional
 
     Examples

@@ -275,22 +275,25 @@ def _shares(curve: Curve) -> tuple[float, float, float, float]:
 
 @styled
 def dimension_figure(result: Result) -> Figure:
-    """Eigenvalues of each kernel, and the number of features chosen against the horizon."""
-    figure, axes = start(6.2, nrows=2)
+    """Eigenvalues of each kernel, and the effective dimension against the horizon."""
+    figure, axes = start(6.2 + 0.2 * max(0, len(result.dimensions) - 4), nrows=2)
+    kernels: list[list[float]] = []
     for dimension, style in zip(result.dimensions, STYLES, strict=False):
         j = np.arange(1, len(dimension.eigenvalues) + 1)
         decay = "power" if dimension.profile == "polynomial" else "exponential"
         label = f"{wrapped(dimension.learner, 60)}: {decay} decay, β = {dimension.rate:.2f}"
-        draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5, label=label)
-        look = {"color": style.colour, "marker": style.marker, "markersize": 5}
-        axes[1].plot(dimension.horizons, dimension.ranks, "-", **look)
+        if dimension.eigenvalues not in kernels:  # learners may share a kernel
+            kernels.append(dimension.eigenvalues)
+            draw_line(axes[0], j, dimension.eigenvalues, style, markersize=4.5)
+        sizes = dimension.dimensions or dimension.ranks
+        draw_line(axes[1], dimension.horizons, sizes, style, markersize=5, label=label)
     for ax in axes:
         ax.set(xscale="log", yscale="log")
     axes[0].set(xlabel="index j", ylabel="eigenvalue", ylim=(1e-12, 3), title="Eigenvalues of the kernels")  # fmt: skip
-    axes[1].set(xlabel="horizon n", ylabel="features chosen", title="How many features the guarantee asks for")  # fmt: skip
-    axes[1].set_ylim(top=2 * max(max(d.ranks) for d in result.dimensions))
+    axes[1].set(xlabel="horizon n", ylabel="effective dimension", title="How many features are learned")  # fmt: skip
+    axes[1].set_ylim(top=2 * max(max(d.dimensions or d.ranks) for d in result.dimensions))
     plain_ticks(axes[0].xaxis, axes[1].xaxis, axes[1].yaxis)
-    handles, labels = axes[0].get_legend_handles_labels()
+    handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", handlelength=2.4)
     return figure
 

@@ -56,6 +56,7 @@ def show(inspection: Inspection, paths: Sequence[Path] = ()) -> None:
     screen.print(_spectrum(inspection.decay))
     screen.print(_decay(inspection))
     screen.print(_certified(inspection))
+    screen.print(_dimensions(inspection))
     screen.print(section("Samples the theorem asks for", Text(inspection.statement())))
     title = f"Designs: a max leverage of {design.rank} is the least there is"
     rows = [
@@ -103,6 +104,16 @@ def _certified(inspection: Inspection) -> RenderableType:
     rows = [[f"{m:,}", f"{certified[m]:.3g}", "chosen" if m == rank else ""] for m in ranks]
     table = Table(["rank", "certified error", ""], rows, left=(2,))
     return section("Certified error of the leading features", table, bold=[ranks.index(rank)])
+
+
+def _dimensions(inspection: Inspection) -> RenderableType:
+    found = inspection.dimensions
+    rows = [
+        [f"4^-{j}", f"{d.penalty:.3g}", f"{d.dimension:.2f}", f"{d.spread:.2f}"]
+        for j, d in enumerate(found)
+    ]
+    table = Table(["penalty / max K", "penalty", "dimension d*", "spread e*"], rows, left=())
+    return section("Certified dimensions with a penalty, for every law on the actions", table)
 
 
 def _count(value: int | None) -> str:

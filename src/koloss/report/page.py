@@ -185,22 +185,29 @@ def _ends(curves: Iterable[Curve]) -> str:
 
 def _dimension_table(result: Result) -> Table:
     measured = {curve.learner: curve for curve in result.curves}
-    head = ["kernel", "eigenvalues fall like", "features at this horizon", "growth of features", "growth of the guarantee",
-            "growth of the measured regret", "the paper's Corollary", "repaired theory"]  # fmt: skip
+    ends = [
+        f"{n:,}" for n in result.dimensions[0].horizons[:: len(result.dimensions[0].horizons) - 1]
+    ]
+    head = ["learner", "eigenvalues fall like", "features at this horizon", f"effective dimension at n = {' and '.join(ends)}",
+            "growth of the dimension", "growth of the guarantee", "growth of the measured regret", "the paper's Corollary",
+            "leading features", "ridge, rank-one losses", "ridge, losses of a norm"]  # fmt: skip
     rows = []
     for d in result.dimensions:
         decay = _power("j", f"−{d.rate:.2f}") if d.profile == "polynomial" else _power("e", f"−{d.rate:.2f} j")  # fmt: skip
         curve = measured.get(d.learner)
         rank, grew = (str(curve.rank), _power("t", exponent_text(curve))) if curve else ("", "")
-        rates = [_power("n", f"{growth:.2f}") for growth in (d.rank_growth, d.bound_growth)]
-        theory = [_rate(d, d.corollary), _rate(d, d.repaired)]
-        rows.append([d.learner, decay, rank, *rates, grew, *theory])
+        sizes = d.dimensions or d.ranks  # of before there was a ridge
+        growth = d.rank_growth if d.dimension_growth is None else d.dimension_growth
+        rates = [_power("n", f"{rate:.2f}") for rate in (growth, d.bound_growth)]
+        theory = [_rate(d, rate) for rate in (d.corollary, d.repaired, d.hull, d.norm)]
+        size = " and ".join(short_number(size) for size in (sizes[0], sizes[-1]))
+        rows.append([d.learner, decay, rank, size, *rates, grew, *theory])
     return Table(head, rows)
 
 
 def _rate(dimension: Dimension, rate: float | None) -> str:
     if rate is None:
-        return f"none: β = {dimension.rate:.2f} is too small"
+        return "none"
     logs = " log" if dimension.profile == "exponential" else ""
     return Safe(f"{_power('n', f'{rate:.2f}')}{logs}")
 

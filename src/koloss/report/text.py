@@ -128,6 +128,8 @@ def show_bounds(bounds: list[dict[str, Any]]) -> None:
         screen.print(section(title, Table(("term", "bound"), rows), bold), soft_wrap=True)
         if entry["rank"] is not None:
             say(screen, f"  features: {entry['rank']}, error at most {entry['epsilon']:.3g}")
+        kind = "regret in hindsight" if promise["regret"] == "hindsight" else "pseudo-regret"
+        say(screen, f"  bounds: the {kind}")
         say(screen, f"  valid: {'yes' if promise['valid'] else 'no'}")
         for assumption in promise["assumptions"]:
             mark = {True: "holds", False: "FAILS", None: "yours to know"}[assumption["holds"]]

@@ -90,7 +90,8 @@ class QuadraticBall:
             rate = max(accepted, 1) / max(proposed, 2)
             most = 2**16 if tried else 512  # look again soon, until the envelope has proved itself
             count = int(min(max(1.2 * (size - kept) / rate, 32), most))
-            x = best.propose(count, rng)
+            with np.errstate(divide="ignore", invalid="ignore"):  # too narrow: all are refused
+                x = best.propose(count, rng)
             batches.append(x)
             kept, accepted, proposed = kept + len(x), accepted + len(x), proposed + count
             if proposed > FUTILE and accepted < LEAST * proposed:

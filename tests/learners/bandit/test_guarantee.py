@@ -13,8 +13,11 @@ from koloss.guarantees import bandit
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
 
 
+PLAIN = {"ridge": 0, "bonus": False, "loss_class": "rank-one"}
+
+
 def make(**settings):
-    settings = {"horizon": 5000, "rng": 0} | settings
+    settings = {"horizon": 5000, "rng": 0} | PLAIN | settings
     return kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), **settings)
 
 
@@ -45,7 +48,8 @@ def test_statement_follows_the_play():
 
 
 def test_loss_range_halves_the_range():
-    plain, centred = make(batch=1, rank=10), make(batch=1, rank=10, loss_range=(0, 1))
+    plain = make(batch=1, rank=10, loss_norm=1.0)
+    centred = make(batch=1, rank=10, loss_range=(0, 1), loss_norm=1.0)
     assert centred.engine.problem.loss_bound == 0.5
     assert centred.rank == 11
     assert centred.guarantee().total < plain.guarantee().total
@@ -53,7 +57,7 @@ def test_loss_range_halves_the_range():
 
 def test_constant_already_in_the_span_adds_no_rank():
     kernel = kl.Polynomial(2)
-    learner = kl.BanditExpWeights(POINTS, kernel, horizon=100, loss_range=(0, 1))
+    learner = kl.BanditExpWeights(POINTS, kernel, horizon=100, loss_range=(0, 1), ridge=0)
     assert learner.rank == kernel.feature_dimension(2)
 
 

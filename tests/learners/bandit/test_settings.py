@@ -20,7 +20,7 @@ BAD = {  # on points and on a ball alike
     "covariance": ({"covariance": "guess"}, "`covariance` must be one of"),
     "sample error": ({"sample_error": 1.0}, "`sample_error` must be below 1"),
     "bonus": ({"bonus": "yes"}, "`bonus` must be True or False"),
-    "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be False"),
+    "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be left out"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of"),
     "adversary": ({"adversary": "evil"}, "`loss_class` must be one of"),
     "range": ({"loss_range": (1, 0)}, "`loss_range` must be"),
@@ -58,7 +58,7 @@ def test_bad_settings(name):
 
 @pytest.mark.parametrize(
     "old, new, value",
-    [("adversary", "loss_class", "general"), ("exploration", "design", "uniform")],
+    [("adversary", "loss_class", "rank-one"), ("exploration", "design", "uniform")],
 )
 @pytest.mark.parametrize("name", ["bandit", "insured"])
 def test_former_names_are_understood(name, old, new, value):

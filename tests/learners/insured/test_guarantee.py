@@ -90,7 +90,7 @@ def test_anytime_bound():
     play(learner, kind, 300)
     promise = learner.guarantee()
     assert promise.rounds == 300
-    assert promise.statement == "Theorem I1, then Theorem B4 (anytime)"
+    assert promise.statement.startswith("Theorem I1, then Theorem B4 (anytime) with a ridge")
     assert promise.terms["warm-up"] == t0
     assert promise.valid
     for n in (300, 10_000):

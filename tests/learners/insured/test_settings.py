@@ -165,7 +165,7 @@ BAD = {
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of .*got 'evil'"),
     "adversary": ({"adversary": "evil"}, "`loss_class` must be one of .*got 'evil'"),
     "two names": (
-        {"loss_class": "general", "adversary": "general"},
+        {"loss_class": "rank-one", "adversary": "rank-one"},
         "give `loss_class` or `adversary`, its former name, not both",
     ),
     "spacing": ({"spacing": 0.1}, "`spacing` must be left out for a finite set"),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, PolicyError, UnknownDecision
-from koloss.guarantees import bandit
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.insured.watched import Watched
 from tests.learners.insured.games import POINTS, POLICIES, Always, goes_on, hold, kind, make, play
@@ -226,30 +223,36 @@ def test_handing_over_again_is_to_the_next_policy_or_to_nobody(policies):
     assert len(learner.alarms) == len(policies)
 
 
-def test_the_robust_learner_is_tuned_to_the_rounds_that_remain():
-    learner = make(batch=1)
-    play(learner, kind, 400)
+@pytest.mark.parametrize("after, tuned", [(0, 1000), (400, 1000), (501, 500), (760, 250)])
+def test_the_robust_learner_is_tuned_to_the_rounds_that_remain(after, tuned):
+    # or up to twice as many
+    said = {"ridge": 0, "loss_class": "rank-one", "loss_norm": 1.0}
+    learner = make(batch=1, **said)
+    play(learner, kind, after)
     learner.hand_over()
     robust, rank = stage_of(learner), learner.rank - 1
-    settings = {"horizon": 600, "loss_range": (0, 1), "rank": rank, "batch": 1}
+    settings = {"horizon": tuned, "loss_range": (0, 1), "rank": rank, "batch": 1}
+    settings |= {"bonus": False, **said}
     alone = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), **settings)
-    assert robust.horizon == 600
+    assert robust.horizon == 1000 - after
     assert robust.rates.learning_rate == pytest.approx(alone.rates.learning_rate, rel=1e-6)
     np.testing.assert_allclose(learner.distribution, alone.distribution, rtol=1e-5)
     assert not is_robust(make(horizon=None))
 
 
-@pytest.mark.parametrize("settings", [{}, {"batch": 1, "delay": 2}, {"horizon": None}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"ridge": 0}, {"batch": 1, "delay": 2}, {"horizon": None}], ids=str
+)
 def test_after_a_hand_over_it_is_algorithm_1_from_scratch(settings):
     learner = make(**settings)
-    play(learner, kind, 400)
+    play(learner, kind, 600)
     learner.hand_over()
     learner = resumed(learner.state(), seed=9)
-    engine, rates, horizon = learner.engine, learner.rates, learner.settings.horizon
+    engine, horizon, rng = learner.robust, learner.settings.horizon, np.random.default_rng(9)
     if horizon is not None:
-        horizon = 600
-        rates = bandit.tune(replace(engine.problem, rounds=horizon))
-    alone, rng = Exp2(engine, rates, horizon=horizon, batch=learner.batch), np.random.default_rng(9)
+        horizon = 400
+        engine = engine.retuned(500)
+    alone = Exp2(engine, engine.rates, horizon=horizon, batch=learner.batch)
     played = []
     for t in range(100):
         epoch, drawn = alone.draw(None, rng)

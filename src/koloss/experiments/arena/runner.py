@@ -128,9 +128,9 @@ def run_of(job: Job, packed: Packed) -> Run:
         bound = promise["total"] if math.isfinite(promise["total"]) else None
         guarantee = {
             "total": bound,
-            **{name: promise[name] for name in ("statement", "valid", "informative")},
+            **{name: promise[name] for name in ("statement", "regret", "valid", "informative")},
             **{name: facts[name] for name in ("rank", "epsilon")},
-            "exceeded": bound is not None and curve[-1] > bound,
+            "exceeded": bool(promise["valid"]) and bound is not None and curve[-1] > bound,
         }
     return Run(
         game=job.game,

@@ -25,9 +25,11 @@ from koloss import _linalg
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
-from koloss.guarantees.bandit import BanditProblem
+from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
 from koloss.kernels import QuadraticLoss
-from koloss.learners.bandit.points import interval_from_dict, problem_from_dict
+from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.points import SAID
+from koloss.learners.bandit.restoring import interval_from_dict, problem_from_dict, rates_from_dict
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.ledger import Drawn
@@ -81,6 +83,10 @@ class BallEngine:
     high: float
     center: float
     losses: str  # what is assumed of losses
+    outside: str  # what becomes of losses that are not in [low, high]
+    learned: bool  # whether [low, high] is only a unit
+    sign: int  # -1 where rewards are told
+    rates: Rates  # that minimise the bound, or those asked for
 
     place: ClassVar[str] = " on the ball (B5)"
     proxy: ClassVar[str] = "exact features"
@@ -123,7 +129,9 @@ class BallEngine:
 
     # Algorithm 1.
 
-    def law(self, theta: Floats, credit: None, eta: float, gamma: float, rng: Any) -> BallLaw:
+    def law(
+        self, theta: Floats, credit: None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> BallLaw:
         """The coefficients of q, Σ in their eigenbasis and its factor (lines 4 and 7)."""
         matrix, vector, _ = self.coefficients(-eta * theta)
         moments = quadratic_moments(matrix, vector)
@@ -183,6 +191,11 @@ class BallEngine:
         matrix, vector, constant = self.coefficients(theta)
         return minimize_quadratic_ball(matrix, vector), constant
 
+    @property
+    def size(self) -> str:
+        """How large it is."""
+        return f"the whole ball, {self.problem.rank:,} features"
+
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
         """The action with the smallest θ'φ/mass, and that value."""
         smallest, constant = self.minimum(theta / mass)
@@ -208,6 +221,32 @@ class BallEngine:
         moments = quadratic_moments(law.matrix, law.vector)
         mean = float(np.sum(law.matrix * moments.second) + law.vector @ moments.mean)
         return law.log_normalizer - mean
+
+    def loss_range(self) -> LossRange:
+        """Where losses lie, before any is heard."""
+        return LossRange(self.low, self.high, self.outside, self.learned)
+
+    def for_norm(self, norm: float, settings: BanditSettings) -> BallEngine:
+        """Another norm makes another neighbourhood."""
+        return replace(self, norm=norm, losses=_losses(self.quadratic, self.intercept, norm))
+
+    def for_misfit(self, misfit: float) -> BallEngine:
+        """The same play, against losses that are up to so far from the class."""
+        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
+        return replace(self, problem=problem, losses=self.losses + near)
+
+    def at(self, t: int) -> BallEngine:
+        """The engine of round t, always the same."""
+        return self
+
+    def rates_at(self, t: int) -> tuple[float, float]:
+        """η and γ of round t, without a horizon."""
+        eta = anytime_rate(self.problem_at(t), self.rates.kappa, t)
+        return eta, min(1.0, self.problem.exploration(eta, self.rates.kappa))
+
+    def levels(self, n: int) -> list[Level]:
+        """The game of the first n rounds, without a horizon."""
+        return [(1, self.problem_at(n))]
 
     def problem_at(self, t: int) -> BanditProblem:
         """d log(t + 1) in the place of log N (theory B4)."""
@@ -239,8 +278,8 @@ class BallEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if k != "_sampler"}
-        return {**values, "problem": asdict(self.problem)}
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
+        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> BallEngine:
@@ -266,6 +305,10 @@ class BallEngine:
             high=high,
             center=center,
             losses=data.word("losses"),
+            outside=settings.outside,
+            learned=settings.learns_range,
+            sign=settings.sign,
+            rates=rates_from_dict(data.part("rates"), settings.horizon),
         )
 
     def save(self) -> dict[str, Any]:
@@ -331,7 +374,9 @@ USELESS = {
     "design": "'john'",
     "prior": "None, uniform,",
     "covariance": "'exact'",
-    "bonus": "False",
+    "ridge": "'auto' or 0",
+    "bonus": "'auto' or False",
+    "regret": "'pseudo'",
 }
 """Settings that a ball has no use for, and what they must be there."""
 
@@ -339,8 +384,9 @@ USELESS = {
 def ball_engine(settings: BanditSettings) -> BallEngine:
     """What follows from the settings on a ball (Algorithm 1, lines 1 and 2)."""
     for name, rule in USELESS.items():
-        if not settings.is_default(name):
-            value = reprlib.repr(getattr(settings, name))  # short, where it is an array
+        given = getattr(settings, name)
+        if not settings.is_default(name) and not (name in ("ridge", "bonus") and given == 0):
+            value = reprlib.repr(given)  # short, where it is an array
             raise ValueError(
                 f"`{name}` must be {rule} where a whole ball is played, got {value}; give `spacing` to play a net"
             )
@@ -367,11 +413,16 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
             epsilon=0.0,
             log_prior=d * math.log(2 * (n or 1)),
             delay=settings.delay,
+            learned=settings.learns_range,
         ),
         low=low,
         high=high,
         center=center,
         losses=_losses(quadratic, intercept, norm if promised else None),
+        outside=settings.outside,
+        learned=settings.learns_range,
+        sign=settings.sign,
+        rates=Rates(0.0, 0.0, 1.0),
     )
     for _ in range(6 if n is not None else 0):  # the best δ for η, the best η for δ
         eta = choose_rates(settings, engine.problem).learning_rate
@@ -379,7 +430,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         if log_prior == engine.problem.log_prior:
             break
         engine = replace(engine, problem=replace(engine.problem, log_prior=log_prior))
-    return engine
+    return replace(engine, rates=choose_rates(settings, engine.problem))
 
 
 def _losses(quadratic: bool, intercept: bool, norm: float | None) -> str:

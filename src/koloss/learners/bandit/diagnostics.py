@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,15 +30,16 @@ class BanditDiagnostics:
     estimated_losses: (
         Floats | None
     )  # mean loss of every action; None on a ball (`estimated_loss(X)`)
+    told: str = field(default="losses", repr=False)  # or rewards
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rounds} rounds in {self.epoch} epochs, {self.outstanding} losses outstanding, {self.late} came late",
+            f"{self.rounds} rounds in {self.epoch} epochs, {self.outstanding} {self.told} outstanding, {self.late} came late",
             f"  learning rate {self.learning_rate:.4g}, exploration {self.exploration:.4g}, entropy {self.entropy:.4g}",
         ]
         if self.estimated_losses is not None:
-            low, high = self.estimated_losses.min(), self.estimated_losses.max()
-            lines.append(f"  estimated losses from {low:.4g} to {high:.4g}")
+            low, high = self.estimated_losses.min() + 0.0, self.estimated_losses.max() + 0.0
+            lines.append(f"  estimated {self.told} from {low:.4g} to {high:.4g}")
         return "\n".join(lines)
 
 
@@ -53,7 +54,8 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
     if isinstance(engine, PointsEngine):
         p = exp2.outlook()
         entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
-        estimated_losses = engine.values(exp2.theta, max(exp2.mass, 1.0)) + engine.center
+        values = engine.values(exp2.theta, max(exp2.mass, 1.0)) + exp2.mean_center
+        estimated_losses = engine.sign * values
         if epoch is not None:
             max_leverage = float(np.max(engine.leverages(epoch.law)))
     else:
@@ -72,4 +74,5 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
         entropy=entropy,
         max_leverage=max_leverage,
         estimated_losses=estimated_losses,
+        told="rewards" if engine.sign < 0 else "losses",
     )

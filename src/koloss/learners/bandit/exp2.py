@@ -23,7 +23,6 @@ Departures from the box, and why:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -31,12 +30,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.guarantees import Guarantee, bandit
+from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
+from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn, Late
-from koloss.learners.reading import SMALLEST, Reader
+from koloss.learners.reading import LARGEST, Reader
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -44,6 +45,16 @@ if TYPE_CHECKING:
     Engine: TypeAlias = PointsEngine | BallEngine
 
 Floats = NDArray[np.float64]
+
+
+WIDEST = LARGEST
+"""Half-width of an interval to which nothing is clipped."""
+
+
+def centred(losses: Any, center: float, half: float) -> Any:
+    """Losses as they enter the estimates."""
+    values = losses - center
+    return values if half == WIDEST else np.clip(values, -half, half)
 
 
 @dataclass(slots=True)
@@ -55,6 +66,9 @@ class Epoch:
     eta: float
     gamma: float
     weight: float  # of its estimates: 1, or 1 - γ without a horizon
+    center: float  # subtracted from its losses before they are used
+    scale: float  # of its bonuses
+    half: float  # farthest from the centre that a loss enters its estimate
     at_once: bool  # whether all its actions were drawn at once
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
@@ -87,27 +101,37 @@ class Exp2:
         self.engine, self.rates, self.horizon, self.batch = engine, rates, horizon, batch
         self.theta: Floats = np.zeros(engine.problem.rank)  # Σ of all estimates
         self.credit: Floats | None = None  # Σ of all bonuses
-        if engine.problem.bonus:
+        if engine.problem.bonus or engine.problem.hindsight:
             self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
+        self.range = engine.loss_range()
         self.epoch: Epoch | None = None
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after their epoch was over
         self.mass = 0.0  # Σ of the weights of all estimates
+        self.level = 0.0  # and of these times the centres
         self.epochs = 0
         self.at_once = 0  # decisions made in epochs that were drawn at once
         self.longest_at_once = 0
 
     def rates_now(self) -> tuple[float, float]:
         """η and γ of an epoch that begins now."""
-        engine, rates = self.engine, self.rates
+        eta, gamma = self._tuned_rates()
+        if self.range.moves:
+            factor = self.range.factor
+            eta = eta / factor if factor > 0 else 0.0  # nothing has been learned then
+        return eta, gamma if self.range.known else 1.0
+
+    def _tuned_rates(self) -> tuple[float, float]:
+        """Rates for losses in the interval that the engine is tuned to."""
+        rates = self.rates
         if self.horizon is not None:
             return rates.learning_rate, rates.exploration
+        t = self.made + 1
+        engine = self.engine = self.engine.at(t)
         if engine.problem.log_prior == 0:
             return 1.0, 1.0
-        t = self.made + 1
-        eta = bandit.anytime_rate(engine.problem_at(t), rates.kappa, t)
-        return eta, min(1.0, engine.problem.exploration(eta, rates.kappa))
+        return engine.rates_at(t)
 
     def is_over(self) -> bool:
         """Whether the next single decision needs a new epoch."""
@@ -123,6 +147,8 @@ class Exp2:
         drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
         size = len(drawn.keys)
+        if not self.range.known:
+            self.range.listened += size
         epoch.draws += size
         self.made += size
         if epoch.at_once:
@@ -132,10 +158,23 @@ class Exp2:
 
     def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
         eta, gamma = self.rates_now()
-        law = self.engine.law(self.theta, self.credit, eta, gamma, rng)  # type: ignore[arg-type]
         weight = 1.0 if self.horizon is not None else 1 - gamma
+        problem, factor = self.engine.problem, self.range.factor
+        center, scale, half = self.engine.center, 1.0, WIDEST
+        if self.range.moves:
+            center = self.range.center
+            scale = factor if self.range.learned else 1.0
+            if problem.hindsight:  # clip what is new, then widen
+                half = factor * problem.loss_bound
+        # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
+        nu = problem.variance_bonus(eta * factor, self.rates.kappa)
+        nu *= 1.0 if self.range.learned else factor
+        law = self.engine.law(self.theta, self.credit, eta, gamma, rng, nu)  # type: ignore[arg-type]
+        if not self.range.known:
+            weight = 0.0  # only to be listened to
         zero = np.zeros_like(self.theta)
-        return Epoch(law, self.epochs + 1, eta, gamma, weight, at_once, zero, zero)
+        number = self.epochs + 1
+        return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
@@ -143,27 +182,30 @@ class Exp2:
         if isinstance(epoch, Late):
             self._learn_late(epoch, losses[0])
             return
+        admitted = self.range.admitted(losses)
         if epoch.together:
-            values = (np.asarray(losses) - engine.center) * epoch.weight
+            values = centred(np.asarray(admitted), epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = (losses[0] - engine.center) * epoch.weight
+            value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
         self.theta += estimate
         if self.credit is not None:
-            self.credit += count * epoch.weight * epoch.law.bonus
+            self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
         self.mass += count * epoch.weight
+        self.level += count * epoch.weight * epoch.center
         self.heard += count
+        moved = self.range.hear(losses)
         if epoch.over:
             self.late += count
             return
         epoch.heard += count
         epoch.gain = epoch.gain + estimate
-        if not epoch.at_once and self.batch > 1 and self._has_drifted(epoch):
+        if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
             epoch.shrink()
 
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
-        """What is needed of an epoch that is over: its weight, Σ⁻¹φ(a) of each action, the bonus where there is one.
+        """What is needed of an epoch that is over: four numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
 
         None where more actions wait than Σ has rows, so that Σ takes less room.
         """
@@ -171,23 +213,27 @@ class Exp2:
             return None
         law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
         directions = [self.engine.estimate(law, key, 1.0) for key in keys]
-        rows = [np.concatenate([[epoch.weight], v, *ends]) for v in directions]
+        numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
+        rows = [np.concatenate([numbers, v, *ends]) for v in directions]
         return [Late(epoch.number, row) for row in rows]
 
     @property
     def late_length(self) -> int:
         """How many numbers are needed of an epoch that is over, for one decision."""
-        return 1 + len(self.theta) + (0 if self.credit is None else len(self.credit))
+        return 4 + len(self.theta) + (0 if self.credit is None else len(self.credit))
 
     def _learn_late(self, late: Late, loss: float) -> None:
-        m = len(self.theta)
-        weight, direction, bonus = late.numbers[0], late.numbers[1 : m + 1], late.numbers[m + 1 :]
-        self.theta += direction * ((loss - self.engine.center) * weight)
+        m, admitted = len(self.theta), self.range.admitted((loss,))[0]
+        weight, center, scale, half = late.numbers[:4].tolist()
+        direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
+        self.theta += direction * (centred(admitted, center, half) * weight)
         if self.credit is not None:
-            self.credit += weight * bonus
-        self.mass += float(weight)
+            self.credit += weight * scale * bonus
+        self.mass += weight
+        self.level += weight * center
         self.heard += 1
         self.late += 1
+        self.range.hear((loss,))
 
     def _has_drifted(self, epoch: Epoch) -> bool:
         """Whether some log-weight has risen by more than h since the epoch began (theory B3).
@@ -202,7 +248,7 @@ class Exp2:
 
     def drift(self, epoch: Epoch) -> float:
         """Largest rise of a log-weight since the epoch began."""
-        rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight)
+        rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight * epoch.scale)
         return max(0.0, epoch.eta * rise)
 
     # What is known.
@@ -228,23 +274,31 @@ class Exp2:
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
         index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
-        return Recommendation(index, action, value + self.engine.center, "estimated")
+        value += self.mean_center
+        return Recommendation(index, action, self.engine.sign * value, "estimated")
 
-    def played(self, longest_delay: int, unheard: int) -> bandit.Played:
+    @property
+    def mean_center(self) -> float:
+        """What was subtracted from losses, on average."""
+        return self.level / self.mass if self.range.moves and self.mass > 0 else self.engine.center
+
+    def played(self, longest_delay: int, unheard: int) -> promises.Played:
         """What the bound needs to know of the game so far."""
-        return bandit.Played(
+        return promises.Played(
             made=self.made,
+            heard=self.heard,
             late=self.late,
             longest_delay=longest_delay,
             unheard=unheard,
             at_once=self.at_once,
             longest_at_once=self.longest_at_once,
+            outside=self.range.has_been_left,
         )
 
     # Snapshots.
 
     _NUMBERS: ClassVar = (
-        *("horizon", "batch", "made", "heard", "late", "mass", "epochs"),
+        *("horizon", "batch", "made", "heard", "late", "mass", "level", "epochs"),
         *("at_once", "longest_at_once"),
     )
 
@@ -255,6 +309,7 @@ class Exp2:
             "rates": asdict(self.rates),
             "theta": self.theta.copy(),
             "credit": None if self.credit is None else self.credit.copy(),
+            "range": self.range.to_dict(),
             "sampler": self.engine.save(),
         }
 
@@ -276,10 +331,12 @@ class Exp2:
         exp2.at_once = data.count("at_once", 0, made)
         exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
         exp2.theta = data.array("theta", (m,))
-        if engine.problem.bonus:
+        if exp2.credit is not None:
             exp2.credit = data.array("credit", (len(engine.actions),), 0)  # type: ignore[arg-type]
         else:
             data.nothing("credit")
+        exp2.level = data.number("level", -LARGEST, LARGEST)
+        exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
         engine.load(data, "sampler")
         return exp2
 
@@ -295,9 +352,12 @@ class Exp2:
         return Epoch(
             law=self.engine.law_from_dict(data.part("law"), over),
             number=data.count("number", 1, self.epochs),
-            eta=data.number("eta", positive=True),
+            eta=data.number("eta", 0),
             gamma=data.number("gamma", 0, 1, positive=True),
             weight=data.number("weight", 0, 1),
+            center=data.number("center", -LARGEST, LARGEST),
+            scale=data.number("scale", 0, LARGEST),
+            half=data.number("half", 0),
             at_once=data.flag("at_once"),
             gain=sums[0],
             anchor=sums[1],
@@ -315,33 +375,47 @@ class Exp2:
             data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
 
 
-def rates_from_dict(data: Reader, horizon: int | None) -> Rates:
-    """The rates in a snapshot; zero without a horizon, where they change with time."""
-    least = 0.0 if horizon is None else SMALLEST
-    return Rates(
-        data.number("learning_rate", least, 0.0 if horizon is None else math.inf),
-        data.number("exploration", least, 1.0),
-        data.number("kappa", positive=True),
-    )
-
-
 def prove(
     engine: Engine,
     rates: Rates,
     batch: int,
     rounds: int,
     horizon: int | None,
-    played: bandit.Played,
+    played: promises.Played,
+    heard: LossRange | None = None,
 ) -> Guarantee:
     """What is proved for so many rounds of play with these rates."""
     if engine.problem.log_prior == 0:
-        return bandit.one_action(rounds)
-    said = engine.low, engine.high, engine.losses, engine.place
-    game = bandit.Game(*said, sampled=engine.samples > 0, eigenvalue=engine.eigenvalue)
+        return promises.one_action(rounds)
+    heard = engine.loss_range() if heard is None else heard
+    low, high = sorted((engine.sign * engine.low, engine.sign * engine.high))
+    if heard.outside == "widen":
+        low, high = sorted((engine.sign * heard.heard_low, engine.sign * heard.heard_high))
+    game = promises.Game(
+        low,
+        high,
+        engine.losses,
+        engine.place,
+        sampled=engine.samples > 0,
+        eigenvalue=engine.eigenvalue,
+    )
     if horizon is None:
-        problem = engine.problem_at(rounds)
-        eta = bandit.anytime_rate(problem, rates.kappa, rounds)
+        levels = engine.levels(rounds)
+        eta = bandit.anytime_rate(levels[-1][1], rates.kappa, rounds)
         comparator = engine.comparator(rounds, eta)
-        return bandit.anytime(problem, rates, rounds, batch, comparator, game, played)
-    comparator = engine.comparator(rounds, rates.learning_rate)
-    return bandit.fixed(engine.problem, rates, rounds, horizon, batch, comparator, game, played)
+        promise = promises.anytime(levels, rates, rounds, batch, comparator, game, played)
+    else:
+        problem, eta = engine.problem, rates.learning_rate
+        comparator = engine.comparator(rounds, eta)
+        promise = promises.fixed(problem, rates, rounds, horizon, batch, comparator, game, played)
+    last = engine.problem if horizon is not None else levels[-1][1]
+    R = last.largest_leverage(eta, rates.kappa)
+    if heard.learned:
+        seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
+        promise = promises.in_units_of_the_range(promise, last, played, seen, heard.listened)
+    elif heard.outside == "widen":
+        promise = promises.widened(promise, last, R, heard.factor, played.longest_at_once)
+    elif heard.beyond:
+        rule, sums = heard.outside, (heard.beyond, heard.squares)
+        promise = promises.outside(promise, last, rule, *sums, R=R, n=rounds)
+    return promise.of_rewards() if engine.sign < 0 else promise

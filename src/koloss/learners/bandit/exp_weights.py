@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, paper
+from koloss.guarantees import Guarantee, hindsight, paper
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
+from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
-from koloss.learners.bandit.points import PointsEngine, points_engine
+from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import choose_batch, choose_rates
+from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
@@ -53,7 +56,7 @@ def plays_ball(settings: BanditSettings) -> bool:
 
 
 class BanditExpWeights(Learner[BanditSettings, Epoch]):
-    """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a G-optimal design in an RKHS.
+    """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
     there is `log_density` in the place of `distribution`, and the bound has the term "neighbourhood". `spacing` asks for a net
@@ -63,40 +66,57 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     ----------
     actions : ActionSet
         Finite, or compact: then a net is played.
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
+    kernel : Kernel or "auto"
+        Or any object with `k(X, Y)` and `k.diag(X)`. "auto" is for losses of unknown smoothness: a sum of Gaussian kernels
+        with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate, down to where the bound with that one alone
+        is half of the trivial one. The guarantee names the norm that it allows at each bandwidth, half as large from one
+        to the next in two dimensions. It is no better than the smallest bandwidth needs: name one where it is known.
     horizon : int or None
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
     loss_bound : float, optional
         L ≥ |loss|; by default 𝒢 times `loss_norm`, 𝒢² = sup K(a, a): 1 for a Gaussian kernel.
-    loss_range : (float, float), optional
+    loss_range : (float, float) or "learn", optional
         One interval that holds all losses of all rounds. Then a constant feature is added and losses are
-        centred, which halves the bound for losses in [0, L].
+        centred, which halves the bound for losses in [0, L]. "learn": neither range nor location is known, the rates go
+        by what was heard before, and the bound is a multiple of the range ρ (theory F3).
+    outside : "raise", "widen", "clip" or "keep"
+        What becomes of a loss outside the interval stated: an error; a wider interval; the end that it is beyond; or it is
+        used as it is, and nothing else changes. The guarantee charges what was heard outside.
     loss_norm : float, optional
-        Bound on the RKHS norm of losses; by default 1, or 𝒢 where that is larger (which is enough for every
-        Φ(y), y an action). On a ball nothing is assumed of it where there is a `loss_bound` or `loss_range`.
+        W: bound on the RKHS norm of losses up to a constant, or on Σ|c_i| for "rank-one" losses, in the units of the losses;
+        in units of their range where that is learned. By default twice the least with which a loss can fill the range
+        (theory F2); without a range 1, or 𝒢 where that is larger and losses are not "rank-one". On a ball nothing is assumed
+        of it where there is a `loss_bound` or `loss_range`.
     tuning : "sharp" or "paper"
         Rates that minimise the proved bound, or those of the paper's Corollary.
     proxy : str or Proxy, optional
         "pivoted_cholesky", "kernel_pca", "exact_features", or one ready made. By default exact features
         where the kernel has up to 500, otherwise pivoted Cholesky.
     rank : int or "auto"
-        Number of features; by default the one that minimises the bound.
+        Number of features; by default all that matter to the bound with a ridge, and without one as many as minimise it, but
+        never so many that a refresh takes more than a few hundredths of a second: 366 for 3,721 points. A number lifts that limit.
     design : "john", "spanner", "uniform" or Design
         Where to explore.
     batch : int or "auto"
-        Most rounds in an epoch of single decisions, a quarter of the rank by default. Such an epoch ends
+        Most rounds in an epoch of single decisions, a quarter of the (effective) dimension by default. Such an epoch ends
         early once a log-weight has risen by more than a half. `ask(count)` makes an epoch of its own.
     covariance : "exact" or "sampled"
         Whether Σ is computed, or estimated from draws (Appendix D of the paper).
     sample_error : float
         s of the sampled covariance: (1 - s)Σ ⪯ Σ̂ ⪯ (1 + s)Σ.
-    bonus : bool
-        Give actions a bonus for the error their estimates may have: a better bound where ε matters.
+    ridge : float or "auto"
+        λ: penalty on the features beyond a head, in units of the kernel; the constant never has one. By default the one of
+        least bound, together with the head, and none where that is better; without a horizon it falls with time. 0: features
+        are cut off, none is penalised. There is none with the sampled covariance and with the paper's tuning (theory F1).
+    bonus : bool or "auto"
+        Whether actions get a bonus for the bias that their estimates may have, by the penalty and by what the features miss.
+        By default with a ridge, and without one where the bound is smaller with it.
     prior : array of shape (N,), optional
         First distribution over the actions; uniform by default.
-    loss_class : "rank-one" or "general"
-        Losses Φ(y) with y an action (and mixtures of these), or any element of norm at most `loss_norm`.
+    loss_class : "general", "rank-one" or "any"
+        What the mean of a loss given the past is, up to a constant: any element of norm at most `loss_norm`; Σ c_i Φ(y_i) with
+        actions y_i and Σ|c_i| at most `loss_norm`; or anything in the range. Then every action is learned by itself, as by EXP3,
+        and the kernel has no say (theory F8).
     delay : int
         Tune for losses that come after up to so many others; needs epochs of one round. Losses may come late
         without it, too, but then no useful bound is proved.
@@ -104,6 +124,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional
         Spacing of the net on a compact set.
+    goal : "minimize" or "maximize"
+        Whether losses are told, or rewards: then `loss_range` is that of the rewards, and estimates are rewards, too.
+    regret : "pseudo" or "hindsight"
+        Which regret to bound: against the action that is best on average, or against the one that was best in the end, which
+        matters where losses answer to what was played. The latter gives actions a bonus for the variance of their estimates, at
+        1.7 times the bound. For finite sets.
     rng : seed or Generator, optional
 
     Examples
@@ -139,11 +165,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def __init__(
         self,
         actions: ActionSet,
-        kernel: KernelLike,
+        kernel: KernelLike | Literal["auto"],
         *,
         horizon: int | None,
         loss_bound: float | None = None,
-        loss_range: tuple[float, float] | None = None,
+        loss_range: tuple[float, float] | Literal["learn"] | None = None,
+        outside: Literal["raise", "clip", "widen", "keep"] = "raise",
         loss_norm: float | None = None,
         tuning: Literal["sharp", "paper"] = "sharp",
         proxy: str | Proxy | None = None,
@@ -152,22 +179,27 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         batch: int | Literal["auto"] = "auto",
         covariance: Literal["exact", "sampled"] = "exact",
         sample_error: float = 0.1,
-        bonus: bool = False,
+        ridge: float | Literal["auto"] = "auto",
+        bonus: bool | Literal["auto"] = "auto",
         prior: Any = None,
-        loss_class: Literal["rank-one", "general"] = "rank-one",
+        loss_class: Literal["rank-one", "general", "any"] = "general",
         delay: int = 0,
         learning_rate: float | None = None,
         exploration_rate: float | None = None,
         spacing: float | None = None,
+        goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = BanditSettings.of(locals())
         engine = engine_for(settings)
-        rates = choose_rates(settings, engine.problem, engine.printed)
         batch = choose_batch(settings, engine.problem)
-        self._exp2 = Exp2(engine, rates, horizon=settings.horizon, batch=batch)
+        self._exp2 = Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
         self._begin(settings, rng)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}  # {self.engine.size}"
 
     @property
     def engine(self) -> Engine:
@@ -190,6 +222,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         return self.engine.problem.rank
 
     @property
+    def dimension(self) -> float:
+        """Effective number of features: d* with a penalty, otherwise all of them."""
+        return float(self.engine.problem.dimension)
+
+    @property
     def epsilon(self) -> float:  # type: ignore[override]
         """Error of the features."""
         return self.engine.problem.epsilon
@@ -209,8 +246,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             epoch.law.ahead = None
 
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
-        engine = self._exp2.engine
-        return read_losses(loss, len(entries), engine.low, engine.high)
+        low, high = self._exp2.range.limits
+        return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
         self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
@@ -261,7 +298,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """Estimated mean loss on a ball of some actions, the rows of X."""
         engine = self._ball("estimated_loss")
         exp2 = self._exp2
-        return engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + engine.center
+        values = engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + exp2.mean_center
+        return engine.sign * values
 
     def _ball(self, name: str) -> BallEngine:
         engine = self.engine
@@ -290,10 +328,78 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # The bound.
 
+    def guarantee(
+        self,
+        *,
+        rounds: int | None = None,
+        printed: bool | None = None,
+        loss_norm: float | None = None,
+        misfit: float | None = None,
+        confidence: float | None = None,
+    ) -> Guarantee:
+        """The regret bound, term by term.
+
+        Parameters
+        ----------
+        rounds : int, optional
+            After so many rounds; by default the horizon, or the rounds played where there is none.
+        printed : bool, optional
+            With the paper's tuning: the bound as the paper prints it (the default), or what is proved for the same
+            parameters.
+        loss_norm : float, optional
+            For losses of another norm than the learner plays for (theory F2).
+        misfit : float, optional
+            For losses that miss the class by so much at any action (theory F8). Like the norm, it is in units of the range
+            where that is learned.
+        confidence : float, optional
+            For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
+        """
+        if confidence is not None:
+            confidence = self._checked_confidence(confidence)
+            norm = {"loss_norm": loss_norm, "misfit": misfit}
+            promise = self.guarantee(rounds=rounds, printed=printed, **norm)
+            return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
+        if loss_norm is None and misfit is None:
+            return super().guarantee(rounds=rounds, printed=printed)
+        if printed:
+            raise ValueError("`printed` must be left out beside `loss_norm` or `misfit`")
+        n = self.settings.horizon or max(self.ledger.made, 1)
+        n = n if rounds is None else as_int("rounds", rounds, minimum=1)
+        engine = self.engine
+        if loss_norm is not None:
+            loss_norm = as_float("loss_norm", loss_norm, positive=True)
+            engine = engine.for_norm(loss_norm, self.settings)
+        if misfit is not None:
+            engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
+        return self._proved_by(engine, n)
+
+    def _checked_confidence(self, confidence: Any) -> float:
+        value = as_float("confidence", confidence, positive=True)
+        if value >= 1:
+            raise ValueError(f"`confidence` must be below 1, got {value:.6g}")
+        exp2, problem = self._exp2, self.engine.problem
+        lacking = {
+            "`regret` of 'hindsight'": problem.hindsight,
+            "a horizon": self.settings.horizon is not None,
+            "a stated interval that holds all losses": problem.constant
+            and not exp2.range.moves
+            and not exp2.range.beyond,
+            "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
+            "every loss in its epoch": not exp2.late,
+        }
+        for rule, met in lacking.items():
+            if not met:
+                raise ValueError(f"`confidence` must be left out without {rule}, got {value:.6g}")
+        return value
+
     def _proved(self, rounds: int) -> Guarantee:
+        return self._proved_by(self.engine, rounds)
+
+    def _proved_by(self, engine: Engine, rounds: int) -> Guarantee:
         played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
         horizon = self.settings.horizon
-        return prove(self.engine, self.rates, self.batch, rounds, horizon, played)
+        heard = self._exp2.range
+        return prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
@@ -308,16 +414,21 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _save(self) -> dict[str, Any]:
         engine = self.engine
         kind = "points" if isinstance(engine, PointsEngine) else "ball"
+        if isinstance(engine, ArmsEngine):
+            kind = "arms"
         return {"kind": kind, "engine": engine.to_dict(), "exp2": self._exp2.to_dict()}
 
     def _load(self, data: Reader) -> None:
         settings = self.settings
-        kind = data.word("kind", ("points", "ball"))
+        kind = data.word("kind", ("points", "arms", "ball"))
+        if (kind == "arms") != (settings.loss_class == "any"):
+            data.refuse("kind", "must be that of the losses", kind)
         if (kind == "ball") != plays_ball(settings):
             data.refuse("kind", "must be that of the actions", kind)
         engine: Engine
-        if kind == "points":
-            engine = PointsEngine.from_dict(data.part("engine"), settings)
+        if kind in ("points", "arms"):
+            made = PointsEngine if kind == "points" else ArmsEngine
+            engine = made.from_dict(data.part("engine"), settings)
         else:
             from koloss.learners.bandit.ball import BallEngine
 

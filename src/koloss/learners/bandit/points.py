@@ -12,23 +12,35 @@ from numpy.typing import NDArray
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
 from koloss.actions import Points
-from koloss.designs import whiten
+from koloss.designs import Design
+from koloss.designs.ridge import Leverage
 from koloss.guarantees import bandit
-from koloss.guarantees.bandit import BanditProblem
-from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import (
-    choose_design,
-    choose_proxy,
-    choose_rates,
-    least_rank,
-    paper_says,
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.assumed import assumed
+from koloss.learners.bandit.doubts import short_cost
+from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.restoring import (
+    check_ridge,
+    interval_from_dict,
+    printed_from_dict,
+    problem_from_dict,
+    rates_from_dict,
 )
+from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
+    Schedule,
+    choose_ridge_design,
+    exploration_curve,
+)
+from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
-from koloss.proxy import Proxy
-from koloss.proxy.base import discretise, step_beyond
 
 Floats = NDArray[np.float64]
+
+
+SAID = ("outside", "learned", "sign")
+"""What an engine has from the settings alone, and a snapshot does not repeat."""
 
 
 @dataclass(slots=True)
@@ -38,7 +50,9 @@ class PointsLaw:
     factor: Any  # lower triangular, Fortran order
     p: Any
     cdf: Any
-    bonus: Any = None  # β(a) = ε √(φ(a)'Σ⁻¹φ(a))
+    bonus: Any = (
+        None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
+    )
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -54,18 +68,28 @@ class PointsEngine:
     """Fixed arrays and numbers of a game on N actions with m features."""
 
     points: Floats  # (N, d)
-    features: Floats  # (N, m), whitened: the design's covariance is the identity; Fortran order
+    features: Floats  # (N, m), whitened: the design's covariance, plus Λ/γ, is the identity; Fortran order
+    columns: Floats | None  # (m, t): the penalty is Λ = columns columns'; None without one
     weights: Floats  # (N,), the design π
     log_prior: Floats  # (N,)
     problem: BanditProblem  # the numbers of the bound
+    rates: Rates  # that minimise it, or those asked for
     low: float  # losses lie in [low, high], ...
     high: float
     center: float  # ... and this is subtracted before they are used
     net: float  # how much better than the best point of the net an action may be, per round
     samples: float  # κ of the rates where Σ is estimated from draws; 0 where it is exact
+    outside: str  # what becomes of losses that are not in [low, high]
+    learned: bool  # whether [low, high] is only a unit
+    sign: int  # -1 where rewards are told
+    norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
     proxy: str  # how the features were made
     losses: str  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
+    schedule: Schedule | None = None  # of penalties, without a horizon
+    level: int = 0  # of the schedule
+    leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
+    design: str | None = None  # "john" where a new level has a new design
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
 
     place: ClassVar[str] = ""
@@ -74,28 +98,40 @@ class PointsEngine:
         for array in (self.points, self.features, self.weights, self.log_prior):
             array.flags.writeable = False  # decisions hand out views of them
         object.__setattr__(self, "_buffer", np.empty_like(self.features))
+        columns = self.columns
+        object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
+        length = float(np.max(np.sum(self.features**2, axis=1)))
+        object.__setattr__(self, "_length", length)
 
     @property
     def actions(self) -> Floats:
         """The actions in play."""
         return self.points
 
+    def loss_range(self) -> LossRange:
+        """Where losses lie, before any is heard."""
+        return LossRange(self.low, self.high, self.outside, self.learned)
+
     # Algorithm 1.
+
+    def scores(self, theta: Floats) -> Floats:
+        """θ'φ(a) of every action."""
+        return self.features @ theta
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9)."""
-        score = self.features @ theta
+        score = self.scores(theta)
         if credit is not None:
-            score -= credit
+            score = score - credit
         log_q = self.log_prior - eta * score
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any
-    ) -> PointsLaw:
-        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7)."""
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
+        """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
@@ -103,11 +139,22 @@ class PointsEngine:
         if self.samples:
             factor = _linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
         if factor is None:  # exact, also where a sample fails to span the space
-            factor = _linalg.covariance_factor(self.features, p, buffer)
+            penalty = self._penalty  # type: ignore[attr-defined]
+            factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         law = PointsLaw(factor, p, cdf)
-        if self.problem.bonus:
-            law.bonus = self.problem.epsilon * np.sqrt(self.leverages(law))
+        if self.problem.bonus or self.problem.hindsight:
+            law.bonus = self._bonus(law, nu)
         return law
+
+    def _bonus(self, law: PointsLaw, nu: float) -> Any:
+        """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
+        problem = self.problem
+        b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)
+        if self.columns is None:
+            s2 = self.leverages(law)
+            return epsilon * np.sqrt(s2) + nu * s2
+        s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
+        return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
         """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
@@ -141,7 +188,7 @@ class PointsEngine:
         """Upper bound on |X(a)| for estimates that add up to `moved`."""
         if law.bonus is not None:
             return math.inf  # the bonuses rise every time
-        return math.sqrt(float(moved @ moved) * self.problem.leverage)  # |φ(a)|² ≤ G: whitened
+        return math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
 
     # What is known.
 
@@ -151,7 +198,7 @@ class PointsEngine:
 
     def values(self, theta: Floats, mass: float) -> Any:
         """θ'φ(a)/mass of every action."""
-        return self.features @ theta / mass
+        return self.scores(theta) / mass
 
     def best(self, theta: Floats, mass: float) -> tuple[int | None, Floats, float]:
         """Row, action and value of the smallest θ'φ(a)/mass."""
@@ -159,9 +206,69 @@ class PointsEngine:
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 
-    def problem_at(self, t: int) -> BanditProblem:
-        """The numbers that the rates of round t depend on, without a horizon."""
-        return self.problem
+    def retuned(self, rounds: int) -> PointsEngine:
+        """The same features, with the rates for another number of rounds."""
+        problem = replace(self.problem, rounds=rounds)
+        if self.columns is None or problem.log_prior == 0:
+            return replace(self, rates=bandit.tune(problem))
+        leverage = Leverage(self.features, self.weights, self.columns)
+        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
+        cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
+        gamma = leverage.exploration(cap)
+        rates = replace(tuned, exploration=min(1.0, gamma))
+        return replace(self, rates=rates, problem=replace(self.problem, leverage=gamma * cap))
+
+    @property
+    def size(self) -> str:
+        """How large it is, and what a round may cost."""
+        N, m = self.features.shape[0], self.problem.rank
+        return f"{N:,} points, {m:,} features, {short_cost(N, m)} per refresh"
+
+    # What if.
+
+    def for_norm(self, norm: float, settings: BanditSettings) -> PointsEngine:
+        """The same play, against losses of another norm."""
+        if math.isinf(self.norm):
+            raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
+        problem, net = replace(self.problem, stretch=norm / self.norm), self.net * norm / self.norm
+        return replace(self, problem=problem, net=net, losses=assumed(settings, norm, problem))
+
+    def for_misfit(self, misfit: float) -> PointsEngine:
+        """The same play, against losses that are up to so far from the class."""
+        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
+        return replace(self, problem=problem, losses=self.losses + near)
+
+    # Without a horizon.
+
+    def at(self, t: int) -> PointsEngine:
+        """The engine of round t: a schedule of penalties moves on."""
+        if self.schedule is None or self.schedule.level(t) == self.level:
+            return self
+        schedule, level, kappa = self.schedule, self.schedule.level(t), self.rates.kappa
+        problem = schedule.problem(self.problem, kappa, level)
+        assert self.columns is not None
+        columns = self.columns * 2.0 ** (self.level - level)
+        eta = bandit.anytime_rate(problem, kappa, schedule.first_round(level))
+        cap = problem.largest_leverage(eta, kappa)
+        fixed = Design(self.weights, problem.rank, 0.0, "given")
+        design = choose_ridge_design(self.features, columns, cap, self.design or fixed)
+        # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
+        leverage = design.exploration * design.largest
+        weights = design.weights
+        moved = replace(self, columns=columns, weights=weights, problem=problem, level=level)
+        return replace(moved, leverage=leverage)
+
+    def rates_at(self, t: int) -> tuple[float, float]:
+        """η and γ of round t of this level, without a horizon."""
+        eta = bandit.anytime_rate(self.problem, self.rates.kappa, t)
+        share = self.leverage / self.problem.leverage if self.leverage else 1.0
+        return eta, min(1.0, share * self.problem.exploration(eta, self.rates.kappa))
+
+    def levels(self, n: int) -> list[bandit.Level]:
+        """The games of the first n rounds, without a horizon."""
+        if self.schedule is None:
+            return [(1, self.problem)]
+        return self.schedule.levels(self.problem, self.rates.kappa, n)
 
     def comparator(self, rounds: int, eta: float) -> tuple[float, dict[str, float]]:
         """log(1/prior) of what the player is compared with, and by name what that costs beside."""
@@ -171,8 +278,10 @@ class PointsEngine:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        values = {k: v for k, v in self.__dict__.items() if k != "_buffer"}
-        return {**values, "problem": asdict(self.problem)}
+        values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
+        schedule = None if self.schedule is None else self.schedule.to_dict()
+        numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
+        return {**values, **numbers, "schedule": schedule}
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
@@ -186,25 +295,46 @@ class PointsEngine:
         if not abs(np.exp(log_prior).sum() - 1) <= ROUNDING:
             data.refuse("log_prior", "must be logarithms of probabilities", log_prior)
         if isinstance(settings.prior, np.ndarray):
-            _log_prior(settings.prior, N)  # which checks it
+            log_prior_of(settings.prior, N)  # which checks it
         low, high, center = interval_from_dict(data, settings)
-        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        eigenvalue = data.number("eigenvalue", most=0)
         printed = data.raw("printed")
         if bool(printed) != (settings.tuning == "paper"):
             data.refuse("printed", "must be there with the paper's tuning alone", printed)
-        problem = problem_from_dict(data.part("problem"), features.shape[1], settings)
-        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
-        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
-            data.refuse("features", "must have the leverage of the problem", leverage)
+        problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
+        columns, schedule = None, None
+        if problem.ridge is not None:
+            columns = data.array("columns", (features.shape[1], None))
+        else:
+            data.nothing("columns")
+            cls._check_leverage(data, features, problem)
+        if settings.horizon is None and problem.ridge is not None:
+            schedule = Schedule.from_dict(data.part("schedule"))
+        else:
+            data.nothing("schedule")
+        weights = data.distribution("weights", N)
+        rates = rates_from_dict(data.part("rates"), settings.horizon)
+        if columns is not None:
+            check_ridge(data, features, columns, weights, problem, rates)
         return cls(
             points=points,
             features=features,
-            weights=data.distribution("weights", N),
+            columns=columns,
+            weights=weights,
             log_prior=log_prior,
             problem=problem,
+            rates=rates,
             low=low,
             high=high,
             center=center,
+            outside=settings.outside,
+            learned=settings.learns_range,
+            sign=settings.sign,
+            norm=data.number("norm", positive=True, finite=False),
+            schedule=schedule,
+            level=data.count("level"),
+            leverage=data.number("leverage", 0),
+            design="john" if data.raw("design") else None,
             net=data.number("net", 0),
             samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
             proxy=data.word("proxy"),
@@ -212,6 +342,17 @@ class PointsEngine:
             eigenvalue=eigenvalue,
             printed=printed_from_dict(data.part("printed")) if printed else {},
         )
+
+    @classmethod
+    def rank_of(cls, features: Floats) -> int:
+        """How many features an array of them has."""
+        return int(features.shape[1])
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
+        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
+            data.refuse("features", "must have the leverage of the problem", leverage)
 
     def save(self) -> None:
         """Nothing of it changes during a game."""
@@ -224,7 +365,7 @@ class PointsEngine:
         """A law that `to_dict` has made plain, of an epoch that is over or not."""
         N, m = self.features.shape
         law = PointsLaw(data.factor("factor", m), None, None)
-        if self.problem.bonus:
+        if self.problem.bonus or self.problem.hindsight:
             law.bonus = data.array("bonus", (N,), 0)
         else:
             data.nothing("bonus")
@@ -246,117 +387,8 @@ class PointsEngine:
         return bool(np.isfinite(self.mixture(theta, credit, eta, gamma)).all())
 
 
-def interval_from_dict(data: Reader, settings: BanditSettings) -> tuple[float, float, float]:
-    """Where losses lie, and what is subtracted from them, in a snapshot of a game with these settings."""
-    low, high = data.number("low"), data.number("high")
-    said = settings.loss_range
-    if said is None and settings.loss_bound is not None:
-        said = (-settings.loss_bound, settings.loss_bound)
-    if low >= high or (said is not None and (low, high) != said):
-        data.refuse("low", "must be the low end of the losses in the settings", [low, high])
-    return low, high, data.number("center", low, high)
-
-
-def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> BanditProblem:
-    """The numbers of the bound, in a snapshot of a game with so many features and these settings."""
-    sampled = settings.covariance == "sampled"
-    shrink = settings.sample_error if sampled else 0.0
-    if data.flag("bonus") != settings.bonus:
-        data.refuse("bonus", "must be that of the settings", not settings.bonus)
-    return BanditProblem(
-        rounds=data.count("rounds", 1),
-        rank=data.count("rank", rank, rank),
-        leverage=data.number("leverage", positive=True),
-        loss_bound=data.number("loss_bound", positive=True),
-        epsilon=data.number("epsilon", 0),
-        log_prior=data.number("log_prior", 0),
-        bonus=settings.bonus,
-        shrink=data.number("shrink", shrink, shrink),
-        delay=data.count("delay", settings.delay, settings.delay),
-    )
-
-
-def printed_from_dict(data: Reader) -> dict[str, Any]:
-    """What the paper says of the game, in a snapshot."""
-    numbers = ("bound", "epsilon", "learning_rate", "exploration", "size")
-    return {
-        "profile": data.word("profile", ("exact", "polynomial", "exponential")),
-        **{name: data.number(name, 0) for name in numbers},
-        "rate": data.number("rate") if data.has("rate") else None,
-        "rank": data.count("rank", 1),
-    }
-
-
-def points_engine(settings: BanditSettings) -> PointsEngine:
-    """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2)."""
-    kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
-    if isinstance(proxy, Proxy):
-        points = proxy.points
-    else:
-        points = discretise(kernel, actions, settings.spacing, rank=least_rank(settings))
-    N, sampled = len(points), settings.covariance == "sampled"
-    log_prior = _log_prior(settings.prior, N)
-    size = math.sqrt(float(np.max(to_numpy(kernel.diag(points.X)))))
-    low, high, norm = settings.interval(size)
-    centred = settings.loss_range is not None and settings.tuning == "sharp"
-    center = (low + high) / 2 if centred else 0.0
-    base = BanditProblem(
-        rounds=settings.horizon or 10_000,
-        rank=1,
-        leverage=1.0,
-        loss_bound=max(high - center, center - low),
-        epsilon=0.0,
-        log_prior=float(-log_prior.min()),
-        bonus=settings.bonus,
-        shrink=settings.sample_error if sampled else 0.0,
-        delay=settings.delay,
-    )
-
-    def error(proxy: Proxy, rank: int) -> float:
-        # Theory B1, the player on the points: √(max r · max r_Y) for Φ(y), y in all of the actions, and
-        # ‖w‖ max √r for any w.
-        played = float(proxy.point_curve[rank])
-        general = settings.loss_class == "general"
-        return math.sqrt(played * (norm**2 if general else float(proxy.residual_curve[rank])))
-
-    paper_tuned = settings.tuning == "paper"
-    printed = paper_says(settings, points, base.log_prior) if paper_tuned else {}
-    chosen = choose_proxy(settings, points, base, error, printed)
-    exact = chosen.method == "exact features" and chosen.epsilon < 1e-10 * chosen.residual_curve[0]
-    features = to_numpy(chosen.features)
-    if centred:
-        scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
-        features = np.column_stack([features, np.full(N, scale)])
-    design = choose_design(features, settings.design)
-    white = whiten(features, design).features
-    problem = replace(
-        base,
-        rank=white.shape[1],
-        leverage=float(np.max(np.sum(white**2, axis=1))),
-        epsilon=0.0 if exact else error(chosen, chosen.rank),
-    )
-    rank_one = settings.loss_class == "rank-one" and problem.epsilon > 0
-    return PointsEngine(
-        points=np.array(to_numpy(points.X), dtype=float),
-        features=np.asfortranarray(white),
-        weights=np.array(to_numpy(design.weights), dtype=float),
-        log_prior=log_prior,
-        problem=problem,
-        low=low,
-        high=high,
-        center=center,
-        net=norm * step_beyond(kernel, actions, points),
-        samples=choose_rates(settings, problem, printed).kappa if sampled else 0.0,
-        proxy=chosen.method,
-        losses="every loss is Φ(y) for an action y, or Σ c_i Φ(y_i) with Σ|c_i| ≤ 1, up to a constant"
-        if rank_one
-        else "every loss is in the kernel's RKHS, up to a constant, with the norm stated",
-        printed=printed,
-        eigenvalue=chosen.negative_eigenvalue,
-    )
-
-
-def _log_prior(prior: Any, N: int) -> Floats:
+def log_prior_of(prior: Any, N: int) -> Floats:
+    """Logarithms of the probabilities with which play begins, the uniform ones by default."""
     if prior is None:
         return np.full(N, -math.log(N))
     prior = to_numpy(as_distribution("prior", prior, length=N))

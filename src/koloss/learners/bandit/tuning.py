@@ -21,6 +21,9 @@ from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_
 EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for."""
 
+REFRESH = 5e8
+"""N M² of the largest refresh, in multiplications, for which M features are chosen unasked: a few hundredths of a second."""
+
 FIRST_RANK = 16
 """Rank at which the search for the best one begins."""
 
@@ -56,26 +59,55 @@ def choose_proxy(
     if proxy is None:
         proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
     if proxy == "exact_features":
-        proxy = exact_features(kernel, actions, spacing=settings.spacing)
+        proxy = exact_features(kernel, actions, spacing=points)
     if isinstance(proxy, Proxy):
         return _cut(proxy, base, error, extra) if rank == "auto" else proxy.truncate(rank)
     construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
     if rank != "auto":
-        return construct(kernel, actions, rank=rank, spacing=settings.spacing)
-    size = FIRST_RANK
+        return construct(kernel, actions, rank=rank, spacing=points)
+    size, most = FIRST_RANK, _affordable(points)
     while True:  # twice the rank, until even features without error would have a larger bound
         try:
-            candidate = construct(kernel, actions, rank=size, spacing=settings.spacing)
+            candidate = construct(kernel, actions, rank=size, spacing=points)
         except RankUnreachable as end:
             if end.rank == 0:
                 raise
-            candidate = construct(kernel, actions, rank=end.rank, spacing=settings.spacing)
-            size = len(points)
+            candidate = construct(kernel, actions, rank=end.rank, spacing=points)
+            size = most
         best = _cut(candidate, base, error, extra)
         reached = _bounds(best, base, error, extra)[-1]
-        if size >= len(points) or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
+        if size >= most or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
             return best
-        size = min(2 * size, len(points))
+        size = min(2 * size, most)
+
+
+def _affordable(points: Points) -> int:
+    """Most features that are chosen unasked; more must be asked for by `rank`."""
+    return min(len(points), max(FIRST_RANK, math.isqrt(int(REFRESH / len(points)))))
+
+
+def all_features(settings: BanditSettings, points: Points) -> Proxy:
+    """Features for a ridge, which need not be few: all, up to rounding, or as many as a refresh can afford."""
+    kernel, actions, proxy, rank = settings.kernel, settings.actions, settings.proxy, settings.rank
+    if proxy is None:
+        proxy = "exact_features" if _has_few_features(kernel, points) else "pivoted_cholesky"
+    if proxy == "exact_features":
+        proxy = exact_features(kernel, actions, spacing=points)
+    if isinstance(proxy, Proxy):
+        return proxy if rank == "auto" else proxy.truncate(rank)
+    construct = pivoted_cholesky if proxy == "pivoted_cholesky" else kernel_pca
+    most = rank if rank != "auto" else _affordable(points)
+    try:
+        return construct(kernel, actions, rank=min(most, len(points)), spacing=points)
+    except RankUnreachable as end:
+        if rank != "auto":
+            raise
+        return construct(kernel, actions, rank=end.rank, spacing=points)
+
+
+def is_exact(proxy: Proxy) -> bool:
+    """Whether the features miss nothing but rounding."""
+    return proxy.method == "exact features" and proxy.epsilon < 1e-10 * proxy.residual_curve[0]
 
 
 def _feature_dimension(kernel: Any, dimension: int) -> int | None:
@@ -118,12 +150,12 @@ def _quick_bound(problem: BanditProblem) -> float:
     m, L, eps, n = problem.rank, problem.estimate_bound, problem.epsilon, problem.rounds
     if problem.log_prior == 0:
         return float(m)
-    kappa = 2.0 / (1 + problem.delay)
-    c = 2 * problem.leverage / (m * kappa) + bandit.psi(kappa)
-    u = math.sqrt(problem.log_prior / (c * m * n))
+    kappa = (1.6 if problem.hindsight else 2.0) / (1 + problem.delay)
+    c = 2 * problem.leverage / (m * kappa) + (1 + problem.hindsight) * bandit.psi(kappa)
+    u = math.sqrt(problem.log_comparator / (c * m * n))
     if not problem.bonus:
         u = max(u, (math.sqrt(kappa) * eps / (2 * L * c * m)) ** (2 / 3))
-    return sum(problem.terms(u / L, kappa).values())
+    return float(sum(problem.terms(u / L, kappa).values()))
 
 
 def choose_design(features: Any, design: str | Design) -> Design:
@@ -167,13 +199,17 @@ def choose_rates(
     eta = tuned.learning_rate if eta is None else eta
     if gamma is None:
         return Rates(eta, min(1.0, problem.exploration(eta, tuned.kappa)), tuned.kappa)
-    return Rates(eta, gamma, problem.exploration(eta, 1.0) / gamma)
+    return Rates(eta, gamma, problem.rise(eta, gamma))
 
 
 def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
     """Most rounds of an epoch of single decisions."""
     if settings.batch != "auto":
         return settings.batch
-    if settings.tuning == "paper" or settings.delay > 0:
+    if settings.tuning == "paper" or settings.delay > 0 or settings.horizon is None:
         return 1
-    return max(1, math.ceil(problem.rank / 4))
+    strict = not settings.learns_range
+    if problem.hindsight and not (strict and settings.outside == "raise"):
+        return 1  # longer epochs are not covered
+    dimension: float = problem.dimension
+    return max(1, math.ceil(dimension / 4))

@@ -93,7 +93,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     ...     decision = learner.ask()
     ...     learner.tell(decision, saddle)
     >>> print(learner.guarantee())
-    Theorem A4 (conditional gradient): R_400 ≤ ...
+    Theorem A4 (conditional gradient): E H_400 ≤ ...
     >>> float(saddle(learner.ask(100).action).mean()) < -0.5
     True
     """

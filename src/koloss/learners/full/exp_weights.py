@@ -44,7 +44,7 @@ from koloss.learners.full.learner import (
 )
 from koloss.learners.full.settings import ExpWeightsSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import LARGEST, ROUNDING, Reader
 from koloss.learners.sharing import locked
 
 
@@ -74,9 +74,10 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
     loss_norm : float, optional
         Largest RKHS norm of a loss; by default 1, or 𝒢 = sup ‖Φ(a)‖ where that is larger.
-    loss_range : (float, float), optional
+    loss_range : (float, float) or "learn", optional
         One interval that holds all losses of all rounds. By default the range ρ of a loss follows from its
-        norm.
+        norm. With "learn", on points, nothing is said of the size of losses: the largest range of a loss heard so far takes the
+        place of ρ, and the guarantee is a multiple of the largest of all.
     prior : array of shape (N,) or Loss, optional
         First distribution: probabilities on points; on a compact set a loss of the game's family, of density
         ∝ exp(-prior). Uniform by default.
@@ -108,7 +109,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     >>> np.abs(learner.recommend().action).round(6).tolist()
     [0.0, 0.0, 1.0]
     >>> print(learner.guarantee())
-    Theorem A2(ii) (compact set): R_500 ≤ ...
+    Theorem A2(ii) (compact set): E H_500 ≤ ...
     """
 
     settings_type = ExpWeightsSettings
@@ -120,7 +121,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         *,
         horizon: int | None,
         loss_norm: float | None = None,
-        loss_range: tuple[float, float] | None = None,
+        loss_range: tuple[float, float] | Literal["learn"] | None = None,
         prior: Any = None,
         tuning: Literal["sharp", "paper"] = "sharp",
         delay: int = 0,
@@ -141,6 +142,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         # S: values on points, elsewhere a loss, or None before the first.
         self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
         self._delay_cost = 0.0
+        self._heard_width = 0.0  # largest range of a loss heard
         size, move = settings.particles, settings.move
         self._sampler: Any = sampler_for(kernel, actions, particles=size, move=move)
         self._stale = True  # whether the sampler has yet to hear of the potential
@@ -172,10 +174,12 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     @property
     def learning_rate(self) -> float:
         """η of the next decision."""
-        if self._eta is not None:
-            return self._eta
-        problem = self.problem
-        return 1.0 if problem.is_trivial else problem.anytime_rate(self.ledger.heard + 1)
+        problem, eta = self.problem, self._eta
+        if eta is None:
+            eta = 1.0 if problem.is_trivial else problem.anytime_rate(self.ledger.heard + 1)
+        if not self.game.learned:
+            return eta
+        return eta / self._heard_width if self._heard_width > 0 else 1.0  # all were equally good
 
     def _potential(self) -> Any:
         """ηS - log p₁: the density of the next action is exp(-potential). None for zero."""
@@ -210,6 +214,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             self._total = self._expansion.loss
         else:
             self._total = loss if self._total is None else self._total + loss
+        if self.game.learned:
+            self._heard_width = max(self._heard_width, float(np.ptp(loss)))
         self._stale = True
 
     def _error_allowed(self, t: int) -> float:
@@ -299,6 +305,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             finite=game.is_finite,
             promised=game.low is not None,
             exact=self._sampler.exact,
+            heard_width=self._heard_width if game.learned else None,
         )
 
     def _compression(self) -> Compression:
@@ -326,11 +333,14 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             "sampler": self._sampler.to_dict(),
             "stale": self._stale or self._sampler.exact,  # which do not keep the potential
             "delay_cost": self._delay_cost,
+            "heard_width": self._heard_width,
         }
 
     def _load(self, data: Reader) -> None:
         super()._load(data)
         self._delay_cost = data.number("delay_cost", 0)
+        widest = 2 * LARGEST if self.game.learned else 0
+        self._heard_width = data.number("heard_width", 0, widest)
         if self._expansion is None:
             data.nothing("expansion")
             self._total = from_plain(data, "total", self.game)

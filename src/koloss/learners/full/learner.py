@@ -47,6 +47,7 @@ class Game:
     radius: float  # of the features: sup ‖Φ(a)‖
     diameter: float  # sup ‖Φ(x) - Φ(y)‖, or an upper bound
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
+    learned: bool = False  # whether ρ is learned; then `width` is a unit
 
     @classmethod
     def of(cls, settings: FullSettings) -> Game:
@@ -54,8 +55,8 @@ class Game:
         actions, kernel = settings.actions, settings.kernel
         radius, diameter = feature_radius(kernel, actions), feature_diameter(kernel, actions)
         norm = max(1.0, radius) if settings.loss_norm is None else settings.loss_norm
-        low, high = getattr(settings, "loss_range", None) or (None, None)
-        width = norm * diameter
+        low, high = settings.stated_range or (None, None)
+        width = 1.0 if settings.learns_range else norm * diameter
         if low is not None and high is not None:
             if not isinstance(actions, Points) and high - low < NARROWEST * width:
                 rule = f"must not be narrower than {NARROWEST:g} of what losses of this norm can range over"
@@ -64,12 +65,13 @@ class Game:
         eigenvalue = 0.0
         if settings.projects and isinstance(actions, Points):
             eigenvalue = negative_eigenvalue(kernel, actions)
-        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
+        learned = settings.learns_range
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
 
     @classmethod
     def from_dict(cls, data: Reader, settings: FullSettings) -> Game:
         """The game in a snapshot with these settings."""
-        said = getattr(settings, "loss_range", None) or (None, None)
+        said = settings.stated_range or (None, None)
         if (data.raw("low"), data.raw("high")) != said:
             data.refuse("low", "must be that of the settings", data.raw("low"))
         norm = data.number("norm", 0, LARGEST, positive=True)
@@ -86,9 +88,12 @@ class Game:
             same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
             if not same:
                 data.refuse("radius", "must be that of the features", radius)
-        eigenvalue = data.number("eigenvalue", most=0) if data.has_key("eigenvalue") else 0.0
+        eigenvalue = data.number("eigenvalue", most=0)
         low, high = said
-        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue)
+        learned = settings.learns_range
+        if learned and width != 1:
+            data.refuse("width", "must be 1, a unit, where it is learned", width)
+        return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
 
     @property
     def is_finite(self) -> bool:
@@ -128,6 +133,11 @@ class Game:
             if lowest < self.low - 1e-9 * width or highest > self.high + 1e-9 * width:
                 rule = f"must be in [{self.low:.6g}, {self.high:.6g}]"
                 raise LossOutOfBounds(f"`loss` {rule}, got [{lowest:.6g}, {highest:.6g}]")
+        elif self.learned:
+            if not max(-lowest, highest) <= LARGEST:
+                raise LossOutOfBounds(
+                    f"`loss` must be at most {LARGEST:g}, got {max(-lowest, highest):g}"
+                )
         elif highest - lowest > width * (1 + 1e-9):
             rule = f"must have a range of at most {width:.6g}"
             raise LossOutOfBounds(f"`loss` {rule}, got {highest - lowest:.6g}")
@@ -158,7 +168,7 @@ class Game:
 
     def numbers(self) -> dict[str, float | None]:
         """All but actions and kernel, which are among the settings."""
-        return {f.name: getattr(self, f.name) for f in fields(self)[2:]}
+        return {f.name: getattr(self, f.name) for f in fields(self)[2:-1]}
 
 
 class FullInformation(Learner[F, Law]):

@@ -51,6 +51,16 @@ class FullSettings(Settings):
             if getattr(self, name) is not None:
                 self._set(name, as_size(name, getattr(self, name)))
 
+    @property
+    def learns_range(self) -> bool:
+        """Whether the size of losses is learned."""
+        return False
+
+    @property
+    def stated_range(self) -> tuple[float, float] | None:
+        """One interval of all losses, where one was said."""
+        return None
+
     def _need_kernel(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise TypeError(f"`kernel` must be a Kernel, got {type(self.kernel).__name__}")
@@ -60,7 +70,7 @@ class FullSettings(Settings):
 class ExpWeightsSettings(FullSettings):
     """Of Algorithm 2."""
 
-    loss_range: tuple[float, float] | None = None
+    loss_range: tuple[float, float] | Literal["learn"] | None = None
     prior: Any = None
     delay: int = 0
     particles: int = 256
@@ -73,7 +83,9 @@ class ExpWeightsSettings(FullSettings):
         self._set("particles", as_count("particles", self.particles, minimum=2))
         self._set("compression", as_float("compression", self.compression, minimum=0.0))
         one_of("move", self.move, ("hit-and-run", "diffusion"))
-        if self.loss_range is not None:
+        if self.learns_range:
+            self._check_learned()
+        elif self.loss_range is not None:
             self._set("loss_range", as_interval("loss_range", self.loss_range))
         if self.horizon is None and (
             self.tuning == "paper" or self.learning_rate is not None or self.delay
@@ -82,6 +94,26 @@ class ExpWeightsSettings(FullSettings):
             raise ValueError(f"{named} must be left out without a horizon")
         if self.prior is not None:
             self._check_prior()
+
+    @property
+    def learns_range(self) -> bool:
+        """Whether nothing is said of the size of losses."""
+        return isinstance(self.loss_range, str) and self.loss_range == "learn"
+
+    @property
+    def stated_range(self) -> tuple[float, float] | None:
+        return None if self.learns_range else self.loss_range  # type: ignore[return-value]
+
+    def _check_learned(self) -> None:
+        if not isinstance(self.actions, Points):
+            kind = type(self.actions).__name__
+            raise ValueError(f"`loss_range` of 'learn' must come with Points, got a {kind}")
+        for name in ("loss_norm", "tuning", "learning_rate", "delay"):
+            if not self.is_default(name):
+                value = getattr(self, name)
+                raise ValueError(
+                    f"`{name}` must be left out with a `loss_range` of 'learn', got {value!r}"
+                )
 
     def _check_prior(self) -> None:
         if not isinstance(self.actions, Points):

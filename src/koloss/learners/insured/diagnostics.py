@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +71,10 @@ class InsuredDiagnostics:
     alarms: tuple[Alarm, ...]  # when and why policies were stopped
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
     robust: BanditDiagnostics | None = None  # of the robust learner once it plays
+    told: str = field(default="losses", repr=False)  # or rewards
 
     def __str__(self) -> str:
-        waiting = f"{self.outstanding} losses outstanding"
+        waiting = f"{self.outstanding} {self.told} outstanding"
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         if self.estimated_regret is not None and self.band is not None:
             lines.append(

@@ -97,6 +97,12 @@ class Forecaster:
             self.trusted = best
             self._refresh()
 
+    def rescale(self, factor: float) -> None:
+        """As if all losses had been so many times as large."""
+        self.means = [theta * factor for theta in self.means]
+        self.errors = [error * factor**2 for error in self.errors]
+        self._mean = self._mean * factor
+
     def _refresh(self) -> None:
         """Recompute the predicted losses; their variance is computed when it is needed."""
         self._mean, self._variance = self.features @ self.weights, None

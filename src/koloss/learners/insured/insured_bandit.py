@@ -33,12 +33,14 @@ import numpy as np
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
-from koloss.guarantees import Guarantee, bandit, insured
+from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, rates_from_dict
-from koloss.learners.bandit.points import PointsEngine, points_engine
-from koloss.learners.bandit.tuning import choose_batch, choose_rates
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
 from koloss.learners.insured.exploration import Exploration, Floats
@@ -56,7 +58,6 @@ from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
-from koloss.learners.snapshots import unseal
 from koloss.proxy import Proxy
 
 
@@ -67,12 +68,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     ----------
     actions : ActionSet
         Finite, or compact: then a net is played.
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
+    kernel : Kernel or "auto"
+        Or any object with `k(X, Y)` and `k.diag(X)`; "auto" as for `BanditExpWeights`.
     horizon : int or None
         Number n of rounds; None where it is not known.
-    loss_range : (float, float)
-        One interval that holds all losses of all rounds.
+    loss_range : (float, float) or "learn"
+        One interval that holds all losses of all rounds; "learn" where none is known. The guarantee is then a multiple of the
+        range, and losses must come before the next decision.
     policy : str, object, or a sequence of these
         "ucb", "thompson", "optimistic" (exponential weights that follow a prediction), or an object of your own that
         has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
@@ -83,10 +85,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    loss_norm, proxy, rank, design, loss_class, delay, spacing
-        As for `BanditExpWeights`.
+    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+        As for `BanditExpWeights`, without the class "any".
+    ridge : float or "auto"
+        That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
+    regret : "pseudo"
+        Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     rng : seed or Generator, optional
 
     Examples
@@ -115,10 +121,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def __init__(
         self,
         actions: ActionSet,
-        kernel: KernelLike,
+        kernel: KernelLike | Literal["auto"],
         *,
         horizon: int | None,
-        loss_range: tuple[float, float],
+        loss_range: tuple[float, float] | Literal["learn"],
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
@@ -129,30 +135,40 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         rank: int | Literal["auto"] = "auto",
         design: str | Design = "john",
         batch: int | Literal["auto"] = "auto",
-        loss_class: Literal["rank-one", "general"] = "rank-one",
+        ridge: float | Literal["auto"] = "auto",
+        loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         spacing: float | None = None,
+        goal: Literal["minimize", "maximize"] = "minimize",
+        regret: Literal["pseudo", "hindsight"] = "pseudo",
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
-        engine, robust = points_engine(settings.robust), settings.robust
-        rates, batch = choose_rates(robust, engine.problem), choose_batch(robust, engine.problem)
+        engine = points_engine(settings.watched)
+        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
-        self._prepare(engine, rates, batch)
+        self._prepare(engine, robust, batch)
         if self._is_short:
             self._end_stage("short")
 
-    def _prepare(self, engine: PointsEngine, rates: bandit.Rates, batch: int) -> None:
-        """The first stage of a game; `rates` and `batch` are the robust learner's for all rounds."""
-        self.engine, self.rates, self.batch = engine, rates, batch
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}  # {self.robust.size}"
+
+    def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
+        """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
+        self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
         problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
-        self._width = engine.high - engine.low
+        self._width, self._center = engine.high - engine.low, engine.center
+        self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
+        if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
+            self._warm_up = max(self._warm_up, 2 * problem.rank)
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses of a stage that had heard others since the decision
@@ -160,12 +176,19 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._dropped = 0  # losses that came after their stage
         self._strays: list[int] = []  # `ledger.heard` at each loss dropped by the robust learner
         self._robust_delay = 0  # most losses it heard between a decision and its own
+        self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
+        self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
     @property
     def actions(self) -> Floats:
         return self.engine.points
+
+    @property
+    def rates(self) -> bandit.Rates:
+        """η, γ and κ of the robust learner for all rounds."""
+        return self.robust.rates
 
     # Stages in a row.
 
@@ -177,18 +200,60 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
+        allowance = replace(allowance, learned=self.engine.learned)
         points, forecaster = self.engine.points, self._forecaster
-        return Watched(number, points, policy, forecaster, self._first, allowance, designs)
+        stage = Watched(number, points, policy, forecaster, self._first, allowance, designs)
+        self._show_range(stage)
+        return stage
+
+    def _show_range(self, stage: Watched) -> None:
+        """Tell a stage where the losses heard are, in its units."""
+        hull = self._hull
+        if hull.learned:
+            ends = (hull.heard_low, hull.heard_high) if hull.known else (self._center, self._center)
+            stage.low, stage.high = ((end - self._center) / self._width for end in ends)
+
+    def _hear_range(self, loss: float, law: Any) -> None:
+        """Learn where losses are: the first one is the centre, and the width heard is the unit of all that was heard.
+
+        Until losses differ all are zero in any unit.
+        """
+        hull, before = self._hull, self._width
+        if not hull.known:
+            self._center = loss
+        if not hull.hear([loss]) or hull.heard_low == hull.heard_high:
+            return
+        self._width = hull.heard_high - hull.heard_low
+        factor = before / self._width
+        self._forecaster.rescale(factor)
+        self._last.rescale(factor)
+        laws = [law, self.ledger.current, *(entry.law for entry in self.ledger)]
+        for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
+            one.prediction = one.prediction * factor
 
     def _after(self, stage: Watched) -> Watched | Exp2:
-        """Who plays next: another policy, or exponential weights from scratch, tuned to the rounds that remain."""
+        """Who plays next: another policy, or exponential weights from scratch.
+
+        They are tuned to the rounds that remain or up to twice as many: there are few tunings, so that `_proved` can look at all.
+        """
         if stage.number + 1 < len(self._policies) and not self._is_short:
             return self._watched(stage.number + 1, stage.designs)
-        rates, horizon = self.rates, self.settings.horizon
+        engine, horizon = self.robust, self.settings.horizon
         if horizon is not None:
-            horizon = max(horizon - self.ledger.made, 1)
-            rates = bandit.tune(replace(self.engine.problem, rounds=horizon))
-        return Exp2(self.engine, rates, horizon=horizon, batch=self.batch)
+            remain = max(horizon - self.ledger.made, 1)
+            halvings = 0
+            while insured.halved(horizon, halvings + 1) >= remain and horizon > 1 << halvings:
+                halvings += 1
+            engine, horizon = self._robust_for(halvings), remain
+        return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+
+    def _robust_for(self, halvings: int) -> PointsEngine:
+        """The robust learner tuned to the horizon, halved so many times."""
+        if halvings not in self._retuned:
+            horizon = self.settings.horizon
+            assert horizon is not None
+            self._retuned[halvings] = self.robust.retuned(insured.halved(horizon, halvings))
+        return self._retuned[halvings]
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play; losses of its decisions that are outstanding will not count."""
@@ -215,15 +280,20 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _draw(self, count: int | None) -> tuple[Any, Drawn]:
         while (drawn := self._stage.draw(count, self._rng, self.ledger)) is None:
             self._end_stage("budget")
+        if count is not None and count > 1 and isinstance(self._stage, Watched):
+            self._at_once += count
+            self._longest_at_once = max(self._longest_at_once, count)
         return drawn
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
-        return read_losses(loss, len(entries), self.engine.low, self.engine.high)
+        low, high = self._hull.limits
+        return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
         stage = self._stage
         if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
-            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, float(loss))
+            told = self.engine.sign * float(loss)
+            stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         stage, ledger = self._stage, self.ledger
@@ -241,7 +311,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._strays.append(ledger.heard)
             return
         key = entries[0].key
-        y = (float(losses[0]) - self.engine.center) / self._width
+        if self._hull.learned:
+            self._hear_range(float(losses[0]), law)
+        y = (float(losses[0]) - self._center) / self._width
         self._forecaster.update(key if key >= 0 else ~key, y)
         if law.number != stage.number:
             self._dropped += 1
@@ -252,6 +324,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 self._dropped += reason == "late loss"
                 self._end_stage(reason)
         self._crowd = max(self._crowd, ledger.unheard)
+        if isinstance(self._stage, Watched):
+            self._show_range(self._stage)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (0, self._stage.late_length) if isinstance(self._stage, Exp2) else (0,)
@@ -286,8 +360,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
         index = int(self._forecaster.mean.argmin())
-        loss = float(self._forecaster.mean[index]) * self._width + self.engine.center
-        return Recommendation(index, self.engine.points[index], loss, "estimated")
+        loss = float(self._forecaster.mean[index]) * self._width + self._center
+        best = self.engine.points[index]
+        return Recommendation(index, best, self.engine.sign * loss, "estimated")
 
     @property
     @locked
@@ -321,25 +396,36 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
-            estimated_losses=forecaster.mean * rho + self.engine.center,
+            estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             robust=robust,
+            told="rewards" if self.engine.sign < 0 else "losses",
         )
 
     def _proved(self, rounds: int) -> Guarantee:
         stage, ledger, settings, engine = self._stage, self.ledger, self.settings, self.engine
-        played, waiting = bandit.Played(), ledger.unheard
+        played, waiting = promises.Played(), ledger.unheard
         if isinstance(stage, Exp2):
             played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
-        # Tuned to all rounds: what remains after an alarm has a smaller bound.
-        last = prove(engine, self.rates, self.batch, rounds, settings.horizon, played)
+        at_once = self._at_once + played.at_once
+        longest = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+
+        def bound(halvings: int, rounds: int) -> Guarantee:
+            robust = self._robust_for(halvings) if halvings else self.robust
+            hull = self._hull
+            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
+
         if self._is_short:
-            return last
-        return insured.guarantee(
+            return bound(0, rounds)
+        last = insured.largest(bound, rounds, settings.horizon)
+        promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
-            width=self._width,
+            width=engine.high - engine.low,
             shares=settings.shares,
+            premiums=settings.premiums if engine.learned else (),
+            disordered=max(self._late, self._crowd) > 0,
             crowd=max(engine.problem.delay, self._crowd, waiting),
             warm_up=self._warm_up,
             made=ledger.made,
@@ -349,10 +435,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        return promise.of_rewards() if engine.sign < 0 else promise
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay")
+    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay", "_at_once", "_longest_at_once")
 
     def _save(self) -> dict[str, Any]:
         stage, watched = self._stage, self._last
@@ -361,8 +448,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
-            "rates": asdict(self.rates),
+            "robust": None if self.robust is self.engine else self.robust.to_dict(),
             "batch": self.batch,
+            "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
             "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
@@ -375,6 +463,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "exp2": stage.to_dict() if isinstance(stage, Exp2) else None,
         }
 
+    def _hull_state(self) -> dict[str, Any] | None:
+        if not self._hull.learned:
+            return None
+        return {**self._hull.to_dict(), "center": self._center, "width": self._width}
+
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
         """The learner of a snapshot, which goes on exactly where it was taken, or a `SnapshotError` where it is damaged.
@@ -384,7 +477,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
-        learner._restore(Reader(unseal(cls.__name__, state)))
+        learner._restore(cls._opened(state))
         return learner
 
     def _welcome(self) -> None:
@@ -392,15 +485,26 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _load(self, data: Reader) -> None:
         settings = self.settings
-        engine = PointsEngine.from_dict(data.part("engine"), settings.robust)
+        engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
+        robust = engine
+        if settings.ridge == 0:
+            data.nothing("robust")
+        else:
+            robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
         features = data.array("root_features", (N, m), order="F")
         self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
-        rates = rates_from_dict(data.part("rates"), settings.horizon)
-        self._prepare(engine, rates, data.count("batch", 1))
+        self._prepare(engine, robust, data.count("batch", 1))
+        if self._hull.learned:
+            said = data.part("hull")
+            self._hull = LossRange.from_dict(said, self._hull)
+            self._center = said.number("center")
+            self._width = said.number("width", 0, positive=True)
+        else:
+            data.nothing("hull")
         self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
         counts = data.items("counts", len(self._COUNTS))
         for k, name in enumerate(self._COUNTS):
@@ -412,13 +516,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
         if data.has("exp2"):
-            self._stage = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
+            self._stage = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
         elif self._is_short:
             data.refuse("exp2", "must be there where there is nothing to insure", None)
 
     def _law_from_dict(self, data: Reader) -> Round | Epoch:
         if data.has_key("choice"):
-            return Round.from_dict(data, self._explorations, self._last.number)
+            size = 1.0 if self._hull.learned else 0.5
+            return Round.from_dict(data, self._explorations, self._last.number, size)
         if not isinstance(self._stage, Exp2):
             data.refuse("law", "must be of a stage that has been played", "exp2")
         return self._stage.epoch_from_dict(data)

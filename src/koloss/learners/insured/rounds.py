@@ -91,8 +91,10 @@ class Round:
         return {**values, "exploration": self.exploration.number}
 
     @classmethod
-    def from_dict(cls, data: Reader, explorations: Mapping[int, Exploration], latest: int) -> Round:
-        """The round in a snapshot, of a stage up to the latest."""
+    def from_dict(
+        cls, data: Reader, explorations: Mapping[int, Exploration], latest: int, size: float = 0.5
+    ) -> Round:
+        """The round in a snapshot, of a stage up to the latest, with predictions of at most this size."""
         number = data.count("exploration")
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
@@ -103,7 +105,7 @@ class Round:
             choice=data.count("choice", 0, N - 1) if data.has("choice") else None,
             rate=data.number("rate", 0, 1, positive=True),
             exploration=explore,
-            prediction=data.array("prediction", (N,), -0.5 - ROUNDING, 0.5 + ROUNDING),
+            prediction=data.array("prediction", (N,), -size - ROUNDING, size + ROUNDING),
             heard=data.count("heard"),
             counted=data.flag("counted"),
         )
@@ -112,7 +114,7 @@ class Round:
             data.nothing("law")
         elif data.has("law"):
             played.law = data.distribution("law", N)
-        condensed = data.has_key("towards") and data.has("towards")
+        condensed = data.has("towards")
         if condensed and not chosen:
             played.towards = data.array("towards", (m,))
         elif condensed:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import SIZES, as_flag, as_float, as_size
+from koloss._arrays import SIZES, as_flag, as_float, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
@@ -20,7 +20,7 @@ from koloss.proxy import Proxy
 class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
 
-    loss_range: tuple[float, float]
+    loss_range: tuple[float, float] | Literal["learn"]
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
@@ -31,11 +31,15 @@ class InsuredSettings(Settings):
     rank: int | Literal["auto"] = "auto"
     design: str | Design = "john"
     batch: int | Literal["auto"] = "auto"
-    loss_class: Literal["rank-one", "general"] = "rank-one"
+    ridge: float | Literal["auto"] = "auto"
+    loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     spacing: float | None = None
+    goal: Literal["minimize", "maximize"] = "minimize"
+    regret: Literal["pseudo", "hindsight"] = "pseudo"
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
+    named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
@@ -49,7 +53,13 @@ class InsuredSettings(Settings):
         super().__post_init__()
         if self.loss_range is None:
             raise ValueError(
-                "`loss_range` must be (low, high), an interval for all losses, got None"
+                "`loss_range` must be (low, high), an interval for all losses, or 'learn', got None"
+            )
+        one_of("regret", self.regret, ("pseudo", "hindsight"))
+        if self.regret == "hindsight":
+            raise ValueError(
+                "`regret` must be 'pseudo' with a policy, got 'hindsight': to insure it would cost as much as the bound of the "
+                "robust learner, BanditExpWeights, which has it"
             )
         as_flag("early", self.early)
         self._set("width", as_float("width", self.width, minimum=0.0))
@@ -68,7 +78,15 @@ class InsuredSettings(Settings):
         for name in ("trigger", "premium"):
             values = _one_each(name, getattr(self, name), len(self.policies))
             self._set(name, values if np.ndim(getattr(self, name)) else values[0])
-        self._set("loss_range", self.robust.loss_range)
+        if str(self.loss_class) == "any":
+            raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
+        robust = self.robust
+        self._set("loss_range", robust.loss_range)
+        self._set("kernel", robust.kernel)
+        if robust.learns_range and self.delay:
+            raise ValueError(
+                f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+            )
 
     @property
     def robust(self) -> BanditSettings:
@@ -78,7 +96,14 @@ class InsuredSettings(Settings):
         }
         if self.horizon is None and self.batch == "auto":
             shared["batch"] = 1
+        if self.ridge == 0:
+            shared["bonus"] = False
         return BanditSettings(**shared)
+
+    @property
+    def watched(self) -> BanditSettings:
+        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms."""
+        return replace(self.robust, ridge=0.0, bonus=False)
 
     @property
     def policies(self) -> tuple[Any, ...]:

@@ -54,6 +54,7 @@ class Allowance:
     warm_up: int  # rounds played on trust where there is no horizon
     cap: float | None  # R, the largest leverage allowed; None: the budget of the time
     early: bool  # whether evidence against the policy ends its stage
+    learned: bool = False  # whether the range is learned
 
     def size(self, made: int) -> float:
         """B of all rounds, or of those up to the next one where there is no horizon."""
@@ -90,6 +91,29 @@ class Watched:
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest gap at the last design, over the room then
         self.bets = Bets()
+        self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
+
+    def rescale(self, factor: float) -> None:
+        """All that was heard in another unit, where the range is learned and has widened."""
+        self.total, self.variance = self.total * factor, self.variance * factor**2
+        self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
+        self.noise *= factor**2
+
+    def _predicted(self) -> Floats:
+        """The forecast, brought into the interval of the losses without leaving the span of the features."""
+        prediction: Floats = self.forecaster.mean
+        if self.allowance.learned:
+            middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+            prediction = prediction - middle
+            size = max(largest(prediction), -smallest(prediction))
+            if size > half:
+                prediction = prediction * (half / size)
+            prediction += middle
+            return prediction
+        size = max(largest(prediction), -smallest(prediction))
+        if size > 0.5:
+            prediction = prediction * (0.5 / size)
+        return prediction
 
     # A round.
 
@@ -112,10 +136,7 @@ class Watched:
         self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
     ) -> Round | None:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; None where no round fits."""
-        prediction = self.forecaster.mean
-        size = max(largest(prediction), -smallest(prediction))
-        if size > 0.5:
-            prediction = prediction * (0.5 / size)
+        prediction = self._predicted()
         allowance, made = self.allowance, ledger.made + 1
         if ledger.made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
@@ -178,7 +199,12 @@ class Watched:
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
-        return budget if self.allowance.cap is None else self.allowance.cap
+        allowance = self.allowance
+        cap = budget if allowance.cap is None else allowance.cap
+        if not allowance.learned:
+            return cap
+        # One loss outside of all that was heard costs as much as it is, times this.
+        return min(cap, budget * allowance.premium / allowance.share)
 
     # Its loss.
 
@@ -216,6 +242,8 @@ class Watched:
             if explored:
                 self.explored += 1
                 self.explored_paid += y
+        if self.allowance.learned:
+            y = min(max(y - (self.low + self.high) / 2, -0.5), 0.5)
         self.bets.add(y, explored)
 
     def redesign(self, budget: float, *, now: bool = False) -> bool:
@@ -308,7 +336,7 @@ class Watched:
         self.total, self.variance = data.array("total", (N,)), data.array("variance", (N,), 0)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
-        most = heard * (0.5 + ROUNDING)  # losses are at most 1/2
+        most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
         self.paid, self.explored_paid = (
             data.number(name, -most, most) for name in ("paid", "explored_paid")
         )

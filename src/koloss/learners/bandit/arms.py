@@ -1,0 +1,116 @@
+"""What is left of Algorithm 1 where nothing is assumed of losses: each action on its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import to_numpy
+from koloss.actions import Points
+from koloss.guarantees.bandit import BanditProblem
+from koloss.learners.bandit.points import PointsEngine, PointsLaw
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.tuning import choose_rates
+from koloss.learners.reading import Reader
+
+Floats = NDArray[np.float64]
+
+
+class ArmsEngine(PointsEngine):
+    """Actions that have nothing to do with each other: EXP3, with the design's exploration.
+
+    The features are the indicators, so that Σ = diag(p), and an estimate is the loss over the probability.
+    """
+
+    def scores(self, theta: Floats) -> Floats:
+        return theta
+
+    def law(
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
+    ) -> PointsLaw:  # fmt: skip
+        p = self.mixture(theta, credit, eta, gamma)
+        cdf = np.cumsum(p)
+        cdf /= cdf[-1]
+        return PointsLaw(p, p, cdf, nu / p if self.problem.hindsight else None)
+
+    def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
+        total = np.zeros(len(law.factor))
+        np.add.at(total, rows, np.asarray(losses) / law.factor[rows])
+        return total
+
+    def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
+        return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
+
+    def reach(self, law: PointsLaw, moved: Floats) -> float:
+        return float(np.max(np.abs(moved))) if law.bonus is None else math.inf
+
+    def leverages(self, law: PointsLaw) -> Any:
+        return 1 / law.factor
+
+    @property
+    def size(self) -> str:
+        return f"{len(self.points):,} points, each on its own"
+
+    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
+        N = len(self.points)
+        law = PointsLaw(data.distribution("factor", N), None, None)
+        if self.problem.hindsight:
+            law.bonus = data.array("bonus", (N,), 0)
+        else:
+            data.nothing("bonus")
+        if over:
+            data.nothing("p", "cdf")
+            return law
+        law.p, law.cdf = data.distribution("p", N), data.array("cdf", (N,), 0, 1)
+        return law
+
+    @classmethod
+    def rank_of(cls, features: Floats) -> int:
+        return len(features)
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        if problem.leverage != len(features):
+            data.refuse("problem.leverage", "must be the number of actions", problem.leverage)
+
+
+def arms_engine(
+    settings: BanditSettings,
+    points: Points,
+    game: BanditProblem,
+    log_prior: Floats,
+    low: float,
+    high: float,
+) -> ArmsEngine:
+    """Any losses at all: every action is a feature of its own, whatever the kernel (theory F8)."""
+    if points is not settings.actions:
+        raise ValueError(
+            f"`loss_class` of 'any' must have a finite set of actions, got {settings.actions!r}"
+        )
+    N = len(points)
+    problem = replace(game, rank=N, leverage=float(N), constant=True)
+    return ArmsEngine(
+        points=np.array(to_numpy(points.X), dtype=float),
+        features=np.zeros((N, 0), order="F"),
+        columns=None,
+        weights=np.full(N, 1 / N),
+        log_prior=log_prior,
+        problem=problem,
+        rates=choose_rates(settings, problem),
+        low=low,
+        high=high,
+        center=(low + high) / 2,
+        net=0.0,
+        outside=settings.outside,
+        learned=settings.learns_range,
+        sign=settings.sign,
+        norm=math.inf,
+        samples=0.0,
+        proxy="indicators",
+        losses="",
+        printed={},
+    )

@@ -1,0 +1,62 @@
+"""What is assumed of losses, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from koloss.actions import Points
+from koloss.guarantees.bandit import BanditProblem
+from koloss.kernels import Gaussian
+from koloss.kernels.algebra import Scaled, Sum
+from koloss.learners.bandit.settings import BanditSettings
+
+Shares = tuple[tuple[float, str], ...]
+
+
+def shares(kernel: Any) -> Shares:
+    """√w_k and the bandwidth of a Gaussian kernel, or of every part of a sum of such, w_k K_k; of other kernels, none.
+
+    What has a norm of √w_k W in the space of K_k has one of at most W in that of the sum (theory F4).
+    """
+    found: list[tuple[float, str]] = []
+    parts = [(1.0, kernel)]
+    while parts:
+        weight, part = parts.pop()
+        if isinstance(part, Sum):
+            parts += [(weight, part.right), (weight, part.left)]
+        elif isinstance(part, Scaled):
+            parts.append((weight * part.scale, part.kernel))
+        elif isinstance(part, Gaussian):
+            lengths = np.atleast_1d(part.bandwidth).tolist()
+            text = ", ".join(f"{length:.4g}" for length in lengths)
+            found.append((math.sqrt(weight), f"({text})" if len(lengths) > 1 else text))
+        else:
+            return ()
+    return tuple(found)
+
+
+def _protected(shares: Shares, norm: float) -> str:
+    """Norms at bandwidths, which together make a norm in the space of a sum of kernels."""
+    if not shares:
+        return ""
+    if shares[0][0] == 1:
+        return f" (bandwidth {shares[0][1]})"
+    each = ", ".join(f"{norm * share:.4g} at bandwidth {text}" for share, text in shares)
+    mixed = "; or sums of such, if their shares of these norms, squared, add up to 1 or less"
+    return f" (norms of at most {each}{mixed if len(shares) > 1 else ''})"
+
+
+def assumed(settings: BanditSettings, norm: float, problem: BanditProblem) -> str:
+    """The class of losses that a bound is for."""
+    if problem.epsilon == 0 and problem.ridge is None:
+        return "every loss is in the kernel's RKHS, up to a constant"
+    unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
+    if settings.loss_class == "rank-one":
+        places = "actions y_i" if isinstance(settings.actions, Points) else "points y_i of the net"
+        sums = f"Σ|c_i| ≤ {norm:.6g}{unit}"
+        return f"every loss is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
+    general = f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
+    return f"{general}, up to a constant{_protected(shares(settings.kernel), norm)}"

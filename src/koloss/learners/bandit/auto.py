@@ -1,0 +1,85 @@
+"""`kernel="auto"`: Gaussian kernels of several bandwidths in one, for losses of unknown smoothness (theory F4).
+
+K = Σ_j w_j K_j, where K_j is a Gaussian kernel whose bandwidth is 2^(-j-1) of the range of each coordinate. A loss of norm
+W √w_j in the space of K_j has a norm of at most W in that of K, so that one learner, with one bonus, is protected against all of
+them, and against sums of such; and d*_K(λ) ≤ Σ_j d*_j(λ/w_j). With w_j ∝ 2^(-jD) rough parts are to be small.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+from koloss.actions import ActionSet, Points
+from koloss.guarantees.promises import Played
+from koloss.kernels import Gaussian, Kernel
+from koloss.kernels.algebra import Scaled, Sum
+from koloss.learners.bandit.doubts import UNRELATED, nearest
+from koloss.learners.bandit.exp2 import prove
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.tuning import choose_batch
+
+MOST = 12
+"""Bandwidths at most."""
+
+ROUNDS = 10_000
+"""For which bandwidths are chosen without a horizon."""
+
+
+SHORTEST, LONGEST = 1e-150, 1e150
+"""Bandwidths that a Gaussian kernel takes."""
+
+
+def auto_kernel(settings: BanditSettings) -> Kernel:
+    """The sum of Gaussian kernels for a game, all of whose other settings are known.
+
+    Bandwidths are halved for as long as the bound with that one alone is below half of the trivial one, and actions are
+    not unrelated arms already.
+    """
+    ranges = _ranges(settings.actions)
+    dimension = sum(width > 0 for width, _ in ranges)
+    kernels = [_gaussian(ranges, 0)]
+    most = MOST if dimension and settings.loss_class != "any" else 1
+    while len(kernels) < most and not _are_arms(settings.actions, kernels[-1]):
+        narrower = _gaussian(ranges, len(kernels))
+        if not _is_useful(settings, narrower):
+            break
+        kernels.append(narrower)
+    if len(kernels) == 1:
+        return kernels[0]
+    weights = [2.0 ** (-j * dimension) for j in range(len(kernels))]
+    total = math.fsum(weights)
+    parts = [Scaled(w / total, kernel) for w, kernel in zip(weights, kernels, strict=True)]
+    return functools.reduce(Sum, parts)  # type: ignore[arg-type]
+
+
+def _ranges(actions: ActionSet) -> list[tuple[float, float]]:
+    """Of each coordinate its range, and a bandwidth for where that is zero: it changes nothing, but has the same units."""
+    lower, upper = actions.bounds()
+    return [
+        (high - low, abs(low) or 1.0)
+        for low, high in zip(lower.tolist(), upper.tolist(), strict=True)
+    ]
+
+
+def _gaussian(ranges: list[tuple[float, float]], j: int) -> Gaussian:
+    lengths = (width * 0.5 ** (j + 1) if width else other for width, other in ranges)
+    return Gaussian(tuple(min(max(length, SHORTEST), LONGEST) for length in lengths))
+
+
+def _are_arms(actions: ActionSet, kernel: Kernel) -> bool:
+    """Whether the kernel makes unrelated arms of finitely many actions: narrower ones would be the same."""
+    return isinstance(actions, Points) and nearest(kernel, actions) > UNRELATED
+
+
+def _is_useful(settings: BanditSettings, kernel: Kernel) -> bool:
+    """Whether what is proved with this kernel alone, at rates and features of its own, is half of the trivial bound or less."""
+    own: dict[str, Any] = {"rank": "auto", "learning_rate": None, "exploration_rate": None}
+    game = replace(settings, kernel=kernel, **own)
+    engine = points_engine(game, trial=True)
+    n, batch = settings.horizon or ROUNDS, choose_batch(game, engine.problem)
+    promise = prove(engine, engine.rates, batch, n, settings.horizon, Played())
+    return promise.total < promise.trivial / 2

@@ -1,0 +1,195 @@
+"""Features, a penalty and a design for Algorithm 1, to be chosen by the bound (theory F1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import to_numpy
+from koloss.actions import Points
+from koloss.designs import whiten
+from koloss.designs.ridge import Leverage, whiten_ridge
+from koloss.guarantees import bandit
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.ridge import (
+    LossClass,
+    Schedule,
+    choose_ridge,
+    choose_ridge_design,
+    choose_schedule,
+    loss_class,
+)
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.tuning import (
+    all_features,
+    choose_design,
+    choose_proxy,
+    choose_rates,
+    is_exact,
+)
+from koloss.proxy import Proxy
+
+Floats = NDArray[np.float64]
+
+NEAR = 0.03
+"""How much a design may change the bound of a plan."""
+
+
+class Candidate(NamedTuple):
+    """Features and a penalty with which the game could be played, and what is proved then."""
+
+    bound: float
+    features: Floats
+    columns: Floats | None
+    weights: Any
+    problem: BanditProblem
+    rates: Rates
+    proxy: str
+    eigenvalue: float
+    schedule: Schedule | None = None
+    leverage: float = 0.0
+
+
+class Plan(NamedTuple):
+    """A candidate before its design, which is most of the work, with the bound that the best design would give."""
+
+    bound: float
+    candidate: Callable[[], Candidate]
+
+
+def choose(
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
+) -> Candidate:  # fmt: skip
+    """The candidate of least bound: without a penalty, as many features as the bound asks for; with one, all (theory F1)."""
+    plain = (
+        settings.wants_no_ridge or game.log_prior == 0
+    )  # with one action there is nothing to learn
+    bonuses = (False, True) if settings.bonus == "auto" else (settings.bonus,)
+    plans: list[Plan] = []
+    if plain or settings.ridge in ("auto", 0):
+        for bonus in bonuses[:1] if plain else bonuses:
+            plans.append(_plain(settings, points, replace(game, bonus=bonus), hull, norm, printed))
+    if not plain and settings.ridge != 0:
+        penalised = replace(game, bonus=settings.bonus is not False)
+        plans += _penalised(settings, points, penalised, hull, norm)
+    least = min(plan.bound for plan in plans) * (1 + NEAR)
+    if not settings.is_default("design"):  # which may be far from the best
+        least = math.inf
+    made = [plan.candidate() for plan in plans if plan.bound <= least]
+    return min(made, key=lambda candidate: candidate.bound)
+
+
+def _plain(
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
+) -> Plan:  # fmt: skip
+    def error(proxy: Proxy, rank: int) -> float:
+        return loss_class(proxy, hull, norm).error(rank)
+
+    chosen = choose_proxy(settings, points, game, error, printed)
+    epsilon = 0.0 if is_exact(chosen) else error(chosen, chosen.rank)
+
+    def candidate() -> Candidate:
+        features = to_numpy(chosen.features)
+        if game.constant:
+            scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
+            features = np.column_stack([features, np.full(len(points), scale)])
+        design = choose_design(features, settings.design)
+        white = whiten(features, design).features
+        rank, leverage = white.shape[1], float(np.max(np.sum(white**2, axis=1)))
+        problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
+        rates, weights = choose_rates(settings, problem, printed), to_numpy(design.weights)
+        bound, below = _bound(settings, problem, rates), chosen.negative_eigenvalue
+        return Candidate(bound, white, None, weights, problem, rates, chosen.method, below)
+
+    best = bandit.with_rank(game, chosen.rank + int(game.constant), epsilon)
+    return Plan(_bound(settings, best, choose_rates(settings, best, printed)), candidate)
+
+
+def _penalised(
+    settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float
+) -> Iterator[Plan]:
+    proxy = all_features(settings, points)
+    losses = loss_class(proxy, hull, norm)
+    if settings.horizon is None:
+        yield from _scheduled(settings, proxy, losses, game)
+        return
+    given = None if settings.ridge == "auto" else float(settings.ridge)
+    choice = choose_ridge(to_numpy(proxy.features), losses, game, given)
+    if choice is None:
+        return
+
+    def candidate() -> Candidate:
+        problem, rank = choice.problem, choice.rank
+        features = to_numpy(proxy.features)[:, :rank]
+        features, columns = _with_penalty(features, choice.head, choice.penalty, game.constant)
+        eta, kappa = choice.rates.learning_rate, choice.rates.kappa
+        if settings.learning_rate is not None:
+            eta = settings.learning_rate
+        cap = problem.largest_leverage(eta, kappa)
+        design = choose_ridge_design(features, columns, cap, settings.design)
+        white, columns = whiten_ridge(features, columns, design)
+        gamma, largest = design.exploration, design.largest
+        if settings.exploration_rate is not None:
+            gamma = settings.exploration_rate
+            largest = Leverage(white, design.weights, columns)(gamma)
+        problem = replace(problem, leverage=gamma * largest)
+        rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
+        bound = _bound(settings, problem, rates)
+        weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
+        return Candidate(bound, white, columns, weights, problem, rates, method, below)
+
+    yield Plan(choice.bound, candidate)
+
+
+def _scheduled(
+    settings: BanditSettings, proxy: Proxy, losses: LossClass, game: BanditProblem
+) -> Iterator[Plan]:
+    """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
+    given = None if settings.ridge == "auto" else float(settings.ridge)
+    chosen = choose_schedule(to_numpy(proxy.features), losses, game, given)
+    if chosen is None:
+        return
+    schedule, kappa, bound = chosen
+
+    def candidate() -> Candidate:
+        rank = proxy.rank + int(game.constant)
+        whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
+        problem = schedule.problem(whole, kappa, schedule.level(1))
+        features = to_numpy(proxy.features)
+        features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
+        columns = columns * 2.0 ** -schedule.level(1)
+        cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
+        design = choose_ridge_design(features, columns, cap, settings.design)
+        white, columns = whiten_ridge(features, columns, design)
+        rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
+        method, below = proxy.method, proxy.negative_eigenvalue
+        return Candidate(
+            bound, white, columns, design.weights, problem, rates, method, below, schedule, leverage
+        )
+
+    yield Plan(bound, candidate)
+
+
+def _with_penalty(
+    features: Floats, head: int, penalty: float, constant: bool
+) -> tuple[Floats, Floats]:
+    """The constant, where it is one, and all features; and Λ = columns columns', which leaves out the head."""
+    N, rank = features.shape
+    if constant:
+        features = np.column_stack([np.ones(N), features])
+    columns = math.sqrt(penalty) * np.eye(rank + constant)[:, head + constant :]
+    return features, columns
+
+
+def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> float:
+    """By which candidates are compared: for epochs of one round."""
+    if problem.log_prior == 0:
+        return float(problem.rank)
+    if settings.horizon is None:
+        return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
+    return float(sum(problem.terms(rates.learning_rate, rates.kappa).values()))

@@ -1,0 +1,99 @@
+"""From settings to the engine that plays: points or a net, features, rates (Algorithm 1, lines 1 and 2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import to_numpy
+from koloss._threads import threads_for
+from koloss.actions import Points
+from koloss.guarantees.bandit import BanditProblem
+from koloss.learners.bandit.arms import arms_engine
+from koloss.learners.bandit.assumed import assumed
+from koloss.learners.bandit.candidates import choose
+from koloss.learners.bandit.doubts import doubts, warn_of_cost
+from koloss.learners.bandit.points import PointsEngine, log_prior_of
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.tuning import least_rank, paper_says
+from koloss.proxy import Proxy
+from koloss.proxy.base import discretise, step_beyond
+
+MANY_FEATURES = 512
+"""So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
+
+
+def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:
+    """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2); a trial warns of nothing."""
+    kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
+    if isinstance(proxy, Proxy):
+        points = proxy.points
+    else:
+        rounds, rank = settings.horizon or 10_000, least_rank(settings)
+        points = discretise(kernel, actions, settings.spacing, rank=rank, rounds=rounds)
+    log_prior = log_prior_of(settings.prior, len(points))
+    size, distance = _sizes(kernel, points)
+    low, high, norm = settings.interval(size, distance)
+    centred = settings.loss_range is not None and settings.tuning == "sharp"
+    center = (low + high) / 2 if centred else 0.0
+    game = BanditProblem(
+        rounds=settings.horizon or 10_000,
+        rank=1,
+        leverage=1.0,
+        loss_bound=max(high - center, center - low),
+        epsilon=0.0,
+        log_prior=float(-log_prior.min()),
+        shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
+        delay=settings.delay,
+        constant=centred,
+        learned=settings.learns_range,
+        hindsight=settings.regret == "hindsight",
+    )
+    if not trial:
+        doubts(settings, points, size, distance, norm)
+    if settings.loss_class == "any":
+        return arms_engine(settings, points, game, log_prior, low, high)
+    hull = settings.loss_class == "rank-one"
+    with threads_for(len(points) * min(len(points), MANY_FEATURES) ** 2):
+        printed = paper_says(settings, points, game.log_prior) if settings.tuning == "paper" else {}
+        best = choose(settings, points, game, hull, norm, printed)
+    problem = best.problem
+    if not trial:
+        warn_of_cost(len(points), problem.rank)
+    return PointsEngine(
+        points=np.array(to_numpy(points.X), dtype=float),
+        features=np.asfortranarray(best.features),
+        columns=best.columns,
+        weights=np.array(best.weights, dtype=float),
+        log_prior=log_prior,
+        problem=problem,
+        rates=best.rates,
+        low=low,
+        high=high,
+        center=center,
+        net=norm * (size if hull else 1.0) * step_beyond(kernel, actions, points),
+        outside=settings.outside,
+        learned=settings.learns_range,
+        sign=settings.sign,
+        norm=norm,
+        level=best.schedule.level(1) if best.schedule else 0,
+        leverage=best.leverage,
+        samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
+        proxy=best.proxy,
+        losses=assumed(settings, norm, problem),
+        printed=printed,
+        schedule=best.schedule,
+        design="john" if settings.is_default("design") else None,
+        eigenvalue=best.eigenvalue,
+    )
+
+
+def _sizes(kernel: Any, points: Points) -> tuple[float, float]:
+    """𝒢 = max √K(a, a), and how far Φ(a) is at most from Φ of the action where that is."""
+    diagonal = to_numpy(kernel.diag(points.X))
+    first = int(np.argmax(diagonal))
+    column = to_numpy(kernel(points.X, points.X[first : first + 1, :]))[:, 0]
+    distance = float(np.max(diagonal + diagonal[first] - 2 * column))
+    return math.sqrt(float(diagonal[first])), math.sqrt(max(distance, 0.0))

@@ -1,0 +1,172 @@
+"""Exponential weights that are told nothing of the size of losses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import LossOutOfBounds
+
+N = 6
+POINTS = kl.Points(np.linspace(0, 1, N)[:, None])
+
+
+def make(**settings):
+    settings = {"horizon": None, "loss_range": "learn", "rng": 0, **settings}
+    return kl.ExpWeights(POINTS, kl.Gaussian(0.4), **settings)
+
+
+def tell(learner, loss):
+    learner.tell(learner.ask(), loss)
+
+
+def hostile(name, rounds, rng):
+    """Losses as a function of the round and the law: against the likeliest action, at sizes that grow."""
+    sizes = {
+        "jump": lambda t: 1000.0 if t > rounds // 2 else 1.0,
+        "growth": lambda t: 1.1**t,
+        "zeros": lambda t: 0.0 if t < 3 * rounds // 4 else 7.0,
+        "spike": lambda t: 500.0 if t == rounds // 3 else 1.0,
+    }
+    offset, size = rng.normal() * 100, sizes[name]
+
+    def loss(t, p):
+        one = rng.uniform(0, 0.3, N)
+        one[np.argmax(p)] += 1.0
+        one[np.argmin(p)] -= 1.0
+        return offset + size(t) * one
+
+    return loss
+
+
+def played(learner, loss, rounds):
+    """Regret of the laws against the best action, and the largest range of a loss."""
+    paid, total, width = 0.0, np.zeros(N), 0.0
+    for t in range(rounds):
+        p = learner.distribution
+        one = loss(t, p)
+        paid, total, width = paid + p @ one, total + one, max(width, np.ptp(one))
+        tell(learner, one)
+    return paid - total.min(), width
+
+
+@pytest.mark.parametrize("horizon", [None, 120])
+@pytest.mark.parametrize("name", ["jump", "growth", "zeros", "spike"])
+def test_the_bound_holds_on_every_path(name, horizon):
+    for seed in range(4):
+        learner = make(horizon=horizon)
+        regret, width = played(learner, hostile(name, 120, np.random.default_rng(seed)), 120)
+        root = math.sqrt(120 * math.log(N) / (1 if horizon is None else 2))
+        promise = learner.guarantee(rounds=120)
+        assert promise.total == pytest.approx(min(root + 1, 120))
+        assert regret <= width * (root + 1)
+
+
+def test_without_the_learned_range_it_does_not():
+    # The negative control: a rate that does not know of the jump.
+    learner, steady = make(), kl.ExpWeights(POINTS, kl.Gaussian(0.4), horizon=None, loss_range=(-1e6, 1e6), rng=0)  # fmt: skip
+    ratios, drift = [], np.linspace(0, 1, N)
+    for one in (learner, steady):
+        rng = np.random.default_rng(0)
+        regret, width = played(one, lambda t, p, rng=rng: drift + 0.01 * rng.random(N), 120)
+        ratios.append(regret / (width * (math.sqrt(120 * math.log(N)) + 1)))
+    assert ratios[0] < 0.5
+    assert ratios[1] > 1.5  # for a range that it was not told the bound of the other does not hold
+
+
+@pytest.mark.parametrize("prior", [None, [0.5, 0.1, 0.1, 0.1, 0.1, 0.1]])
+@pytest.mark.parametrize("horizon", [None, 30])
+def test_laws_by_hand(horizon, prior):
+    rng, learner, first = np.random.default_rng(5), make(horizon=horizon, prior=prior), np.full(N, 1 / N)  # fmt: skip
+    first = np.full(N, 1 / N) if prior is None else np.array(prior)
+    E, total, width = math.log(1 / first.min()), np.zeros(N), 0.0
+    for t in range(1, 31):
+        eta = 2 * math.sqrt(E / t) if horizon is None else math.sqrt(8 * E / horizon)
+        weights = first * np.exp(-eta / (width or 1.0) * (total - total.min()))
+        np.testing.assert_allclose(learner.distribution, weights / weights.sum(), rtol=1e-9)
+        loss = np.full(N, 3.0) if t < 4 else rng.normal(size=N) * t
+        tell(learner, loss)
+        total, width = total + loss, max(width, np.ptp(loss))
+    assert learner.guarantee(rounds=30).notes[-1].endswith(f"heard so far: {width:.6g}")
+
+
+def test_units_do_not_matter():
+    losses = np.random.default_rng(2).normal(size=(40, N))
+    plain, scaled, moved = make(), make(), make()
+    for loss in losses:
+        np.testing.assert_array_equal(plain.distribution, scaled.distribution)
+        np.testing.assert_allclose(plain.distribution, moved.distribution, rtol=1e-6)
+        decisions = [one.ask() for one in (plain, scaled, moved)]
+        assert len({decision.index for decision in decisions}) == 1
+        told = (loss, 2.0**20 * loss, 1e-3 * loss + 12)
+        for one, decision, values in zip((plain, scaled, moved), decisions, told, strict=True):
+            one.tell(decision, values)
+    assert plain.guarantee().terms == scaled.guarantee().terms
+
+
+def test_what_is_said():
+    learner = make()
+    promise = learner.guarantee(rounds=100)
+    assert (promise.unit, promise.regret, promise.trivial) == ("ρ", "hindsight", 100)
+    assert promise.statement == "Theorem A2(iii) (finite set, anytime), the range learned (F3)"
+    assert not any("norm" in a.text or "range" in a.text for a in promise.assumptions)
+    assert promise.valid
+    first = learner.ask()
+    tell(learner, np.arange(N))
+    learner.tell(first, np.arange(N))
+    late = learner.guarantee(rounds=100)
+    assert not late.proved
+    assert "with a learned range late losses are not covered" in late.notes
+
+
+def test_a_snapshot_goes_on():
+    rng, learner = np.random.default_rng(3), make()
+    for _ in range(10):
+        tell(learner, rng.normal(size=N))
+    again = kl.ExpWeights.from_state(learner.state())
+    for _ in range(10):
+        loss = 100 * rng.normal(size=N)
+        assert learner.ask().index == again.ask().index
+        for one in (learner, again):
+            tell(one, loss)
+        np.testing.assert_array_equal(learner.distribution, again.distribution)
+    assert learner.guarantee(rounds=40) == again.guarantee(rounds=40)
+
+
+def test_play_turns_it_into_losses():
+    losses = np.random.default_rng(4).uniform(2, 5, size=(50, N))
+    trace = kl.play(make(), kl.games.Replay(losses), 50)
+    root = math.sqrt(50 * math.log(N))
+    assert trace.bound[-1] == pytest.approx((root + 1) * (losses.max() - losses.min()))
+    assert trace.valid
+
+
+@pytest.mark.parametrize(
+    "settings, rule",
+    [
+        (
+            {"loss_norm": 2.0},
+            "`loss_norm` must be left out with a `loss_range` of 'learn', got 2.0",
+        ),
+        ({"learning_rate": 0.1, "horizon": 10}, "`learning_rate` must be left out"),
+        ({"delay": 2, "horizon": 10}, "`delay` must be left out"),
+        ({"tuning": "paper", "horizon": 10}, "`tuning` must be left out"),
+        ({"loss_range": "unknown"}, "`loss_range`"),
+    ],
+)
+def test_what_it_refuses(settings, rule):
+    with pytest.raises((ValueError, TypeError), match=rule.replace("(", r"\(")):
+        make(**settings)
+
+
+def test_other_sets_and_sizes_are_refused():
+    with pytest.raises(
+        ValueError, match="`loss_range` of 'learn' must come with Points, got a Ball"
+    ):
+        kl.ExpWeights(kl.Ball(2), kl.Quadratic(), horizon=None, loss_range="learn")
+    learner = make()
+    with pytest.raises(LossOutOfBounds, match="`loss` must be at most"):
+        tell(learner, np.full(N, 1e308))

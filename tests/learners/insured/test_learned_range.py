@@ -1,0 +1,161 @@
+"""A policy insured without a range: what is heard takes its place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.guarantees import insured
+from tests.learners.insured.games import POINTS, kind, make, play
+from tests.learners.insured.inside import is_robust, law_of, resumed, stage_of
+
+SIZE = len(POINTS.X)
+
+
+def learned(**settings):
+    return make(loss_range="learn", **settings)
+
+
+def jumping(t):
+    """Smooth losses, far from zero, a hundred times as large from round 300 on."""
+    return 40 + (100 if t > 300 else 1) * kind(t) * (1 + (t % 3 == 0))
+
+
+def chase(learner, scale):
+    """Losses against the action that is most likely, smooth, at the sizes of the round."""
+    X = np.asarray(POINTS.X)
+
+    def loss(t):
+        place = X[int(np.argmax(learner.distribution))]
+        return 7 + scale(t) * np.exp(-np.sum((X - place) ** 2, axis=1) / (2 * 0.4**2))
+
+    return loss
+
+
+@pytest.mark.parametrize("scale, shift", [(2.0**-9, 0.0), (2.0**20, 0.0), (1e3, 5e4), (1e-4, 3.0)])
+def test_units_do_not_matter(scale, shift):
+    one, other = learned(), learned()
+    for t in range(400):
+        first, second = one.ask(), other.ask()
+        assert first.index == second.index
+        one.tell(first, jumping(t)[first.index])
+        other.tell(second, scale * jumping(t)[second.index] + shift)
+    assert one.guarantee().terms == other.guarantee().terms
+    got = other.diagnostics
+    assert got.estimated_regret == pytest.approx(scale * one.diagnostics.estimated_regret, rel=1e-4)
+    expected = scale * one.diagnostics.estimated_losses + shift
+    np.testing.assert_allclose(got.estimated_losses, expected, rtol=1e-6, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("game", ["jumping", "chase"])
+def test_every_path_stays_within_what_is_charged(game):
+    """Estimates, by hand in the units of the losses; predictions in what was heard; the largest estimated regret."""
+    learner = learned(horizon=3000, early=False)
+    loss = jumping if game == "jumping" else chase(learner, lambda t: 1.0 + 30 * (t > 150))
+    B = insured.scale(learner.engine.problem, 3000)
+    D, R, warm_up = 1.25 * B, 0.75 * B, 2 * learner.rank
+    S, A, heard, largest = np.zeros(SIZE), 0.0, [], 0.0
+    for t in range(500):
+        values, decision = loss(t), learner.ask()
+        if is_robust(learner):
+            break
+        law, i = law_of(learner, decision), decision.index
+        M = law.prediction * learner._width + learner._center
+        y = values[i]
+        assert law.counted is (t >= warm_up)
+        if law.counted:
+            low, high = min(heard), max(heard)
+            assert M.min() >= low - 1e-9 * (high - low)
+            assert M.max() <= high + 1e-9 * (high - low)
+            p, W = law.distribution(), law.exploration.features
+            k = W @ np.linalg.solve(W.T @ (p[:, None] * W), W[i])
+            assert np.einsum("ij,ji->i", W, np.linalg.solve(W.T @ (p[:, None] * W), W.T)).max() <= R * (1 + 1e-9)  # fmt: skip
+            S, A = S + M + k * (y - M[i]), A + y
+            excess = max(low - y, y - high, 0.0)
+            charged = D * (high - low) + excess * (1 + R)
+            assert A - S.min() <= charged * (1 + 1e-9)
+            largest = max(largest, (A - S.min()) / charged)
+        learner.tell(decision, y)
+        heard.append(y)
+        if law.counted and not learner.alarms:
+            stage = stage_of(learner)
+            raw = stage.total * learner._width + stage.heard * learner._center
+            np.testing.assert_allclose(raw, S, rtol=1e-6, atol=1e-6 * np.ptp(heard))
+    assert largest > 0.02
+    assert t > warm_up
+
+
+def test_hostile_losses_end_the_stage_and_the_regret_is_within_the_bound():
+    learner = learned(horizon=1500)
+    loss, paid, total, ends = chase(learner, lambda t: 1.0 if t < 400 else 50.0), 0.0, np.zeros(SIZE), []  # fmt: skip
+    for t in range(1500):
+        values, decision = loss(t), learner.ask()
+        learner.tell(decision, values[decision.index])
+        paid, total = paid + values[decision.index], total + values
+        ends += [values.min(), values.max()]
+    assert learner.alarms
+    assert is_robust(learner)
+    assert paid - total.min() <= learner.guarantee().total * (max(ends) - min(ends))
+
+
+def test_terms_of_the_bound():
+    learner = learned(horizon=4000)
+    promise, problem = learner.guarantee(), learner.engine.problem
+    B = insured.scale(problem, 4000)
+    alone = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=4000, loss_range="learn")
+    robust = alone.guarantee().terms
+    assert promise.unit == "ρ"
+    assert promise.regret == "pseudo"
+    assert promise.terms["budget"] == pytest.approx(1.25 * B)
+    assert promise.terms["warm-up"] == 2 * learner.rank
+    assert promise.terms["range"] == pytest.approx(1 + 0.75 * B + robust["range"])
+    assert promise.valid
+    assert "heard so far: nothing" in promise.notes[-1]
+    for t in range(60):
+        decision = learner.ask()
+        learner.tell(decision, 3.0 + t % 2)
+    assert "heard so far: 1" in learner.guarantee().notes[-1]
+    assert learner.guarantee().proved
+
+
+def test_late_losses_are_not_covered():
+    learner = learned()
+    first = learner.ask()
+    play(learner, kind, 3)
+    learner.tell(first, 0.5)
+    assert not learner.guarantee().proved
+    with pytest.raises(ValueError, match="`delay` must be 0 with a `loss_range` of 'learn'"):
+        learned(delay=2)
+    batch = learned()
+    decisions = batch.ask(10)
+    batch.tell(decisions, kind(0)[decisions.index])
+    assert not batch.guarantee().proved
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 40, 330])
+def test_snapshots_go_on(rounds):
+    learner = learned()
+    for t in range(rounds):
+        decision = learner.ask()
+        learner.tell(decision, jumping(t)[decision.index])
+    again = resumed(learner.state())
+    assert again.guarantee() == learner.guarantee()
+    for t in range(rounds, rounds + 40):
+        one, other = learner.ask(), again.ask()
+        assert one.index == other.index
+        learner.tell(one, jumping(t)[one.index])
+        again.tell(other, jumping(t)[other.index])
+    assert str(again.diagnostics) == str(learner.diagnostics)
+    assert again.guarantee() == learner.guarantee()
+
+
+def test_equal_losses_are_no_alarm():
+    learner = learned(early=False)
+    for _ in range(200):
+        learner.tell(learner.ask(), -5.0)
+    assert learner.alarms == []
+    assert learner.diagnostics.estimated_regret == 0
+    assert math.isclose(learner.recommend().loss, -5.0)

@@ -1,0 +1,141 @@
+"""What the insured guarantee promises while batches are asked for, and whenever the robust learner takes over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.guarantees import Guarantee, insured
+from koloss.guarantees.promises import Played
+from koloss.learners.bandit.exp2 import prove
+from tests.learners.insured.games import POINTS, hold, kind, make, play
+from tests.learners.insured.inside import resumed
+
+LINE = kl.Points(np.linspace(0, 1, 12)[:, None])
+
+
+def batches(learner, size, count):
+    for _ in range(count):
+        decisions = learner.ask(size)
+        learner.tell(decisions, kind(0)[decisions.index])
+
+
+def test_only_what_was_checked_is_said_to_hold():
+    learner = make()
+    start = "every loss is in the kernel's RKHS with a norm of at most 2, up to a constant"
+    (text,) = [text for text in hold(learner.guarantee()) if text.startswith(start)]
+    assert hold(learner.guarantee())["every loss is in [0, 1]"] is None  # nothing was heard
+    play(learner, kind, 5)
+    said = hold(learner.guarantee())
+    assert said["every loss is in [0, 1]"] is True
+    assert said[text] is None
+
+
+def test_batches_are_priced_from_the_first_on():
+    learner = make(horizon=2000, early=False)
+    before = learner.guarantee()
+    assert hold(before)["actions to come are asked for one by one"] is None
+    batches(learner, 40, 1)
+    first = learner.guarantee()
+    assert "Theorem B3w (whole epochs)" in first.statement
+    assert "actions to come are drawn in whole epochs of at most 40 rounds" in hold(first)
+    assert first.total > before.total
+    batches(learner, 40, 24)
+    learner.hand_over()
+    batches(learner, 40, 25)
+    last = learner.guarantee()
+    assert last.terms["robust learner"] == pytest.approx(first.terms["robust learner"])
+    assert last.total == pytest.approx(first.total)
+    assert "the losses of a whole epoch do not depend on the actions drawn in it" in hold(last)
+    assert not any("to come" in text for text in hold(last))
+
+
+def test_longer_batches_after_a_hand_over_count():
+    learner = make(horizon=2000, early=False)
+    batches(learner, 10, 3)
+    learner.hand_over()
+    batches(learner, 30, 2)
+    play(learner, kind, 1)
+    assert "no later epoch is longer than 30 rounds" in hold(learner.guarantee())
+    again = resumed(learner.state(), seed=1)
+    assert again.guarantee() == learner.guarantee()
+
+
+def test_batches_survive_a_snapshot():
+    learner = make(early=False)
+    batches(learner, 10, 3)
+    assert resumed(learner.state(), seed=1).guarantee() == learner.guarantee()
+
+
+def test_fewer_rounds_left_may_cost_more():
+    # Whole epochs of 250: tuned to 10,000 rounds the bound is more than for 20,000, and what can be lost is less than that.
+    settings = {"horizon": 20_000, "ridge": 0, "early": False}
+    learner = make(LINE, kl.Gaussian(0.3), **settings)
+    decisions = learner.ask(250)
+    learner.tell(decisions, np.full(250, 0.5))
+    promise, played = learner.guarantee(), Played(250, 250, at_once=250, longest_at_once=250)
+
+    def bound(tuned, rounds):
+        engine = learner.robust if tuned == 20_000 else learner.robust.retuned(tuned)
+        return prove(engine, engine.rates, learner.batch, rounds, 20_000, played).total
+
+    assert bound(10_000, 10_000) == 10_000 > bound(20_000, 20_000)
+    robust = promise.total - promise.terms["budget"] - promise.terms["unheard"]
+    robust -= insured.bias(learner.engine.problem, 1.25 * insured.scale(learner.engine.problem, 20_000), 20_000, 20_000)  # fmt: skip
+    assert robust == pytest.approx(10_000)
+    assert any("with 10000 rounds left" in note for note in promise.notes)
+    # whenever it takes over
+    for left in (20_000, 17_003, 10_001, 10_000, 9_990, 5_001, 4_000, 300):
+        tuned = next(n for n in (1250, 2500, 5000, 10_000, 20_000) if n >= left)
+        assert bound(tuned, left) <= robust * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_bound_by_looking_at_every_round(seed):
+    rng = np.random.default_rng(seed)
+    H = int(rng.integers(1, 200))
+    n = int(rng.integers(1, H + 1))
+    slopes, starts = rng.uniform(0, 1.5, 9), rng.uniform(0, 60, 9)
+
+    def bound(k, rounds):
+        return Guarantee("s", rounds, {"exploration": starts[k] + slopes[k] * rounds}, rounds)
+
+    worst = 0.0
+    for made in range(n):  # the robust learner takes over after so many
+        k = max(k for k in range(9) if insured.halved(H, k) >= H - made)
+        worst = max(worst, bound(k, n - made).total)
+    found = insured.largest(bound, n, H)
+    assert found.total >= worst
+    tight = max(
+        bound(k, insured.halved(H, k) - (H - n)).total
+        for k in range(9)
+        if insured.halved(H, k) > H - n
+    )
+    assert found.total == pytest.approx(max(tight, worst))
+    assert insured.largest(bound, n, None) == bound(0, n)
+
+
+def test_halved():
+    for H in (1, 2, 3, 7, 1000):
+        assert [insured.halved(H, k) for k in range(12)] == [-(-H // 2**k) for k in range(12)]
+
+
+def test_late_losses_in_whole_epochs_need_more():
+    learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), rng=0)
+    first, second = learner.ask(4), learner.ask(4)
+    learner.tell(second, np.full(4, 0.5))
+    late = "neither losses nor when they are heard depend on actions not yet heard of"
+    during = "nor do losses of an epoch depend on late actions heard of during it"
+    assert late not in hold(learner.guarantee())
+    learner.tell(first, np.full(4, 0.5))
+    said = hold(learner.guarantee())
+    assert said[late] is said[during] is None
+    # Epochs that drift do not need it.
+    learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), batch=1, rng=0)  # fmt: skip
+    decisions = [learner.ask() for _ in range(3)]
+    for decision in reversed(decisions):
+        learner.tell(decision, 0.5)
+    said = hold(learner.guarantee())
+    assert late in said
+    assert during not in said
