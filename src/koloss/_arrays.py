@@ -175,10 +175,11 @@ def _digits(number: int) -> str:
     )
 
 
-def as_flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as one of them."""
+def as_flag(name: str, value: Any, other: str = "") -> bool:
+    """True or False, and nothing that merely counts as one of them; `other` is what else would do."""
     if not isinstance(value, bool):
-        raise TypeError(f"`{name}` must be True or False, got {value!r}")
+        rule = f"must be True, False or {other}" if other else "must be True or False"
+        raise TypeError(f"`{name}` {rule}, got {value!r}")
     return value
 
 

@@ -47,7 +47,9 @@ class Settings:
             kernel, Described
         ):
             got = repr(kernel) if isinstance(kernel, str) else type(kernel).__name__
-            raise TypeError(f"`kernel` must be a Kernel, or have k(X, Y) and k.diag(X), got {got}")
+            names = "".join(f", or {name!r}" for name in self.named_kernels)
+            rule = f"must be a Kernel, or have k(X, Y) and k.diag(X){names}"
+            raise TypeError(f"`kernel` {rule}, got {got}")
         if self.horizon is not None:
             self._set("horizon", as_int("horizon", self.horizon, minimum=1))
         for name, value in self._items():

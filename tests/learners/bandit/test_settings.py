@@ -19,7 +19,7 @@ BAD = {  # on points and on a ball alike
     "batch": ({"batch": 0}, "`batch` must be at least 1"),
     "covariance": ({"covariance": "guess"}, "`covariance` must be one of"),
     "sample error": ({"sample_error": 1.0}, "`sample_error` must be below 1"),
-    "bonus": ({"bonus": "yes"}, "`bonus` must be True or False"),
+    "bonus": ({"bonus": "yes"}, "`bonus` must be True, False or .auto."),
     "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be left out"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of"),
     "adversary": ({"adversary": "evil"}, "`loss_class` must be one of"),

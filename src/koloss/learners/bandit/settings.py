@@ -68,7 +68,7 @@ class BanditSettings(Settings):
         one_of("covariance", self.covariance, ("exact", "sampled"))
         one_of("loss_class", self.loss_class, ("rank-one", "general", "any"))
         if not _is_auto(self.bonus):
-            as_flag("bonus", self.bonus)
+            as_flag("bonus", self.bonus, "'auto'")
         if not _is_auto(self.ridge):
             penalty = as_float("ridge", self.ridge, minimum=0.0)
             self._set("ridge", as_size("ridge", penalty) if penalty else 0.0)
@@ -87,7 +87,8 @@ class BanditSettings(Settings):
         extras = self.bonus is True or penalised or self.delay or sampled
         if self.tuning == "paper" and (self.horizon is None or extras):
             raise ValueError(
-                "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance"
+                "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance, got "
+                f"{self.horizon}, {self.ridge}, {self.bonus}, {self.delay} and {self.covariance!r}"
             )
         if _is_auto(self.kernel):
             self._choose_kernel()
