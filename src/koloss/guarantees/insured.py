@@ -25,6 +25,9 @@ from koloss.guarantees.promises import LATE
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
 
+OVERDRAFT = 1 / 8
+"""Decisions that may be open beyond what the budget has room for, as a share of all rounds."""
+
 LENIENCE = 0.05
 """Share of B(n) that the error of the features may cost for the sake of less exploration."""
 
@@ -39,6 +42,11 @@ def scale(problem: BanditProblem, n: int) -> float:
     853.7
     """
     return math.sqrt((problem.leverage + psi(2.0) * problem.rank) * n * problem.log_prior)
+
+
+def overdraft(n: int) -> float:
+    """C: how many decisions may be open beyond what the budget has room for."""
+    return math.ceil(OVERDRAFT * n)
 
 
 def is_too_short(problem: BanditProblem, budget: float) -> bool:

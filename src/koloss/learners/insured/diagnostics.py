@@ -18,7 +18,7 @@ class Alarm:
 
     round: int  # decisions made before it
     policy: str
-    reason: str  # "budget", "evidence", "late loss", "operator" or "short"
+    reason: str  # "budget", "evidence", "open", "operator" or "short"
     estimated_regret: float  # in the units of the losses
     successor: str  # who plays on: the next policy, or "robust"
 
@@ -31,7 +31,7 @@ class Alarm:
 REASONS = {
     "budget": "its estimated regret left no room for another round",
     "evidence": "exploration did better than it",
-    "late loss": "a late loss did not fit into the budget any more",
+    "open": "too many of its decisions waited for their losses",
     "operator": "it was told to hand over",
     "short": "there is nothing to insure: one action, or too few rounds",
 }

@@ -260,7 +260,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
         if reason != "short":
-            self._crowd = max(self._crowd, self.ledger.unheard + (reason == "late loss"))
+            self._crowd = max(self._crowd, self.ledger.unheard)
         over = Late(stage.number, np.zeros(0))  # of its losses nothing will be used
         self.ledger.replace_laws(lambda law: over if isinstance(law, Round) else law)
         self._stage = successor = self._after(stage)
@@ -279,7 +279,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _draw(self, count: int | None) -> tuple[Any, Drawn]:
         while (drawn := self._stage.draw(count, self._rng, self.ledger)) is None:
-            self._end_stage("budget")
+            self._end_stage(self._stage.why_over(self.ledger.made))  # type: ignore[union-attr]
         if count is not None and count > 1 and isinstance(self._stage, Watched):
             self._at_once += count
             self._longest_at_once = max(self._longest_at_once, count)
@@ -321,7 +321,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._late += law.heard != stage.heard
             reason = stage.learn(law, key, y, ledger)
             if reason is not None:
-                self._dropped += reason == "late loss"
                 self._end_stage(reason)
         self._crowd = max(self._crowd, ledger.unheard)
         if isinstance(self._stage, Watched):

@@ -52,7 +52,10 @@ class Policy(Protocol):
 class Watching(Protocol):
     """What a policy may see of the stage that watches it."""
 
-    total: Any  # estimated losses of every action, summed
+    @property
+    def total(self) -> Any:
+        """Estimated losses of every action, summed."""
+
     noise: float  # Σ of squared residuals of the predictions
     first: Any  # the first exploration, with the features
 

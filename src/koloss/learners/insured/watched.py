@@ -5,12 +5,10 @@ the policy's and π explores, and with any prediction M of the round
 
     x(a) = M(a) + k(a, a_t)(y - M(a_t)),   k(a, b) = φ(a)'Σ⁻¹φ(b),   Σ = E_p φφ',
 
-is an unbiased estimate of the loss of every action a. With S the sum of all x and A that of the losses heard, A - min S
-estimates the regret. One round raises it to at most
-
-    A + 1 + max_a (max_b |k(a, b)| - S(a)),
-
-and the share γ of exploration is the smallest that keeps this within the budget. Where that is too much, the stage ends.
+is an unbiased estimate of the loss of every action a. The account adds up what the policy's losses exceed these by, and keeps
+within its budget by the weight with which each is entered. The share γ of exploration is such that a loss that comes at once
+uses no more than a part of the room that is left, and such that noise alone is unlikely to use it all. Where the largest share
+would not do, the stage ends.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ import numpy as np
 
 from koloss import _linalg
 from koloss.guarantees import insured
+from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
 from koloss.learners.insured.forecast import Forecaster
@@ -39,8 +38,20 @@ SUSPICION = 0.25
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
 
-DEAREST = 100.0
+DEAREST = 5.0
 """Largest ratio of prices."""
+
+JUMP = 0.3
+"""Share of the room that is left which one loss may use, if that can be had by exploring."""
+
+DEVIATIONS = 2.0
+"""Deviations of its own noise that the estimated regret should have room for."""
+
+NOISIEST = 0.25
+"""Most exploration for the sake of that."""
+
+GUESSED = 10.0
+"""Losses in whose place the variance of residuals is 1/4, the largest possible."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,7 @@ class Allowance:
     warm_up: int  # rounds played on trust where there is no horizon
     cap: float | None  # R, the largest leverage allowed; None: the budget of the time
     early: bool  # whether evidence against the policy ends its stage
+    overdraft: float | None = None  # C; None: that of `insured.overdraft`
     learned: bool = False  # whether the range is learned
 
     def size(self, made: int) -> float:
@@ -63,6 +75,12 @@ class Allowance:
     def budget(self, made: int) -> float:
         """Estimated regret that may be reached once so many decisions have been made."""
         return self.share * self.size(made)
+
+    def debt(self, made: int) -> float:
+        """C: decisions that may be open beyond what the budget has room for."""
+        if self.overdraft is not None:
+            return self.overdraft
+        return insured.overdraft(self.horizon or max(made, self.warm_up + 1))
 
 
 class Watched:
@@ -82,20 +100,23 @@ class Watched:
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
         N = len(first.features)
-        self.total: Floats = np.zeros(N)  # S
+        self.account = Account(N)
         self.variance: Floats = np.zeros(N)  # Σ of squared steps of S beside the predictions
         self.paid = 0.0  # A
         self.heard = 0
+        self.skipped = 0.0  # Σ of 1 - w
         self.explored = 0
         self.explored_paid = 0.0
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest gap at the last design, over the room then
+        self.quiet = 0.0  # exploration that noise asks for
         self.bets = Bets()
         self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
-        self.total, self.variance = self.total * factor, self.variance * factor**2
+        self.account.rescale(factor)
+        self.variance = self.variance * factor**2
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
 
@@ -123,6 +144,8 @@ class Watched:
         played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
         if played is None:
             return None
+        if played.counted:
+            self.account.draw(size)
         points = self.points
         if count is None:
             key = played.draw(rng.random())
@@ -140,10 +163,20 @@ class Watched:
         allowance, made = self.allowance, ledger.made + 1
         if ledger.made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
-        crowded = None
-        if len(ledger) or count > 1:
-            crowded = allowance.premium * allowance.size(made)
-        return self.next_round(proposal, prediction, allowance.budget(made), crowded, look=look)
+        budget = allowance.budget(made)
+        if not self.account.may_draw(budget, allowance.debt(made), count):
+            return None
+        return self.next_round(proposal, prediction, budget, look=look)
+
+    def why_over(self, made: int) -> str:
+        """Why no round fits."""
+        budget = self.allowance.budget(made + 1)
+        return (
+            "open"
+            if self.account.used + 1 <= budget
+            and not self.account.may_draw(budget, self.allowance.debt(made + 1))
+            else "budget"
+        )
 
     def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
@@ -152,23 +185,13 @@ class Watched:
         return Round(self.number, choice, SUSPICION, self.first, prediction, self.heard, False, law)
 
     def next_round(
-        self,
-        proposal: Any,
-        prediction: Floats,
-        budget: float,
-        crowded: float | None = None,
-        *,
-        look: bool = False,
+        self, proposal: Any, prediction: Floats, budget: float, *, look: bool = False
     ) -> Round | None:
         """Prepare a round for a policy's action or law; None where it would need too much exploration.
 
-        Where other losses are or will be outstanding, it may add `crowded` or half of what is left, so that theirs fit, too.
         With `look` nothing of the stage changes.
         """
         choice = proposal if isinstance(proposal, int) else None
-        if crowded is not None:
-            used = self.estimated_regret
-            budget = used + min(budget - used, max(crowded, (budget - used) / 2))
         rate, explore = self.rate_needed(choice, budget), self.exploration
         if rate > insured.CEILING:
             before = self.exploration, self.designs, self.priced
@@ -178,6 +201,7 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return None
+        rate = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
         if self.bets.suspicious:
             rate = max(rate, SUSPICION)
         played = Round(self.number, choice, rate, explore, prediction, self.heard)
@@ -189,9 +213,9 @@ class Watched:
     def rate_needed(
         self, choice: int | None, budget: float, exploration: Exploration | None = None
     ) -> float:
-        """The smallest γ that keeps the estimated regret within the budget after one more round; may be above 1."""
+        """The smallest γ that keeps the account within the budget after one more round; may be above 1."""
         explore = exploration or self.exploration
-        room = self.total + (budget - self.paid - 1)
+        room = self.account.room(budget)
         if smallest(room) <= 0:
             return float("inf")
         reach = explore.far_reach() if choice is None else explore.reach(choice)
@@ -206,38 +230,54 @@ class Watched:
         # One loss outside of all that was heard costs as much as it is, times this.
         return min(cap, budget * allowance.premium / allowance.share)
 
+    def spare(self, budget: float, left: float) -> Floats:
+        """u(a): the variance per round that the account of an action can bear, over so many rounds.
+
+        Where the forecast is sure that an action is worse than the best by g, its account falls by g in every round: noise uses up
+        room r + g s in s rounds, at worst after r/g of them.
+        """
+        room = np.maximum(self.account.room(budget), budget / 2)
+        forecaster = self.forecaster
+        sure = forecaster.mean - 2 * forecaster.deviation
+        gap = np.maximum(sure - smallest(forecaster.mean), 1e-12)
+        s = np.minimum(room / gap, left)
+        spare: Floats = np.square(room + gap * s) / s
+        return spare
+
+    def left(self, made: int) -> float:
+        """Rounds to come, or as many as there were where there is no horizon."""
+        horizon = self.allowance.horizon
+        return max(made if horizon is None else horizon - made, 1.0)
+
     # Its loss.
 
     def learn(self, played: Round, key: int, y: float, ledger: Ledger[Any]) -> str | None:
         """Learn from a loss; why the stage ends, if it does."""
         explored = key < 0
-        if played.heard != self.heard and not self.fits(played, self.allowance.budget(ledger.made)):
-            return "late loss"
-        self.add(played, ~key if explored else key, y, explored)
+        weight = 1.0
+        if played.counted and not self.allowance.learned:
+            budget = self.allowance.budget(ledger.made)
+            weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
+        self.add(played, ~key if explored else key, y, explored, weight)
         if self.allowance.early and explored and self.bets.evidence > 1:
             return "evidence"
         if self.heard % REDESIGN == 0:
-            self.redesign(self.allowance.budget(ledger.made + 1))
+            self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
         return None
 
-    def fits(self, played: Round, budget: float) -> bool:
-        """Whether the loss of a round that was drawn for another state can be heard without leaving the budget."""
-        if not played.counted:
-            return True
-        return largest(played.reach() - self.total) + self.paid + 1 <= budget * (1 + 1e-12)
-
-    def add(self, played: Round, index: int, y: float, explored: bool) -> None:
-        """Add the estimate of a round."""
+    def add(self, played: Round, index: int, y: float, explored: bool, weight: float = 1.0) -> None:
+        """Enter the loss of a round, with a weight that was fixed before."""
         if played.counted:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.total += played.prediction
-            self.total += step
+            self.account.enter(y, played.prediction + step, weight)
+            step *= weight
             step *= step
             self.variance += step
             self.paid += y
             self.heard += 1
+            self.skipped += 1 - weight
             self.noise += residual * residual
             if explored:
                 self.explored += 1
@@ -246,28 +286,37 @@ class Watched:
             y = min(max(y - (self.low + self.high) / 2, -0.5), 0.5)
         self.bets.add(y, explored)
 
-    def redesign(self, budget: float, *, now: bool = False) -> bool:
-        """Make a new design once gaps have changed, or `now`; whether there is a new one.
+    def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
+        """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
 
-        The estimate of an action may be off by the room left and its gap.
+        The leverage of an action is to be in proportion to the variance that its account can bear.
         """
-        best = smallest(self.total)
-        room = budget - 1 - (self.paid - best)
-        if room <= 0:
+        used = self.account.used
+        if budget - 1 - used <= 0:
             return False
-        gaps = (self.total - best) / room
-        widest = largest(gaps)
-        if not now and 0.6 * self.priced - 0.1 <= widest <= 1.4 * self.priced + 0.1:
-            return False
-        prices = np.minimum(1 + gaps, max(1.0, min(self.cap(budget) / room, DEAREST)))
+        spare = self.spare(budget, left)
+        noise = (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+        ratios = spare / smallest(spare)
+        widest = largest(ratios)
+        changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
+        made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
+        if changed:
+            self.priced = widest
+        needed = DEVIATIONS**2 * noise * largest(self.exploration.leverages / spare)
+        self.quiet = min(needed, NOISIEST)
+        return made
+
+    def _reprice(self, budget: float, prices: Floats, now: bool) -> bool:
+        """Explore by these prices, if that costs less."""
         candidate = self.first.priced(self.designs + 1, prices)
-        choice = int(self.total.argmin())
-        costs = np.ones_like(gaps) if now else gaps
+        mean = self.forecaster.mean
+        choice, costs = int(mean.argmin()), mean - smallest(mean)
+        if now:
+            costs = np.ones_like(costs)
         old, new = (
             self.rate_needed(choice, budget, one) * float(costs @ one.weights)
             for one in (self.exploration, candidate)
         )
-        self.priced = widest
         if new >= old:
             return False
         self.designs += 1
@@ -278,8 +327,13 @@ class Watched:
 
     @property
     def estimated_regret(self) -> float:
-        """A - min S."""
-        return self.paid - smallest(self.total)
+        """The largest of the account."""
+        return self.account.used
+
+    @property
+    def total(self) -> Floats:
+        """Estimated losses of every action, summed."""
+        return self.paid - self.account.total
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | None:
         """Probability of every action in the next single decision; None where the stage will end before it."""
@@ -299,6 +353,7 @@ class Watched:
             return SUSPICION
         choice = int(self.forecaster.mean.argmin())
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
+        needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
 
     @property
@@ -314,14 +369,14 @@ class Watched:
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid"),
-        *("noise", "priced", "designs"),
+        *("noise", "priced", "quiet", "skipped", "designs"),
     )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: what changes during the stage."""
         return {
             "exploration": self.exploration.number,
-            "total": self.total.copy(),
+            "account": self.account.to_dict(),
             "variance": self.variance.copy(),
             **{name: getattr(self, name) for name in self._NUMBERS},
             "bets": asdict(self.bets),
@@ -333,7 +388,8 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.total, self.variance = data.array("total", (N,)), data.array("variance", (N,), 0)
+        self.account = Account.from_dict(data.part("account"), N)
+        self.variance = data.array("variance", (N,), 0)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
@@ -341,4 +397,6 @@ class Watched:
             data.number(name, -most, most) for name in ("paid", "explored_paid")
         )
         self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
+        self.quiet = data.number("quiet", 0, NOISIEST)
+        self.skipped = data.number("skipped", 0, heard)
         self.bets = Bets.from_dict(data.part("bets"))
