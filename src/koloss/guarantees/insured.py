@@ -25,6 +25,9 @@ from koloss.guarantees.promises import LATE
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
 
+UNOPENED = "neither losses nor when they are heard depend on actions or losses not yet heard of"
+"""What Theorem I1 assumes where losses come late."""
+
 OVERDRAFT = 1 / 8
 """Decisions that may be open beyond what the budget has room for, as a share of all rounds."""
 
@@ -130,7 +133,8 @@ def guarantee(
     horizon: int | None,
     width: float,  # ρ
     shares: Sequence[float],  # budgets of the policies, in units of B(n)
-    crowd: int,  # most decisions that are outstanding when a policy is stopped
+    crowd: int,  # most decisions of a policy that waited for their losses while it made another
+    overdraft: float,  # and how many may beyond what the budget has room for
     warm_up: int,  # rounds played on trust
     made: int,  # decisions
     heard: int,  # losses
@@ -149,7 +153,7 @@ def guarantee(
     terms = {
         "budget": width * sum(budgets),
         "bias": bias(problem, max(budgets), horizon, n),
-        "unheard": width * crowd * len(budgets),
+        "unheard": width * min(crowd, overdraft) * len(budgets),
         "warm-up": width * warm_up,
     }
     if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)
@@ -163,11 +167,14 @@ def guarantee(
     if horizon is not None:
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
     assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
-    if late or crowd:
-        if LATE not in {a.text for a in assumptions}:
-            assumptions.append(Assumption(LATE, oblivious=True))
-        crowded = f"at most {crowd} decisions are outstanding when a policy is stopped"
-        assumptions.append(Assumption(crowded))
+    if not (late or crowd):
+        if made < n:
+            assumptions.append(Assumption("every loss is heard before the next decision"))
+    else:
+        assumptions = [a for a in assumptions if a.text != LATE]
+        assumptions.append(Assumption(UNOPENED, oblivious=True))
+        if crowd < overdraft and made < n:
+            assumptions.append(Assumption(f"no more than {crowd} decisions wait for their losses"))
         if own:
             assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
     notes = list(alarms)

@@ -87,6 +87,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
     loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
         As for `BanditExpWeights`, without the class "any".
+    overdraft : int or "auto"
+        Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
+        range. An eighth of the rounds by default.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
@@ -138,6 +141,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ridge: float | Literal["auto"] = "auto",
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
+        overdraft: int | Literal["auto"] = "auto",
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
@@ -200,7 +204,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        allowance = replace(allowance, learned=self.engine.learned)
+        debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
         stage = Watched(number, points, policy, forecaster, self._first, allowance, designs)
         self._show_range(stage)
@@ -426,6 +431,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             premiums=settings.premiums if engine.learned else (),
             disordered=max(self._late, self._crowd) > 0,
             crowd=max(engine.problem.delay, self._crowd, waiting),
+            overdraft=self._last.allowance.debt(rounds),
             warm_up=self._warm_up,
             made=ledger.made,
             heard=ledger.heard,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import SIZES, as_flag, as_float, as_size, one_of
+from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
@@ -34,6 +34,7 @@ class InsuredSettings(Settings):
     ridge: float | Literal["auto"] = "auto"
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
+    overdraft: int | Literal["auto"] = "auto"
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
@@ -62,6 +63,8 @@ class InsuredSettings(Settings):
                 "robust learner, BanditExpWeights, which has it"
             )
         as_flag("early", self.early)
+        if self.overdraft != "auto":
+            self._set("overdraft", as_int("overdraft", self.overdraft, minimum=0))
         self._set("width", as_float("width", self.width, minimum=0.0))
         if self.width > SIZES[1]:
             raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {self.width:.6g}")
