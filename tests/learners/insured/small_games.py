@@ -9,6 +9,7 @@ import functools
 import hashlib
 import itertools
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -198,6 +199,31 @@ def sorted_by_outcome(rng, opening):
             turn(lifting(0.5), at_once)
     hear(math.inf)
     return regret, account.total[1], budget - 1 + at_last_draw
+
+
+# A teller that sees the head of the queue, and an overdraft that is finite (game 6).
+
+
+def waiting_teller(rng, *, cheats):
+    """Costly items in draw order, with full reserve; the regret against arm 1 and Λ(1) when (i) fails and all are entered.
+
+    The teller waits with the oldest item until the room for it is small, and longer, if it cheats, where that is arm 1's.
+    """
+    budget, account, item, queue, regret = 400.0, Account(2), costly(), deque(), 0.0
+    while account.may_draw(budget, 0):
+        account.draw()
+        action = int(rng.random() >= item.law[0])
+        regret += item.regret(action)
+        queue.append(action)
+        while queue:
+            least = 10 if cheats and queue[0] else 20
+            room = budget - account.outstanding - account.total[1]
+            if account.may_draw(budget, 0) and room > 1 + least:
+                break
+            action = queue.popleft()
+            weight = account.weight(item.reach, budget, 0)
+            account.enter(item.losses[action], item.estimate(action), weight)
+    return regret, account.total[1]
 
 
 # An account over all rounds (game 3).
