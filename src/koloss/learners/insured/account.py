@@ -62,7 +62,7 @@ class Account:
         room = limit - 1 - self.total
         if room.min() <= 0:
             return 0.0
-        return min(1.0, float(np.min(room / np.maximum(reach, 1e-300))))
+        return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
 
     def enter(self, y: float, estimate: Floats | None, weight: float) -> None:
         """Enter a loss with its estimates and their weight; one that is skipped needs none."""
