@@ -19,6 +19,7 @@ NAMES = (
     "bandit",
     "ridge",
     "insured",
+    "late",
     "samplers",
     "oracles",
     "geometric",
