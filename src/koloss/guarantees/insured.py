@@ -152,8 +152,8 @@ def guarantee(
     budgets = [share * scale(problem, horizon or n) for share in shares]
     terms = {
         "budget": width * sum(budgets),
-        "bias": bias(problem, max(budgets), horizon, n),
-        "unheard": width * min(crowd, overdraft) * len(budgets),
+        "bias": bias(problem, sum(budgets), horizon, n),
+        "unheard": width * min(crowd, overdraft),
         "warm-up": width * warm_up,
     }
     if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)

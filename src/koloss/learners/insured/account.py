@@ -16,7 +16,6 @@ drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the lar
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -57,8 +56,8 @@ class Account:
 
     def weight(self, reach: Floats, budget: float, overdraft: float) -> float:
         """The largest weight of a round, opened next, whose estimates reach at most so far: known without its outcome."""
-        used = self.used
-        limit = min(max(budget, used + 1), budget + overdraft - (self.outstanding - 1))
+        # Where Λ > D - 1 only 0 fits, if a constant is a feature: every action is reached.
+        limit = min(budget, budget + overdraft - (self.outstanding - 1))
         room = limit - 1 - self.total
         if room.min() <= 0:
             return 0.0
@@ -91,6 +90,4 @@ class Account:
         account = cls(actions)
         account.total = data.array("total", (actions,))
         account.outstanding = data.count("outstanding")
-        if not math.isfinite(account.used):
-            data.refuse("total", "must be finite", account.used)
         return account

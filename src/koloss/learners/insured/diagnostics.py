@@ -25,6 +25,8 @@ class Alarm:
     def __str__(self) -> str:
         why, successor = REASONS[self.reason], self.successor
         after = f"after {self.round} rounds" if self.round else "before the first round"
+        if self.policy == "robust":
+            return f"{after} the policy {successor!r} plays again: {why}"
         return f"{after} the policy {self.policy!r} was stopped: {why}; {successor} plays on"
 
 
@@ -32,7 +34,8 @@ REASONS = {
     "budget": "its estimated regret left no room for another round",
     "evidence": "exploration did better than it",
     "open": "too many of its decisions waited for their losses",
-    "operator": "it was told to hand over",
+    "forecast": "its forecast did better than the robust learner",
+    "operator": "by hand",
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
@@ -42,7 +45,7 @@ def alarm_from_dict(data: Reader, names: Sequence[str]) -> Alarm:
     """An alarm in a snapshot of a game with these policies."""
     return Alarm(
         round=data.count("round"),
-        policy=data.word("policy", names),
+        policy=data.word("policy", (*names, "robust")),
         reason=data.word("reason", tuple(REASONS)),
         estimated_regret=data.number("estimated_regret"),
         successor=data.word("successor", (*names, "robust")),
@@ -67,7 +70,7 @@ class InsuredDiagnostics:
     suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
     trusted: tuple[float, float]  # discount and ridge of the regression that is trusted
-    dropped: int  # losses that came after their stage had ended, and were not used
+    skipped: float  # losses of this stage that came too late to be counted, in parts
     alarms: tuple[Alarm, ...]  # when and why policies were stopped
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
     robust: BanditDiagnostics | None = None  # of the robust learner once it plays

@@ -24,12 +24,9 @@ serve them all.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
-
-import numpy as np
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
@@ -42,10 +39,13 @@ from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
+from koloss.learners.insured.account import Account
+from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.policies import (
+    BuiltIn,
     UserPolicy,
     check_given,
     make_policies,
@@ -59,6 +59,15 @@ from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.proxy import Proxy
+
+REST = 100
+"""Losses after a stop before the policy may play again on evidence; twice as many after every further one."""
+
+CHANCE = 1.5
+"""Deviations by which its forecast has to have done better than the robust learner."""
+
+ROOM = 2.5
+"""And the room that its budget must have left, in units of the design's leverage."""
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -176,12 +185,21 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._first = Exploration(1, engine.features, engine.weights)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses of a stage that had heard others since the decision
-        self._crowd = 0  # most decisions unheard after a loss, or when a policy was stopped
-        self._dropped = 0  # losses that came after their stage
-        self._strays: list[int] = []  # `ledger.heard` at each loss dropped by the robust learner
-        self._robust_delay = 0  # most losses it heard between a decision and its own
+        self._crowd = 0  # most decisions of policies that were open beside one just made
+        self._stopped = 0  # losses heard when the last policy was stopped
+        self._gain = self._spread = (
+            0.0  # Σ of what its forecast would have gained since then, and of squares
+        )
+        self._shadow: dict[
+            int, int
+        ] = {}  # what it would have played in place of the robust learner
+        self._robust_delay = (
+            0  # most losses heard between a decision of the robust learner and its own
+        )
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
+        self._account = Account(len(engine.points))
+        self._exp2: Exp2 | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -199,15 +217,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium, early = settings.shares[number], settings.premiums[number], settings.early
+        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
-        allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, early)
+        allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
         debt = None if settings.overdraft == "auto" else float(settings.overdraft)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
-        stage = Watched(number, points, policy, forecaster, self._first, allowance, designs)
+        account, first = self._account, self._first
+        stage = Watched(number, points, policy, forecaster, first, allowance, account, designs)
         self._show_range(stage)
         return stage
 
@@ -231,18 +250,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._width = hull.heard_high - hull.heard_low
         factor = before / self._width
         self._forecaster.rescale(factor)
+        self._account.rescale(factor)
         self._last.rescale(factor)
         laws = [law, self.ledger.current, *(entry.law for entry in self.ledger)]
         for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
             one.prediction = one.prediction * factor
 
-    def _after(self, stage: Watched) -> Watched | Exp2:
-        """Who plays next: another policy, or exponential weights from scratch.
+    def _new_robust(self) -> Exp2:
+        """Exponential weights from scratch, tuned to the rounds that remain or up to twice as many.
 
-        They are tuned to the rounds that remain or up to twice as many: there are few tunings, so that `_proved` can look at all.
+        There are few tunings, so that `_proved` can look at all. It may sleep while a policy plays, and goes on after that.
         """
-        if stage.number + 1 < len(self._policies) and not self._is_short:
-            return self._watched(stage.number + 1, stage.designs)
         engine, horizon = self.robust, self.settings.horizon
         if horizon is not None:
             remain = max(horizon - self.ledger.made, 1)
@@ -251,6 +269,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 halvings += 1
             engine, horizon = self._robust_for(halvings), remain
         return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+
+    def _wake(self) -> Exp2:
+        """The robust learner."""
+        if self._exp2 is None:
+            self._exp2 = self._new_robust()
+        return self._exp2
 
     def _robust_for(self, halvings: int) -> PointsEngine:
         """The robust learner tuned to the horizon, halved so many times."""
@@ -261,18 +285,31 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._retuned[halvings]
 
     def _end_stage(self, reason: str) -> None:
-        """Stop the policy in play; losses of its decisions that are outstanding will not count."""
+        """Stop the policy in play."""
         stage, names = self._stage, self.settings.names
         assert isinstance(stage, Watched)
-        if reason != "short":
-            self._crowd = max(self._crowd, self.ledger.unheard)
-        over = Late(stage.number, np.zeros(0))  # of its losses nothing will be used
-        self.ledger.replace_laws(lambda law: over if isinstance(law, Round) else law)
-        self._stage = successor = self._after(stage)
         regret, name = stage.estimated_regret * self._width, "robust"
-        if isinstance(successor, Watched):
-            self._last, name = successor, names[successor.number]
+        if stage.number + 1 < len(self._policies) and not self._is_short:
+            self._stage = self._last = self._watched(stage.number + 1, stage.designs)
+            name = names[stage.number + 1]
+        else:
+            self._stage = self._wake()
+            self._stopped, self._gain, self._spread = self.ledger.heard, 0.0, 0.0
         self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
+
+    @locked
+    def re_arm(self) -> None:
+        """Let the last policy play again, within what is left of its budget. The guarantee holds all the same."""
+        if isinstance(self._stage, Exp2) and not self._is_short:
+            self._re_arm("operator")
+
+    def _re_arm(self, reason: str) -> None:
+        stage, name = self._last, self.settings.names[self._last.number]
+        stage.bets = Bets()
+        self._stage = stage
+        self._shadow.clear()
+        regret = stage.estimated_regret * self._width
+        self.alarms.append(Alarm(self.ledger.made, "robust", reason, regret, name))
 
     @locked
     def hand_over(self) -> None:
@@ -283,12 +320,29 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     # Ask and tell.
 
     def _draw(self, count: int | None) -> tuple[Any, Drawn]:
-        while (drawn := self._stage.draw(count, self._rng, self.ledger)) is None:
-            self._end_stage(self._stage.why_over(self.ledger.made))  # type: ignore[union-attr]
-        if count is not None and count > 1 and isinstance(self._stage, Watched):
-            self._at_once += count
-            self._longest_at_once = max(self._longest_at_once, count)
-        return drawn
+        stage, size = self._stage, count or 1
+        while isinstance(stage, Watched):
+            drawn = stage.draw(count, self._rng, self.ledger)
+            if drawn is not None:
+                self._crowd = max(self._crowd, self._account.outstanding - 1)
+                if size > 1:
+                    self._at_once += size
+                    self._longest_at_once = max(self._longest_at_once, size)
+                return drawn
+            if stage.waits(self.ledger.made, size):
+                break  # until losses have been heard
+            self._end_stage("budget")
+            stage = self._stage
+        if self._watches_shadow:
+            best, first = int(self._forecaster.mean.argmin()), self.ledger.made
+            self._shadow.update(dict.fromkeys(range(first, first + size), best))
+        return self._wake().draw(count, self._rng, self.ledger)
+
+    @property
+    def _watches_shadow(self) -> bool:
+        """Whether the last policy may play again on evidence."""
+        mine = isinstance(self._last.policy, BuiltIn) and not self._is_short
+        return mine and isinstance(self._stage, Exp2) and not self._hull.learned
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
@@ -301,44 +355,65 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
-        stage, ledger = self._stage, self.ledger
-        if isinstance(law, Epoch) or (isinstance(law, Late) and len(law.numbers)):
-            assert isinstance(stage, Exp2)
+        ledger = self.ledger
+        if not isinstance(law, Round):
+            assert self._exp2 is not None
             if not law.together:
-                made_at = entries[0].heard
-                strays = len(self._strays) - bisect_right(self._strays, made_at)
-                delay = ledger.heard - 1 - made_at - strays
+                delay = ledger.heard - 1 - entries[0].heard
                 self._robust_delay = max(self._robust_delay, delay)
-            stage.learn(law, keys_of(entries), losses)
+            for entry, loss in zip(entries, losses, strict=True):
+                self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+                self._compare(law, entry, float(loss))
+            self._exp2.learn(law, keys_of(entries), losses)
+            if self._deserves_a_chance():
+                self._re_arm("forecast")
             return
-        if isinstance(stage, Exp2):
-            self._dropped += 1
-            self._strays.append(ledger.heard)
-            return
-        key = entries[0].key
+        key, stage = entries[0].key, self._last
         if self._hull.learned:
             self._hear_range(float(losses[0]), law)
         y = (float(losses[0]) - self._center) / self._width
         self._forecaster.update(key if key >= 0 else ~key, y)
-        if law.number != stage.number:
-            self._dropped += 1
+        own = law.number == stage.number
+        self._late += own and law.heard != stage.heard
+        reason = stage.learn(law, key, y, ledger, own)
+        if reason is not None and self._stage is stage:
+            self._end_stage(reason)
+        self._show_range(self._last)
+
+    def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
+        """What the forecast's best action would have gained, by the robust learner's estimate of its loss."""
+        best = self._shadow.pop(entry.id, None)
+        if best is None or self._exp2 is None:
+            return
+        engine, m = self._exp2.engine, len(self._exp2.theta)
+        assert isinstance(engine, PointsEngine)
+        if isinstance(law, Late):
+            center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
-            self._late += law.heard != stage.heard
-            reason = stage.learn(law, key, y, ledger)
-            if reason is not None:
-                self._end_stage(reason)
-        self._crowd = max(self._crowd, ledger.unheard)
-        if isinstance(self._stage, Watched):
-            self._show_range(self._stage)
+            center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
+        gain = (loss - center) * (1 - float(engine.features[best] @ direction)) / self._width
+        self._gain += gain
+        self._spread += gain * gain
+
+    def _deserves_a_chance(self) -> bool:
+        """Whether the last policy's forecast has done better than the robust learner, and its budget is not used up."""
+        if not self._watches_shadow:
+            return False
+        alarms = sum(alarm.successor == "robust" for alarm in self.alarms)
+        if self.ledger.heard - self._stopped < REST * 2 ** min(alarms - 1, 40):
+            return False
+        room = self._last.allowance.budget(self.ledger.made + 1) - 1 - self._account.used
+        enough = room > ROOM * self._first.largest
+        return enough and self._gain > CHANCE * math.sqrt(self._spread)
 
     def _late_lengths(self) -> tuple[int, ...]:
-        return (0, self._stage.late_length) if isinstance(self._stage, Exp2) else (0,)
+        return (0,) if self._exp2 is None else (0, self._exp2.late_length)
 
     def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
         if isinstance(law, Round):
             return law.condensed(keys)
-        assert isinstance(self._stage, Exp2)
-        return self._stage.condensed(law, keys)
+        assert self._exp2 is not None
+        return self._exp2.condensed(law, keys)
 
     # What it knows.
 
@@ -355,7 +430,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             p = stage.outlook(self.ledger)
             if p is not None:
                 return p
-            stage = self._after(stage)  # the policy will be stopped: what would its successor do?
+            if stage.waits(self.ledger.made, 1) or stage.number + 1 == len(self._policies):
+                return (self._exp2 or self._new_robust()).outlook()
+            stage = self._watched(stage.number + 1, stage.designs)
         return stage.outlook()
 
     @locked
@@ -395,7 +472,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            dropped=self._dropped,
+            skipped=stage.skipped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
             trusted=(discount, ridge),
@@ -406,10 +483,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         )
 
     def _proved(self, rounds: int) -> Guarantee:
-        stage, ledger, settings, engine = self._stage, self.ledger, self.settings, self.engine
-        played, waiting = promises.Played(), ledger.unheard
-        if isinstance(stage, Exp2):
-            played, waiting = stage.played(self._robust_delay, stage.made - stage.heard), 0
+        stage, ledger, settings, engine = self._exp2, self.ledger, self.settings, self.engine
+        played = promises.Played()
+        if stage is not None:
+            played = stage.played(self._robust_delay, stage.made - stage.heard)
         at_once = self._at_once + played.at_once
         longest = max(self._longest_at_once, played.longest_at_once)
         played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
@@ -430,7 +507,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             shares=settings.shares,
             premiums=settings.premiums if engine.learned else (),
             disordered=max(self._late, self._crowd) > 0,
-            crowd=max(engine.problem.delay, self._crowd, waiting),
+            crowd=max(engine.problem.delay, self._crowd),
             overdraft=self._last.allowance.debt(rounds),
             warm_up=self._warm_up,
             made=ledger.made,
@@ -444,10 +521,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_dropped", "_robust_delay", "_at_once", "_longest_at_once")
+    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_stopped")
 
     def _save(self) -> dict[str, Any]:
-        stage, watched = self._stage, self._last
+        robust, watched = self._exp2, self._last
         laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
         kept = [law.exploration for law in laws if isinstance(law, Round)] + [watched.exploration]
         explorations = {one.number: one for one in kept}
@@ -461,11 +538,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
-            "strays": list(self._strays),
+            "shadow": [[i, k] for i, k in self._shadow.items()],
+            "evidence": [self._gain, self._spread],
+            "account": self._account.to_dict(),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
-            "exp2": stage.to_dict() if isinstance(stage, Exp2) else None,
+            "exp2": None if robust is None else robust.to_dict(),
+            "sleeps": robust is not None and self._stage is not robust,
         }
 
     def _hull_state(self) -> dict[str, Any] | None:
@@ -514,14 +594,22 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         counts = data.items("counts", len(self._COUNTS))
         for k, name in enumerate(self._COUNTS):
             setattr(self, name, counts.count(str(k)))
-        strays = data.items("strays")
-        self._strays = [strays.count(str(k)) for k in range(len(strays))]
+        shadow = data.items("shadow")
+        for k in range(len(shadow)):
+            pair = shadow.array(str(k), (2,), 0, whole=True)
+            self._shadow[int(pair[0])] = min(int(pair[1]), N - 1)
+        evidence = data.items("evidence", 2)
+        self._gain, self._spread = evidence.number("0"), evidence.number("1", 0)
+        self._account = Account.from_dict(data.part("account"), N)
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
+        sleeps = data.flag("sleeps")
         if data.has("exp2"):
-            self._stage = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2 = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
+            if not sleeps:
+                self._stage = self._exp2
         elif self._is_short:
             data.refuse("exp2", "must be there where there is nothing to insure", None)
 
@@ -529,9 +617,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if data.has_key("choice"):
             size = 1.0 if self._hull.learned else 0.5
             return Round.from_dict(data, self._explorations, self._last.number, size)
-        if not isinstance(self._stage, Exp2):
+        if self._exp2 is None:
             data.refuse("law", "must be of a stage that has been played", "exp2")
-        return self._stage.epoch_from_dict(data)
+        return self._exp2.epoch_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> list[int]:
         N = len(self.engine.points)
@@ -540,22 +628,20 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _check(self, data: Reader) -> None:
         del self._explorations, self._replacements
-        stage, ledger = self._stage, self.ledger
+        stage, ledger = self._exp2, self.ledger
         latest = ledger.current
         if isinstance(latest, Round) and latest.choice is None and latest.law is None:
             data.refuse("ledger.current", "must have a law to be drawn from", None)
-        if isinstance(stage, Exp2):
+        if stage is not None:
             if stage.made > ledger.made or stage.heard > ledger.heard:
                 data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
-            if isinstance(ledger.current, Epoch):
-                stage.epoch = ledger.current
-            elif stage.made:
-                data.refuse("ledger.current", "must be an epoch of the robust learner", -1)
+            if isinstance(latest, Epoch):
+                stage.epoch = latest
             stage.check(data)
         if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
-        if sorted(self._strays) != self._strays or max(self._strays, default=0) > ledger.heard:
-            data.refuse("learner.strays", "must be in order, within what was heard", self._strays)
+        if self._account.outstanding > ledger.unheard:
+            data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
         if self._last.heard > ledger.heard:
             data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
         super()._check(data)

@@ -58,8 +58,8 @@ GUESSED = 10.0
 class Allowance:
     """What a policy may use of estimated regret, in units of the range."""
 
-    share: float  # of B(n), the robust learner's scale
-    premium: float  # the part of it that late losses may use
+    share: float  # of B(n), the robust learner's scale, for all policies up to this one
+    premium: float  # the part of it that one loss may use where the range is learned
     unit: float  # B(1)
     horizon: int | None
     warm_up: int  # rounds played on trust where there is no horizon
@@ -94,13 +94,14 @@ class Watched:
         forecaster: Forecaster,  # of all losses, shared by all stages
         first: Exploration,  # by the robust learner's design
         allowance: Allowance,
+        account: Account,  # of all policies
         designs: int = 1,  # explorations designed so far, by earlier stages too
     ) -> None:
         self.number, self.points, self.policy = number, points, policy
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
         N = len(first.features)
-        self.account = Account(N)
+        self.account = account
         self.variance: Floats = np.zeros(N)  # Σ of squared steps of S beside the predictions
         self.paid = 0.0  # A
         self.heard = 0
@@ -115,7 +116,6 @@ class Watched:
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
-        self.account.rescale(factor)
         self.variance = self.variance * factor**2
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
@@ -168,15 +168,11 @@ class Watched:
             return None
         return self.next_round(proposal, prediction, budget, look=look)
 
-    def why_over(self, made: int) -> str:
-        """Why no round fits."""
+    def waits(self, made: int, count: int) -> bool:
+        """Whether a round fits into the budget as soon as some of those that are open have been heard."""
         budget = self.allowance.budget(made + 1)
-        return (
-            "open"
-            if self.account.used + 1 <= budget
-            and not self.account.may_draw(budget, self.allowance.debt(made + 1))
-            else "budget"
-        )
+        debt = self.allowance.debt(made + 1)
+        return self.account.used + 1 <= budget and not self.account.may_draw(budget, debt, count)
 
     def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
@@ -251,14 +247,23 @@ class Watched:
 
     # Its loss.
 
-    def learn(self, played: Round, key: int, y: float, ledger: Ledger[Any]) -> str | None:
-        """Learn from a loss; why the stage ends, if it does."""
+    def learn(
+        self, played: Round, key: int, y: float, ledger: Ledger[Any], own: bool = True
+    ) -> str | None:
+        """Learn from a loss; why the stage ends, if it does. Of another policy's only the account takes note."""
         explored = key < 0
         weight = 1.0
         if played.counted and not self.allowance.learned:
             budget = self.allowance.budget(ledger.made)
             weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
-        self.add(played, ~key if explored else key, y, explored, weight)
+        index = ~key if explored else key
+        if not own:
+            if played.counted:
+                residual = y - played.prediction.item(index)
+                estimate = played.prediction + played.estimates(index) * residual
+                self.account.enter(y, estimate, weight)
+            return None
+        self.add(played, index, y, explored, weight)
         if self.allowance.early and explored and self.bets.evidence > 1:
             return "evidence"
         if self.heard % REDESIGN == 0:
@@ -376,7 +381,6 @@ class Watched:
         """Plain data for a snapshot: what changes during the stage."""
         return {
             "exploration": self.exploration.number,
-            "account": self.account.to_dict(),
             "variance": self.variance.copy(),
             **{name: getattr(self, name) for name in self._NUMBERS},
             "bets": asdict(self.bets),
@@ -388,7 +392,6 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.account = Account.from_dict(data.part("account"), N)
         self.variance = data.array("variance", (N,), 0)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
