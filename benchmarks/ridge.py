@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -28,7 +29,7 @@ FORMER = {"ridge": 0, "bonus": False}
 
 def run(full: bool = False) -> list[Table]:
     seeds = 20 if full else 5
-    return [_games(seeds), _smoothness(seeds), _set_up(), _refresh(full)]
+    return [_games(seeds), _smoothness(seeds), _set_up(), _nets(), _refresh(full)]
 
 
 def _points(N=256):
@@ -217,6 +218,25 @@ def _set_up() -> Table:
             rank = features.shape[1]
             times = (1e3 * john, 1e3 * ridge, 1e3 * choice, choice / john, choice / ridge)
             table.add(name, loss_class, rank, *times)
+    return table
+
+
+def _nets() -> Table:
+    table = Table(
+        "The set-up of learners on a net of the square",
+        ["kernel", "rounds", "points", "features", "set-up, s", "refresh, ms"],
+        "All settings but the horizon and the range as by default. Rough kernels would have thousands of features.",
+    )
+    square = kl.Box([0, 0], [1, 1])
+    for kernel in (kl.Matern(0.5, 0.3), kl.Matern(1.5, 0.3), kl.Gaussian(0.1)):
+        for rounds in (1_000, 100_000):
+            start = perf_counter()
+            learner = kl.BanditExpWeights(square, kernel, horizon=rounds, loss_range=(0, 1), rng=0)
+            seconds = perf_counter() - start
+            exp2 = learner._exp2
+            lap = race({"refresh": exp2.next_law})["refresh"]
+            row = (len(learner.actions), learner.rank, seconds, 1e3 * lap.seconds)
+            table.add(repr(kernel), rounds, *row)
     return table
 
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.runs import SPEC
+from tests.runs import HEARING, SPEC
 
 REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
     '"random"', '"replay"\ntable = "losses.csv"'
@@ -86,7 +86,8 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
 def test_ctrl_c_says_that_nothing_is_lost(spec):
     waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
     own_adversary(spec, waiting)
-    command = [sys.executable, "-m", "koloss", "run", "own.toml", "--jobs", "1"]
+    code = HEARING + "from koloss.cli import main; main()"
+    command = [sys.executable, "-c", code, "run", "own.toml", "--jobs", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         while not (spec.parent / "playing").exists():
             assert process.poll() is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
+from scipy.stats import ks_2samp
 
 import koloss as kl
 
@@ -39,11 +39,9 @@ def test_no_run_is_stuck_where_data_and_learner_have_one_seed():
 
 
 def together(learner, other, count=2000):
-    """The chance of as many draws of the first arm beside small numbers of `other`, were the two independent."""
-    batch, small = learner.ask(count), other.random(count)
-    p = batch.probability[batch.index == 0][0]
-    both = int(np.sum((batch.index == 0) & (small < p)))
-    return binomtest(both, count, p**2).pvalue
+    """The chance that numbers of `other` beside either arm differ so much, were the two independent."""
+    first, numbers = learner.ask(count).index == 0, other.random(count)
+    return ks_2samp(numbers[first], numbers[~first]).pvalue
 
 
 def make(kind, rng):

@@ -134,6 +134,24 @@ def test_a_signal_waits_until_a_process_is_started(monkeypatch, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_no_process_hears_an_interrupt_from_its_first_moment(monkeypatch):
+    """Also the first one, before which the tracker of resources is started and unblocks them."""
+
+    def start(path, arguments, passed):
+        if "resource_tracker" not in str(arguments):
+            blocked.append(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+        return real(path, arguments, passed)
+
+    real, blocked = multiprocessing.util.spawnv_passfds, []
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
+    monkeypatch.setattr(
+        resource_tracker._resource_tracker, "_fd", None
+    )  # as before the first process
+    do_all(square, [1, 2], lambda k, result: None, jobs=2)
+    assert blocked == [True, True]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def not_there(task):
     return task
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -213,16 +213,17 @@ def _no_interrupts() -> Iterator[None]:
     """
     heard = list[int]()
     with ExitStack() as after:
-        if hasattr(signal, "pthread_sigmask"):
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-        if (
-            threading.current_thread() is threading.main_thread()
-        ):  # where handlers run; any thread may be told
+        # Any thread may be told; handlers run in the main one.
+        if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
                 if callable(handler := signal.getsignal(number)):
                     after.callback(signal.signal, number, handler)
                     signal.signal(number, lambda number, _: heard.append(number))
+        if hasattr(signal, "pthread_sigmask"):
+            # Starting this one, a process too, lets interrupts through again.
+            resource_tracker.ensure_running()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
         yield
     for told in heard:
         signal.raise_signal(told)

@@ -10,6 +10,7 @@ import pytest
 import koloss as kl
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Ridge
+from koloss.learners.bandit import tuning
 from tests.learners.bandit.inside import algorithm
 
 POINTS = kl.Points(np.random.default_rng(8).random((24, 2)))
@@ -163,6 +164,25 @@ def test_the_bound_is_never_above_that_without_a_ridge(kernel, loss_class):
         for bonus in (False, True):
             plain = make(kernel, horizon=horizon, ridge=0, bonus=bonus, **said).guarantee().total
             assert chosen <= plain * (1 + 1e-9)
+
+
+def test_features_that_nobody_asked_for_are_affordable(monkeypatch):
+    points, rough, room = (
+        kl.Points(np.linspace(0, 1, 120)[:, None]),
+        kl.Matern(0.5, 0.1),
+        120 * 20**2,
+    )
+    settings = {"horizon": 10**6, "loss_range": (0, 1)}
+    at_will = kl.BanditExpWeights(points, rough, **settings)
+    assert at_will.rank > 40
+    monkeypatch.setattr(tuning, "REFRESH", room)
+    for ridge in ("auto", 0, 1e-3):
+        learner = kl.BanditExpWeights(points, rough, ridge=ridge, **settings)
+        assert learner.rank <= 20 + 1  # the constant
+        assert learner.guarantee().valid
+        assert learner.guarantee().total >= at_will.guarantee().total
+    asked = kl.BanditExpWeights(points, rough, rank=60, ridge=1e-3, **settings)
+    assert asked.rank > 40
 
 
 def test_a_strong_penalty_is_truncation_with_the_exact_bonus():

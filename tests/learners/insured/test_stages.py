@@ -297,7 +297,7 @@ MOMENTS = {"before": (12, 0, 0), "between": (25, 1, 5), "after": (50, 2, 10), "a
 def test_resume_is_exact(policy, when, settings, tmp_path):
     # Without a horizon the first rounds are a warm-up; with one, the robust learner's epochs have several rounds.
     rounds, times, more = MOMENTS[when]
-    learner = make(rng=3, policy=policy, early=False, premium=0.5, trigger=0.3, **settings)
+    learner = make(rng=3, policy=policy, early=False, premium=0.75, trigger=0.5, **settings)
     _, waiting = game(learner, rounds)
     for _ in range(times):
         learner.hand_over()

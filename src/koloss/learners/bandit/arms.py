@@ -29,13 +29,8 @@ class ArmsEngine(PointsEngine):
     def scores(self, theta: Floats) -> Floats:
         return theta
 
-    def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
-    ) -> PointsLaw:  # fmt: skip
-        p = self.mixture(theta, credit, eta, gamma)
-        cdf = np.cumsum(p)
-        cdf /= cdf[-1]
-        return PointsLaw(p, p, cdf, nu / p if self.problem.hindsight else None)
+    def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
+        return p
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         total = np.zeros(len(law.factor))
@@ -55,18 +50,8 @@ class ArmsEngine(PointsEngine):
     def size(self) -> str:
         return f"{len(self.points):,} points, each on its own"
 
-    def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
-        N = len(self.points)
-        law = PointsLaw(data.distribution("factor", N), None, None)
-        if self.problem.hindsight:
-            law.bonus = data.array("bonus", (N,), 0)
-        else:
-            data.nothing("bonus")
-        if over:
-            data.nothing("p", "cdf")
-            return law
-        law.p, law.cdf = data.distribution("p", N), data.array("cdf", (N,), 0, 1)
-        return law
+    def _factor_from_dict(self, data: Reader) -> Any:
+        return data.distribution("factor", len(self.points))
 
     @classmethod
     def rank_of(cls, features: Floats) -> int:

@@ -94,7 +94,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         where the kernel has up to 500, otherwise pivoted Cholesky.
     rank : int or "auto"
         Number of features; by default all that matter to the bound with a ridge, and without one as many as minimise it, but
-        never so many that a refresh takes more than a few hundredths of a second: 366 for 3,721 points. A number lifts that limit.
+        never so many that a refresh takes much more than a tenth of a second: 366 for 3,721 points. A number lifts that limit.
     design : "john", "spanner", "uniform" or Design
         Where to explore.
     batch : int or "auto"

@@ -135,16 +135,20 @@ class PointsEngine:
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p)
         cdf /= cdf[-1]
-        buffer, factor = self._buffer, None  # type: ignore[attr-defined]
-        if self.samples:
-            factor = _linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
-        if factor is None:  # exact, also where a sample fails to span the space
-            penalty = self._penalty  # type: ignore[attr-defined]
-            factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
-        law = PointsLaw(factor, p, cdf)
+        law = PointsLaw(self._factor(p, eta, rng), p, cdf)
         if self.problem.bonus or self.problem.hindsight:
             law.bonus = self._bonus(law, nu)
         return law
+
+    def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
+        """The factor of Σ, or of Σ + Λ; from draws where that is asked for, unless they fail to span the space."""
+        buffer, factor = self._buffer, None  # type: ignore[attr-defined]
+        if self.samples:
+            factor = _linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
+        if factor is None:
+            penalty = self._penalty  # type: ignore[attr-defined]
+            factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
+        return factor
 
     def _bonus(self, law: PointsLaw, nu: float) -> Any:
         """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
@@ -363,8 +367,8 @@ class PointsEngine:
 
     def law_from_dict(self, data: Reader, over: bool) -> PointsLaw:
         """A law that `to_dict` has made plain, of an epoch that is over or not."""
-        N, m = self.features.shape
-        law = PointsLaw(data.factor("factor", m), None, None)
+        N = len(self.points)
+        law = PointsLaw(self._factor_from_dict(data), None, None)
         if self.problem.bonus or self.problem.hindsight:
             law.bonus = data.array("bonus", (N,), 0)
         else:
@@ -376,6 +380,9 @@ class PointsEngine:
         if law.cdf[-1] != 1 or np.any(np.abs(np.diff(law.cdf) - law.p[1:]) > ROUNDING):
             data.refuse("cdf", "must be the cumulative sums of p", law.cdf)
         return law
+
+    def _factor_from_dict(self, data: Reader) -> Any:
+        return data.factor("factor", self.problem.rank)
 
     def keys(self, data: Reader, name: str, count: int) -> list[int]:
         """Rows of the actions that wait for their losses."""

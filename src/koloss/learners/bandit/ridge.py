@@ -1,7 +1,7 @@
 """The penalty of the bandit learner, chosen by its bound (theory F1): how strong, and on which features.
 
-All features are kept, up to rounding. The constant and a head of k leading ones are estimated without a penalty, the others
-with the penalty λ. Small penalties leave many features to learn, large ones a bias that the bonus has to pay for; a penalty
+All features that a refresh can afford are kept, but for those that hardly change the bound. The constant and a head of k
+leading ones are estimated without a penalty, the others with the penalty λ. Small penalties leave many features to learn, large ones a bias that the bonus has to pay for; a penalty
 far above all eigenvalues is truncation after the head, and none at all is the estimator without a ridge.
 """
 

@@ -22,7 +22,7 @@ EXACT_LIMIT = 500
 """Kernels with at most so many features are used exactly, unless a proxy is asked for."""
 
 REFRESH = 5e8
-"""N M² of the largest refresh, in multiplications, for which M features are chosen unasked: a few hundredths of a second."""
+"""N M² of the largest refresh, in multiplications, for which M features are chosen unasked: about a tenth of a second."""
 
 FIRST_RANK = 16
 """Rank at which the search for the best one begins."""
