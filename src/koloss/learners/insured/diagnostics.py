@@ -18,7 +18,7 @@ class Alarm:
 
     round: int  # decisions made before it
     policy: str
-    reason: str  # "budget", "evidence", "open", "operator" or "short"
+    reason: str  # "budget", "evidence", "regret", "operator" or "short"; "forecast" or "operator" for a second chance
     estimated_regret: float  # in the units of the losses
     successor: str  # who plays on: the next policy, or "robust"
 
@@ -33,7 +33,7 @@ class Alarm:
 REASONS = {
     "budget": "its estimated regret left no room for another round",
     "evidence": "exploration did better than it",
-    "open": "too many of its decisions waited for their losses",
+    "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
     "short": "there is nothing to insure: one action, or too few rounds",
