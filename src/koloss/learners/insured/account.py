@@ -51,6 +51,12 @@ class Account:
         used = self.used
         return used + 1 <= budget and used + self.outstanding + count <= budget + overdraft
 
+    def deviations(self, budget: float) -> float:
+        """By how many deviations of its noise the account of some action is below the budget, at least."""
+        doubt = np.sqrt(self.variance)
+        with np.errstate(divide="ignore"):
+            return float(np.min(self.room(budget) / doubt))
+
     def draw(self, count: int = 1) -> None:
         """So many rounds are drawn."""
         self.outstanding += count

@@ -40,8 +40,13 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.chances import Chances
-from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
+from koloss.learners.insured.chances import CHANCE, ROOM, Chances
+from koloss.learners.insured.diagnostics import (
+    Alarm,
+    InsuredDiagnostics,
+    SecondChance,
+    alarm_from_dict,
+)
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.policies import (
@@ -190,7 +195,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._late = 0  # losses of a stage that had heard others since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = False  # whether the operator has stopped the policy, so that only he lets it play again
+        self._paused = (
+            False  # whether the operator has stopped the policy, so that only he lets it play again
+        )
         self._chances = Chances()
         self._robust_delay = (
             0  # most losses heard between a decision of the robust learner and its own
@@ -288,31 +295,30 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play."""
-        stage, names = self._stage, self.settings.names
-        assert isinstance(stage, Watched)
-        regret = stage.estimated_regret * self._width
+        stage, names = self._last, self.settings.names
         if stage.number + 1 < len(self._policies) and not self._is_short:
+            self._sound(names[stage.number], reason, names[stage.number + 1])
             self._stage = self._last = self._watched(stage.number + 1, stage.designs)
-            name = names[stage.number + 1]
-            self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
         else:
             self._take_over(reason)
 
     def _take_over(self, reason: str) -> None:
         """The robust learner plays in place of the policy."""
-        name, regret = self.settings.names[self._last.number], self._last.estimated_regret
-        alarm = Alarm(self.ledger.made, name, reason, regret * self._width, "robust")
+        self._sound(self.settings.names[self._last.number], reason, "robust")
         self._stage = self._wake()
         self._chances.stopped(self.ledger.heard)
-        self.alarms.append(alarm)
 
     def _re_arm(self, reason: str) -> None:
         """Let the last policy play again."""
+        self._sound("robust", reason, self.settings.names[self._last.number])
         self._stage, self._paused = self._last, False
         self._last.begin()
-        name, regret = self.settings.names[self._last.number], self._last.estimated_regret
-        alarm = Alarm(self.ledger.made, "robust", reason, regret * self._width, name)
-        self.alarms.append(alarm)
+
+    def _sound(self, name: str, reason: str, successor: str) -> None:
+        """Write down who stops playing, and why."""
+        made, rho = self.ledger.made, self._width
+        regret, budget = self._account.used * rho, self._last.allowance.budget(made + 1) * rho
+        self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
 
     @locked
     def hand_over(self) -> None:
@@ -468,16 +474,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
         stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
-        robust = estimate = band = budget = distance = None
+        account, budget = self._account, stage.allowance.budget(ledger.made + 1)
+        robust = chance = None
         if isinstance(self._stage, Exp2):
             robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        else:
-            estimate = stage.estimated_regret * rho
-            budget = stage.allowance.budget(ledger.made + 1) * rho
-            distance = budget - estimate
-            most = int(self._account.total.argmax())
-            spread = 2 * rho * math.sqrt(float(self._account.variance[most]))
-            band = (estimate - spread, estimate + spread)
+        if self._may_return:
+            least, heard = ROOM * self._first.largest, ledger.heard
+            gain, score = self._chances.gain * rho, self._chances.deviations
+            rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
+            chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
+        estimate = account.used * rho
+        spread = 2 * rho * math.sqrt(float(account.variance[int(account.total.argmax())]))
         discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
@@ -485,18 +492,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             heard=ledger.heard,
             outstanding=len(ledger),
             estimated_regret=estimate,
-            band=band,
-            budget=budget,
-            distance=distance,
+            band=(estimate - spread, estimate + spread),
+            budget=budget * rho,
+            distance=budget * rho - estimate,
+            deviations=account.deviations(budget),
+            open=account.outstanding,
+            overdraft=stage.allowance.debt(ledger.made + 1),
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            skipped=stage.skipped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
+            skipped=stage.skipped,
+            sat_out=self._sat_out,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
+            chance=chance,
             robust=robust,
             told="rewards" if self.engine.sign < 0 else "losses",
         )

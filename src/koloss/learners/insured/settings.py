@@ -107,7 +107,9 @@ class InsuredSettings(Settings):
         cost = self.exploration_cost
         if cost is None:
             return
-        pair = tuple(cost) if isinstance(cost, Sequence) and not isinstance(cost, str) else (cost, 1)
+        pair = (
+            tuple(cost) if isinstance(cost, Sequence) and not isinstance(cost, str) else (cost, 1)
+        )
         if len(pair) != 2:
             raise ValueError(
                 f"`exploration_cost` must be a cost, or a cost and a number of rounds, got {cost!r}"
