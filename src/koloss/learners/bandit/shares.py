@@ -32,7 +32,7 @@ Limits = Mapping[Any, tuple[float, float]]
 LEAST = 1e-6
 """Every action must be allowed this share: estimates have to be made of all."""
 
-STEPS = 200
+STEPS = 60
 """Most multiplicative steps towards a design."""
 
 NEAR = 0.01
@@ -140,9 +140,10 @@ class Shares:
         That is the projection, its limit where the proposal leaves groups out: they have no more than they must, as long as the
         others can have the rest, and it is the action of largest value that has it.
         """
-        law = np.zeros(len(self.group))
-        law[proposal] = 1.0
-        if not isinstance(proposal, int):
+        if isinstance(proposal, int):
+            law = np.zeros(len(self.group))
+            law[proposal] = 1.0
+        else:
             law = proposal / proposal.sum()
         sums = np.bincount(self.group, law, minlength=len(self.low))
         if np.all((sums >= self.low) & (sums <= self.high)):
