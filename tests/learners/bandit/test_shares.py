@@ -114,6 +114,9 @@ def test_a_projection_in_closed_form():
     shares = Shares.of({0: (0.2, 1), (2, 3): (0, 0.3)}, 4)
     law = shares.project(np.log([0.1, 0.1, 0.2, 0.6]))
     np.testing.assert_allclose(law, [0.35, 0.35, 0.075, 0.225])
+    with np.errstate(divide="ignore"):
+        law = shares.project(np.log([0.1, 0.9, 0.0, 0.0]))
+    np.testing.assert_allclose(law, [0.2, 0.8, 0, 0])
     law = shares.project(np.array([-4000.0, 0.0, -5000.0, -4999.0]))
     np.testing.assert_allclose(law, [0.2, 0.8, 0, 0], atol=1e-300)
 
@@ -164,6 +167,14 @@ def test_a_law_that_leaves_groups_out_is_projected_in_the_limit(seed):
         filled = np.where(there, shares.high, 0.0)
         assert masses[there] == pytest.approx(shares.high[there], abs=1e-3)
         assert filled.sum() <= 1.001
+
+
+@pytest.mark.parametrize("tiny", [0.0, 5e-324, 1e-250, 1e-100])
+def test_a_law_with_next_to_nothing_in_a_group(tiny):
+    shares = Shares.of({0: (0.2, 1), (2, 3): (0.1, 0.3)}, 4)
+    law = shares.admit(np.array([tiny, 1.0, tiny, tiny]), np.arange(4.0))
+    assert within(shares, law)
+    assert law[[0, 1]] == pytest.approx([0.2, 0.7])
 
 
 def test_contains():
@@ -298,7 +309,9 @@ def test_with_less_exploration_an_estimate_could_move_a_weight_farther():
     eta, gamma, kappa = engine.rates.learning_rate, engine.rates.exploration, engine.rates.kappa
     largest = leverages(engine.features, engine.weights).max()
     assert eta * 0.5 * largest / gamma == pytest.approx(kappa)
-    free = make(ridge=0.0, bonus=False, shares=None).engine  # which explores for the best of all designs
+    free = make(
+        ridge=0.0, bonus=False, shares=None
+    ).engine  # which explores for the best of all designs
     eta, gamma, kappa = free.rates.learning_rate, free.rates.exploration, free.rates.kappa
     assert eta * 0.5 * largest / gamma > 1.2 * kappa
 
