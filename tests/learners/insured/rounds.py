@@ -8,6 +8,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
+from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
@@ -39,7 +40,7 @@ def make_stage(exploration=None, *, cap=math.inf, kind=Watched):
     first = exploration or EXPLORATIONS["john"]
     allowance = Allowance(1.0, 0.5, 10.0, 1000, 0, cap, early=True)
     points, forecaster = np.arange(N)[:, None], Forecaster(first.features)
-    return kind(0, points, Ucb(0.3), forecaster, first, allowance)
+    return kind(0, points, Ucb(0.3), forecaster, first, allowance, Account(N))
 
 
 class Fixed(Watched):
