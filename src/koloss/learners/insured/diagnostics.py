@@ -60,6 +60,7 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
+    held: int  # losses told and not yet used (`hold`)
     estimated_regret: float | None  # of the policy, unbiased; None once the robust learner plays
     band: tuple[float, float] | None  # two deviations around it, by its own steps; not proved
     budget: float | None  # estimated regret that the stage may reach
@@ -78,6 +79,8 @@ class InsuredDiagnostics:
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        if self.held:
+            waiting += f", {self.held} held back"
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         if self.estimated_regret is not None and self.band is not None:
             lines.append(
