@@ -15,7 +15,7 @@ from koloss.guarantees import insured
 from koloss.guarantees.bandit import psi
 from koloss.learners.reading import LARGEST
 
-SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
+SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo", "hold": 0}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
 PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
 ENGINE = {"columns": None, "schedule": None, "level": 0, "leverage": 0.0, "design": None}

@@ -85,6 +85,7 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
+    held: int  # losses told and not yet used (`hold`)
     estimated_regret: float  # of all policies, without bias, as far as losses were heard
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
@@ -108,6 +109,8 @@ class InsuredDiagnostics:
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        if self.held:
+            waiting += f", {self.held} held back"
         low, high = self.band
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         lines.append(

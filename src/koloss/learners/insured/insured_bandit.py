@@ -100,11 +100,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     robust_kernel : Kernel, "any" or "auto", optional
         For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
         kind, and has its features to pay for.
-    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+    loss_norm, proxy, rank, design, loss_class, hold, spacing, goal
         As for `BanditExpWeights`, without the class "any".
+    delay : int
+        Most other losses that are heard between a decision and its loss. Losses may come late without it, too, but then
+        nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. An eighth of the rounds by default.
+        range. By default `delay`, or an eighth of the rounds without one.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
@@ -158,6 +161,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ridge: float | Literal["auto"] = "auto",
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
+        hold: int = 0,
         overdraft: int | Literal["auto"] = "auto",
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
@@ -167,7 +171,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     ) -> None:
         settings = InsuredSettings.of(locals())
         engine = points_engine(settings.watched)
-        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        robust = engine if settings.shares_engine else points_engine(settings.robust)
         batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
@@ -195,13 +199,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._late = 0  # losses of a stage that had heard others since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = (
-            False  # whether the operator has stopped the policy, so that only he lets it play again
-        )
+        self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points))
@@ -228,7 +228,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        debt = settings.overdraft if settings.overdraft != "auto" else settings.delay or None
         cost, per = settings.costs
         if cost is not None:
             allowance = replace(allowance, cost=cost / self._width, per=per)
@@ -372,6 +372,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         built_in = isinstance(self._last.policy, BuiltIn) and not self._hull.learned
         return built_in and isinstance(self._stage, Exp2) and not (self._is_short or self._paused)
 
+    def _limits(self) -> tuple[float, float]:
+        return self._hull.limits
+
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
         return read_losses(loss, len(entries), low, high, self.engine.sign)
@@ -389,9 +392,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return
         if not isinstance(law, Round):
             assert self._exp2 is not None
-            if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
-                self._robust_delay = max(self._robust_delay, delay)
+            self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
                 self._compare(law, entry, float(loss))
@@ -410,6 +411,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+
+    def _is_overdue(self, law: Epoch | Late) -> bool:
+        """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
+        assert self._exp2 is not None
+        over = isinstance(law, Late) or law.over
+        return over and (law.number < self._exp2.epochs or self.batch > 1)
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
         """What the action put down would have gained, by the robust learner's estimate of its loss."""
@@ -493,7 +500,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
             heard=ledger.heard,
-            outstanding=len(ledger),
+            outstanding=ledger.awaited,
+            held=len(ledger.held),
             estimated_regret=estimate,
             band=(estimate - spread, estimate + spread),
             budget=budget * rho,
@@ -517,13 +525,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         )
 
     def _proved(self, rounds: int) -> Guarantee:
-        stage, ledger, settings, engine = self._exp2, self.ledger, self.settings, self.engine
-        played = promises.Played()
-        if stage is not None:
-            played = stage.played(self._robust_delay, stage.made - stage.heard)
-        at_once = self._at_once + played.at_once
-        longest = max(self._longest_at_once, played.longest_at_once)
-        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+        ledger, settings, engine = self.ledger, self.settings, self.engine
+        played, lateness = self._seen(rounds)
 
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
@@ -540,22 +543,51 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             width=engine.high - engine.low,
             shares=settings.shares,
             premiums=settings.premiums if engine.learned else (),
-            disordered=max(self._late, self._crowd) > 0,
-            crowd=max(engine.problem.delay, self._crowd),
-            overdraft=self._last.allowance.debt(rounds),
+            lateness=lateness,
             warm_up=self._warm_up,
             made=ledger.made,
             heard=ledger.heard,
-            late=self._late,
             own="own" in settings.names,
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
         return promise.of_rewards() if engine.sign < 0 else promise
 
+    def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+        """What the bounds need to know of the game so far: the robust learner's, and what came late."""
+        stage, ledger, settings = self._exp2, self.ledger, self.settings
+        delay, made, heard = settings.delay, ledger.made, ledger.heard
+        longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+        played = promises.Played()
+        late = forgotten = plays = 0
+        if stage is not None:
+            laws: list[Any] = [entry.law for entry in ledger if not isinstance(entry.law, Round)]
+            overdue = sum(map(self._is_overdue, laws))
+            late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
+            # What waits will be heard in time, where that was promised.
+            unheard = forgotten + (0 if delay else len(laws) - overdue)
+            played = replace(stage.played(longest, unheard), late=late)
+            plays = min(stage.made + max(rounds - made, 0), rounds)
+        at_once = self._at_once + played.at_once
+        longest_at_once = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+        lateness = insured.Lateness(
+            delay=delay,
+            hold=settings.hold,
+            crowd=max(delay, self._crowd),
+            overdraft=self._last.allowance.debt(rounds),
+            policy=self._late,
+            robust=late,
+            robust_rounds=plays,
+            kept=longest <= delay,
+            whole=at_once > 0,
+            forgotten=ledger.forgotten,
+        )
+        return replace(played, longest_delay=longest), lateness
+
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_sat_out")
+    _COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
 
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
@@ -606,7 +638,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = self.settings
         engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
         robust = engine
-        if settings.ridge == 0:
+        if settings.shares_engine:
             data.nothing("robust")
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
