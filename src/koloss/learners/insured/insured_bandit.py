@@ -49,6 +49,7 @@ from koloss.learners.insured.diagnostics import (
 )
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -59,7 +60,7 @@ from koloss.learners.insured.policies import (
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Allowance, Watched
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn, Entry, Late, Told, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
@@ -205,6 +206,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points))
+        self._pending = Pending(self._forecaster)  # what is in flight
         self._exp2: Exp2 | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
@@ -234,8 +236,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             allowance = replace(allowance, cost=cost / self._width, per=per)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
-        account, first = self._account, self._first
-        stage = Watched(number, points, policy, forecaster, first, allowance, account, designs)
+        account, first, pending = self._account, self._first, self._pending
+        stage = Watched(
+            number, points, policy, forecaster, first, allowance, account, designs, pending
+        )
         self._show_range(stage)
         return stage
 
@@ -350,6 +354,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
             if not isinstance(drawn, str):
+                played = drawn[0]
+                law = played.distribution() if played.choice is None else played.choice
+                self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
                 if size > 1:
                     self._at_once += size
@@ -364,7 +371,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             first = self.ledger.made
             best = int(self._forecaster.mean.argmin())
             self._chances.put_down(range(first, first + size), best)
-        return self._wake().draw(count, self._rng, self.ledger)
+        epoch, actions = self._wake().draw(count, self._rng, self.ledger)
+        self._pending.draw(epoch.law.p, size)
+        return epoch, actions
 
     @property
     def _may_return(self) -> bool:
@@ -395,6 +404,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+                self._pending.open(None, entry.key, entry.heard)
                 self._compare(law, entry, float(loss))
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
@@ -404,7 +414,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._hull.learned:
             self._hear_range(float(losses[0]), law)
         y = (float(losses[0]) - self._center) / self._width
-        self._forecaster.update(key if key >= 0 else ~key, y)
+        index = key if key >= 0 else ~key
+        self._forecaster.update(index, y)
+        self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
         self._late += own and law.heard != stage.heard
         reason = stage.learn(law, key, y, ledger, own)
@@ -417,6 +429,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         assert self._exp2 is not None
         over = isinstance(law, Late) or law.over
         return over and (law.number < self._exp2.epochs or self.batch > 1)
+
+    @locked
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        waited = list(self.ledger)
+        count = super().forget(ids, before=before)
+        wait = {entry.id for entry in self.ledger}
+        for entry in waited:
+            if entry.id not in wait:
+                choice = entry.law.choice if isinstance(entry.law, Round) else None
+                self._pending.drop(choice, entry.heard)
+        return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
         """What the action put down would have gained, by the robust learner's estimate of its loss."""
@@ -607,6 +630,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
+            "pending": self._pending.state(),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
@@ -663,6 +687,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
         self._account = Account.from_dict(data.part("account"), N)
+        self._pending = Pending.from_state(self._forecaster, data.part("pending"))
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
@@ -704,6 +729,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
         if self._account.outstanding > ledger.unheard:
             data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
+        if self._pending.count != len(ledger):
+            data.refuse("learner.pending.count", "must wait", self._pending.count)
         if self._last.heard > ledger.heard:
             data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
         super()._check(data)
