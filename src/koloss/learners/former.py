@@ -15,7 +15,8 @@ from koloss.guarantees import insured
 from koloss.guarantees.bandit import psi
 from koloss.learners.reading import LARGEST
 
-SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo", "hold": 0}
+SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
+LATER: dict[str, Any] = {"hold": 0, "shares": None}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
 PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
 ENGINE = {"columns": None, "schedule": None, "level": 0, "leverage": 0.0, "design": None}
@@ -28,7 +29,7 @@ def completed(state: dict[str, Any], version: int, known: Collection[str]) -> di
         with np.errstate(all="ignore"):
             if version < 3:
                 state = _format_3(state, known)
-            return _format_4(state)
+            return _format_4(state, known)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return state  # not what it says it is; the reader will say where
 
@@ -101,8 +102,10 @@ def _remains(remains: Any, added: list[float]) -> dict[str, Any]:
 # From format 3 to 4: policies had accounts of their own, losses that came after their stage were dropped.
 
 
-def _format_4(state: dict[str, Any]) -> dict[str, Any]:
+def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     learner, ledger = {**state["learner"]}, state["ledger"]
+    said = {name: value for name, value in LATER.items() if name in known}
+    state = {**state, "settings": {**state["settings"], **said}}
     if "policies" not in learner:
         return state
     settings = _settings_4(state["settings"])

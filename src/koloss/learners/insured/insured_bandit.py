@@ -23,7 +23,6 @@ serve them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -33,7 +32,7 @@ from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
@@ -115,6 +114,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     rng : seed or Generator, optional
 
     Examples
@@ -167,6 +168,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -188,14 +190,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights)
+        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
         self._late = 0  # losses of a stage that had heard others since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
@@ -205,7 +207,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
-        self._account = Account(len(engine.points))
+        self._account = Account(len(engine.points), engine.shares)
         self._pending = Pending(self._forecaster)  # what is in flight
         self._exp2: Exp2 | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
@@ -225,7 +227,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
+        share, premium = sum(settings.budgets[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
@@ -452,7 +454,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        share = 1 - float(engine.features[best] @ direction)
+        phi = engine.features[best]
+        if engine.shares is not None:  # it would have been played as far as they allow
+            phi = engine.shares.admit(best, -self._forecaster.mean) @ engine.features
+        share = 1 - float(phi @ direction)
         self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
@@ -517,7 +522,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
-        spread = 2 * rho * math.sqrt(float(account.variance[int(account.total.argmax())]))
+        spread = 2 * rho * account.deviation
         discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
@@ -557,14 +562,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
 
         if self._is_short:
-            return bound(0, rounds)
+            return within_shares(bound(0, rounds), self.robust)
         last = insured.largest(bound, rounds, settings.horizon)
         promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
             width=engine.high - engine.low,
-            shares=settings.shares,
+            shares=settings.budgets,
             premiums=settings.premiums if engine.learned else (),
             lateness=lateness,
             warm_up=self._warm_up,
@@ -574,6 +579,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        promise = within_shares(promise, self.robust)
         return promise.of_rewards() if engine.sign < 0 else promise
 
     def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
@@ -686,7 +692,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             setattr(self, name, counts.count(str(k)))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N)
+        self._account = Account.from_dict(data.part("account"), N, engine.shares)
         self._pending = Pending.from_state(self._forecaster, data.part("pending"))
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
