@@ -510,7 +510,7 @@ def test_what_format_3_threw_away_is_skipped():
 
 def test_budgets_and_alarms_of_before_are_as_they_were():
     learner = kl.InsuredBandit.from_state(kl.load_state(BEFORE["insured-3-stages"]))
-    assert learner.settings.shares == (1.0, 0.75)
+    assert learner.settings.budgets == (1.0, 0.75)
     assert learner.settings.premium == (0.5, 0.5)  # was 0.5 for each; now it would be 0.5 for both
     (alarm,) = learner.alarms
     assert alarm.budget == pytest.approx(insured_scale(learner.engine.problem, 400))

@@ -133,6 +133,7 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
         "alarms": _alarms(alarms, settings, engine["problem"], width),
         "account": {**account, "outstanding": open_now},
         "watched": watched,
+        "pending": _pending(learner, ledger),
         "chances": chances,
         "paused": by_hand and learner["exp2"] is not None,
         "sleeps": False,
@@ -157,6 +158,17 @@ def _open(ledger: dict[str, Any]) -> int:
     counted = [bool(law.get("counted")) for law in laws] + [length == 0 for length in lengths]
     waiting = sum(counted[place] for place in ledger["entries"][:, 1].tolist())
     return int(waiting) + int(ledger["forgotten"])
+
+
+def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """So many wait; what was proposed then does not matter any more."""
+    discounts, actions = (
+        len(np.unique(learner["forecaster"]["discounts"])),
+        len(learner["root_features"]),
+    )
+    nothing = {"proposed": np.zeros((discounts, actions)), "laws": np.zeros((discounts, actions))}
+    nothing |= {"mass": np.zeros(discounts), "covariance": None, "variance": None, "steps": 0}
+    return {"count": len(ledger["entries"]), "heard": ledger["heard"], **nothing}
 
 
 def _alarms(alarms: Any, settings: Any, problem: Any, width: float) -> list[dict[str, Any]]:
