@@ -199,7 +199,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._warm_up = max(self._warm_up, 2 * problem.rank)
         self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses of a stage that had heard others since the decision
+        self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
         self._paused = False  # whether the operator has stopped the policy: he lets it play again
@@ -420,7 +420,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._forecaster.update(index, y)
         self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
-        self._late += own and law.heard != stage.heard
+        self._late += ledger.heard - 1 > entries[0].heard
         reason = stage.learn(law, key, y, ledger, own)
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
