@@ -120,6 +120,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     delay : int
         Tune for losses that come after up to so many others; needs epochs of one round. Losses may come late
         without it, too, but then no useful bound is proved.
+    hold : int
+        Use no loss before so many further decisions were made, in whichever order and however early it is told: for worlds in
+        which the loss decides when it is told (a sale at once, no sale at the time-out). `delay` is at least as much.
     learning_rate, exploration_rate : float, optional
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional
@@ -187,6 +190,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         prior: Any = None,
         loss_class: Literal["rank-one", "general", "any"] = "general",
         delay: int = 0,
+        hold: int = 0,
         learning_rate: float | None = None,
         exploration_rate: float | None = None,
         spacing: float | None = None,
@@ -248,6 +252,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         epoch = self._exp2.epoch
         if epoch is not None and not isinstance(self.engine, PointsEngine):
             epoch.law.ahead = None
+
+    def _limits(self) -> tuple[float, float]:
+        return self._exp2.range.limits
 
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
@@ -328,7 +335,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
-        return diagnose(self._exp2, len(self.ledger))
+        return diagnose(self._exp2, self.ledger.awaited)
 
     # The bound.
 

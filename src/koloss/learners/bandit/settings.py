@@ -52,6 +52,7 @@ class BanditSettings(Settings):
     prior: Any = None
     loss_class: Literal["rank-one", "general", "any"] = "general"
     delay: int = 0
+    hold: int = 0
     learning_rate: float | None = None
     exploration_rate: float | None = None
     spacing: float | None = None
@@ -75,6 +76,8 @@ class BanditSettings(Settings):
             penalty = as_float("ridge", self.ridge, minimum=0.0)
             self._set("ridge", as_size("ridge", penalty) if penalty else 0.0)
         self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
+        self._set("hold", as_int("hold", self.hold, minimum=0, maximum=10**6))
+        self._set("delay", max(self.delay, self.hold))
         self._check_losses()
         self._check_any()
         self._check_features()

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
 from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
@@ -104,11 +104,12 @@ class Watched:
         allowance: Allowance,
         account: Account,  # of all policies
         designs: int = 1,  # explorations designed so far, by earlier stages too
+        pending: Pending | None = None,  # of all stages; None: nothing is
     ) -> None:
         self.number, self.points, self.policy = number, points, policy
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
-        self.account = account
+        self.account, self.pending = account, pending or Pending(forecaster)
         self.paid = 0.0  # A
         self.heard = 0
         self.skipped = 0.0  # Σ of 1 - w
@@ -153,7 +154,7 @@ class Watched:
     def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | str:
         """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good."""
         size = 1 if count is None else count
-        played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
+        played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
         if isinstance(played, str):
             return played
         if played.counted:
@@ -383,7 +384,7 @@ class Watched:
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
-        law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
+        law = self.policy.law(self.pending.glance(), self)
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if isinstance(played, str):
