@@ -400,6 +400,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ledger = self.ledger
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
+            self._pending.drop(None, entries[0].heard)
             return
         if not isinstance(law, Round):
             assert self._exp2 is not None
