@@ -245,15 +245,16 @@ def _assumed(
     if not lateness.any:
         at_once = [] if ends else [Assumption(AT_ONCE)]
         return [*assumptions, *at_once, *_missing(lateness)]
-    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS)]
+    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS, IN_TIME.format(delay))]
+    in_time = (ends or None) if lateness.kept else False
     if delay and delay == hold:
         told = f"every loss is told before more than {hold} further decisions are made"
-        late = [replace(a, text=told) if a.text == IN_TIME.format(delay) else a for a in late]
-        late.append(Assumption(UNUSED, oblivious=True))
+        late += [Assumption(told, in_time), Assumption(UNUSED, oblivious=True)]
     else:
         late.append(Assumption(UNOPENED, oblivious=True))
         if delay:
             but = " but those forgotten" if lateness.forgotten else ""
+            late.append(Assumption(IN_TIME.format(delay), in_time))
             late.append(Assumption(f"every loss{but} is heard in the end"))
     if not (delay or ends):
         more = "no further loss" if lateness.robust else "no loss"
