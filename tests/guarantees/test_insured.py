@@ -170,7 +170,12 @@ def test_case_3_a_delay_that_was_declared():
     assert found.terms["unheard"] == 3 * 6
     assert found.proved
     said = texts(found)
-    assert said[few] is said[UNOPENED] is said["every loss is heard in the end"] is None
+    assert (
+        said[few]
+        is said[UNOPENED]
+        is said["every loss that is not forgotten is heard in the end"]
+        is None
+    )
     assert oblivious not in said  # it is more than is needed
     assert texts(promise(last, delay=6, crowd=6))[few] is True
     broken = promise(last, made=700, delay=6, crowd=6, kept=False)
@@ -219,11 +224,9 @@ def test_case_4_late_and_not_declared(horizon):
 
 def test_case_5_never_told():
     text = "whether a loss is heard depends neither on the action nor on the loss"
-    assert texts(promise(forgotten=1, crowd=4))[text] is None
-    assert text in texts(promise(forgotten=1))
+    assert texts(promise(missing=1, crowd=4))[text] is None
+    assert text in texts(promise(missing=1))
     assert text not in texts(promise(crowd=4))
-    said = texts(promise(made=700, delay=6, crowd=6, forgotten=1))
-    assert "every loss but those forgotten is heard in the end" in said
 
 
 def test_a_learned_range_does_not_cover_what_is_late():

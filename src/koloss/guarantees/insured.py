@@ -149,7 +149,7 @@ class Lateness:
     robust_rounds: int = 0  # |Q|: rounds that it has played, or may yet play
     kept: bool = True  # whether no loss came later than was declared
     whole: bool = False  # whether actions were drawn at once
-    forgotten: int = 0  # losses that will not be heard
+    missing: int = 0  # losses that have not been told, forgotten ones among them
 
     @property
     def any(self) -> bool:
@@ -253,9 +253,8 @@ def _assumed(
     else:
         late.append(Assumption(UNOPENED, oblivious=True))
         if delay:
-            but = " but those forgotten" if lateness.forgotten else ""
             late.append(Assumption(IN_TIME.format(delay), in_time))
-            late.append(Assumption(f"every loss{but} is heard in the end"))
+            late.append(Assumption("every loss that is not forgotten is heard in the end"))
     if not (delay or ends):
         more = "no further loss" if lateness.robust else "no loss"
         late.append(Assumption(f"{more} of the robust learner comes after its next decision"))
@@ -268,4 +267,4 @@ def _assumed(
 
 
 def _missing(lateness: Lateness) -> list[Assumption]:
-    return [Assumption(MISSING)] if lateness.forgotten else []
+    return [Assumption(MISSING)] if lateness.missing else []

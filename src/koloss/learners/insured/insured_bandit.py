@@ -570,7 +570,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             robust_rounds=plays,
             kept=longest <= delay,
             whole=at_once > 0,
-            forgotten=ledger.forgotten,
+            missing=ledger.awaited + ledger.forgotten,
         )
         return replace(played, longest_delay=longest), lateness
 
