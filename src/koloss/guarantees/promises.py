@@ -248,6 +248,28 @@ def outside(
     return replace(promise, terms=terms, trivial=math.inf, assumptions=assumed, notes=notes)
 
 
+# Shares of traffic (theory F5.8).
+
+
+def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
+    """A bound against all laws within shares, as one against every action: `largest` is the share that each can have.
+
+    The best law within them, with that share of the best action, costs no more than the rest of the range in a round.
+    """
+    inside = min(sum(promise.terms.values()), promise.trivial)
+    unit = f" {promise.unit}" if promise.unit else ""
+    known = f"against the best law within the shares the bound is {inside:.4g}{unit}"
+    notes = [f"{known}; 'shares' is what they may cost against one action"]
+    if delay:
+        notes.append("Theorem B3-delay is not proved for laws that are projected onto shares")
+    return replace(
+        promise,
+        terms={**promise.terms, "shares": promise.trivial * (1 - largest)},
+        proved=promise.proved and not delay,
+        notes=(*notes, *promise.notes),
+    )
+
+
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
     in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"

@@ -467,7 +467,7 @@ class Learner(abc.ABC, Generic[S, L]):
         """What is in a snapshot, with all that one of this format has."""
         state, version = unseal(cls.__name__, snapshot)
         if version < FORMAT:
-            state = completed(state, cls.settings_type.__dataclass_fields__)
+            state = completed(state, version, cls.settings_type.__dataclass_fields__)
         return Reader(state)
 
     def _restore(self, data: Reader) -> None:

@@ -17,7 +17,7 @@ from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -133,6 +133,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         Which regret to bound: against the action that is best on average, or against the one that was best in the end, which
         matters where losses answer to what was played. The latter gives actions a bonus for the variance of their estimates, at
         1.7 times the bound. For finite sets.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, for groups that do not overlap, of a finite set.
+        Every law that decisions are drawn from has them exactly; what that may cost is a term of the guarantee.
     rng : seed or Generator, optional
 
     Examples
@@ -193,6 +196,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -406,7 +410,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
         horizon = self.settings.horizon
         heard = self._exp2.range
-        return prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        return within_shares(promise, engine)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:

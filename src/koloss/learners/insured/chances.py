@@ -52,10 +52,19 @@ class Chances:
         self.gain += gain
         self.spread += gain * gain
 
+    def rest(self, heard: int) -> int:
+        """Losses that have still to be heard before it may play again, once so many have been."""
+        rest: int = REST << min(max(self.stops - 1, 0), 40)
+        return max(self.since + rest - heard, 0)
+
+    @property
+    def deviations(self) -> float:
+        """The gain in deviations of its noise."""
+        return self.gain / math.sqrt(self.spread) if self.spread > 0 else 0.0
+
     def deserved(self, heard: int, room: float, leverage: float) -> bool:
         """Whether to let it play again, once so many losses have been heard, with so much room left in its budget."""
-        rested = heard - self.since >= REST * 2 ** min(self.stops - 1, 40)
-        return rested and room > ROOM * leverage and self.gain > CHANCE * math.sqrt(self.spread)
+        return self.rest(heard) == 0 and room > ROOM * leverage and self.deviations > CHANCE
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""

@@ -23,7 +23,6 @@ serve them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -33,17 +32,23 @@ from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.chances import Chances
-from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
+from koloss.learners.insured.chances import CHANCE, ROOM, Chances
+from koloss.learners.insured.diagnostics import (
+    Alarm,
+    InsuredDiagnostics,
+    SecondChance,
+    alarm_from_dict,
+)
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -54,7 +59,7 @@ from koloss.learners.insured.policies import (
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Allowance, Watched
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn, Entry, Late, Told, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
@@ -109,6 +114,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     rng : seed or Generator, optional
 
     Examples
@@ -161,6 +168,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -182,26 +190,25 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights)
+        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses of a stage that had heard others since the decision
+        self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = (
-            False  # whether the operator has stopped the policy, so that only he lets it play again
-        )
+        self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
         self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
-        self._account = Account(len(engine.points))
+        self._account = Account(len(engine.points), engine.shares)
+        self._pending = Pending(self._forecaster)  # what is in flight
         self._exp2: Exp2 | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
@@ -220,7 +227,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
+        share, premium = sum(settings.budgets[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
@@ -231,8 +238,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             allowance = replace(allowance, cost=cost / self._width, per=per)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
-        account, first = self._account, self._first
-        stage = Watched(number, points, policy, forecaster, first, allowance, account, designs)
+        account, first, pending = self._account, self._first, self._pending
+        stage = Watched(
+            number, points, policy, forecaster, first, allowance, account, designs, pending
+        )
         self._show_range(stage)
         return stage
 
@@ -292,31 +301,30 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play."""
-        stage, names = self._stage, self.settings.names
-        assert isinstance(stage, Watched)
-        regret = stage.estimated_regret * self._width
+        stage, names = self._last, self.settings.names
         if stage.number + 1 < len(self._policies) and not self._is_short:
+            self._sound(names[stage.number], reason, names[stage.number + 1])
             self._stage = self._last = self._watched(stage.number + 1, stage.designs)
-            name = names[stage.number + 1]
-            self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
         else:
             self._take_over(reason)
 
     def _take_over(self, reason: str) -> None:
         """The robust learner plays in place of the policy."""
-        name, regret = self.settings.names[self._last.number], self._last.estimated_regret
-        alarm = Alarm(self.ledger.made, name, reason, regret * self._width, "robust")
+        self._sound(self.settings.names[self._last.number], reason, "robust")
         self._stage = self._wake()
         self._chances.stopped(self.ledger.heard)
-        self.alarms.append(alarm)
 
     def _re_arm(self, reason: str) -> None:
         """Let the last policy play again."""
+        self._sound("robust", reason, self.settings.names[self._last.number])
         self._stage, self._paused = self._last, False
         self._last.begin()
-        name, regret = self.settings.names[self._last.number], self._last.estimated_regret
-        alarm = Alarm(self.ledger.made, "robust", reason, regret * self._width, name)
-        self.alarms.append(alarm)
+
+    def _sound(self, name: str, reason: str, successor: str) -> None:
+        """Write down who stops playing, and why."""
+        made, rho = self.ledger.made, self._width
+        regret, budget = self._account.used * rho, self._last.allowance.budget(made + 1) * rho
+        self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
 
     @locked
     def hand_over(self) -> None:
@@ -348,6 +356,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
             if not isinstance(drawn, str):
+                played = drawn[0]
+                law = played.distribution() if played.choice is None else played.choice
+                self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
                 if size > 1:
                     self._at_once += size
@@ -362,7 +373,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             first = self.ledger.made
             best = int(self._forecaster.mean.argmin())
             self._chances.put_down(range(first, first + size), best)
-        return self._wake().draw(count, self._rng, self.ledger)
+        epoch, actions = self._wake().draw(count, self._rng, self.ledger)
+        self._pending.draw(epoch.law.p, size)
+        return epoch, actions
 
     @property
     def _may_return(self) -> bool:
@@ -385,11 +398,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
+            self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
+            self._pending.drop(None, entries[0].heard)
+            return
         if not isinstance(law, Round):
             assert self._exp2 is not None
             self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+                self._pending.open(None, entry.key, entry.heard)
                 self._compare(law, entry, float(loss))
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
@@ -399,9 +417,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._hull.learned:
             self._hear_range(float(losses[0]), law)
         y = (float(losses[0]) - self._center) / self._width
-        self._forecaster.update(key if key >= 0 else ~key, y)
+        index = key if key >= 0 else ~key
+        self._forecaster.update(index, y)
+        self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
-        self._late += own and law.heard != stage.heard
+        self._late += ledger.heard - 1 > entries[0].heard
         reason = stage.learn(law, key, y, ledger, own)
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
@@ -412,6 +432,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         assert self._exp2 is not None
         over = isinstance(law, Late) or law.over
         return over and (law.number < self._exp2.epochs or self.batch > 1)
+
+    @locked
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        waited = list(self.ledger)
+        count = super().forget(ids, before=before)
+        wait = {entry.id for entry in self.ledger}
+        for entry in waited:
+            if entry.id not in wait:
+                choice = entry.law.choice if isinstance(entry.law, Round) else None
+                self._pending.drop(choice, entry.heard)
+        return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
         """What the action put down would have gained, by the robust learner's estimate of its loss."""
@@ -424,7 +455,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        share = 1 - float(engine.features[best] @ direction)
+        phi = engine.features[best]
+        if engine.shares is not None:  # it would have been played as far as they allow
+            phi = engine.shares.admit(best, -self._forecaster.mean) @ engine.features
+        share = 1 - float(phi @ direction)
         self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
@@ -479,16 +513,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
         stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
-        robust = estimate = band = budget = distance = None
+        account, budget = self._account, stage.allowance.budget(ledger.made + 1)
+        robust = chance = None
         if isinstance(self._stage, Exp2):
             robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        else:
-            estimate = stage.estimated_regret * rho
-            budget = stage.allowance.budget(ledger.made + 1) * rho
-            distance = budget - estimate
-            most = int(self._account.total.argmax())
-            spread = 2 * rho * math.sqrt(float(self._account.variance[most]))
-            band = (estimate - spread, estimate + spread)
+        if self._may_return:
+            least, heard = ROOM * self._first.largest, ledger.heard
+            gain, score = self._chances.gain * rho, self._chances.deviations
+            rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
+            chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
+        estimate = account.used * rho
+        spread = 2 * rho * account.deviation
         discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
@@ -497,18 +532,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             outstanding=ledger.awaited,
             held=len(ledger.held),
             estimated_regret=estimate,
-            band=band,
-            budget=budget,
-            distance=distance,
+            band=(estimate - spread, estimate + spread),
+            budget=budget * rho,
+            distance=budget * rho - estimate,
+            deviations=account.deviations(budget),
+            open=account.outstanding,
+            overdraft=stage.allowance.debt(ledger.made + 1),
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            skipped=stage.skipped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
+            skipped=stage.skipped,
+            sat_out=self._sat_out,
             trusted=(discount, ridge),
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
+            chance=chance,
             robust=robust,
             told="rewards" if self.engine.sign < 0 else "losses",
         )
@@ -523,14 +563,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
 
         if self._is_short:
-            return bound(0, rounds)
+            return within_shares(bound(0, rounds), self.robust)
         last = insured.largest(bound, rounds, settings.horizon)
         promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
             width=engine.high - engine.low,
-            shares=settings.shares,
+            shares=settings.budgets,
             premiums=settings.premiums if engine.learned else (),
             lateness=lateness,
             warm_up=self._warm_up,
@@ -540,6 +580,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        promise = within_shares(promise, self.robust)
         return promise.of_rewards() if engine.sign < 0 else promise
 
     def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
@@ -596,6 +637,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
+            "pending": self._pending.state(),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
@@ -651,7 +693,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             setattr(self, name, counts.count(str(k)))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N)
+        self._account = Account.from_dict(data.part("account"), N, engine.shares)
+        self._pending = Pending.from_state(self._forecaster, data.part("pending"))
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
@@ -693,6 +736,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
         if self._account.outstanding > ledger.unheard:
             data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
+        if self._pending.count != len(ledger):
+            data.refuse("learner.pending.count", "must wait", self._pending.count)
         if self._last.heard > ledger.heard:
             data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
         super()._check(data)

@@ -42,6 +42,7 @@ class InsuredSettings(Settings):
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
+    shares: Any = None
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -96,6 +97,7 @@ class InsuredSettings(Settings):
         self._set("loss_range", robust.loss_range)
         self._set("hold", robust.hold)
         self._set("delay", robust.delay)
+        self._set("shares", robust.shares)
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
                 f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
@@ -183,7 +185,7 @@ class InsuredSettings(Settings):
         return _one_each("premium", self.premium, len(self.policies))
 
     @property
-    def shares(self) -> tuple[float, ...]:
+    def budgets(self) -> tuple[float, ...]:
         """Budgets of the policies, in units of B(n); what one leaves the next may use."""
         triggers = _one_each("trigger", self.trigger, len(self.policies))
         return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))
