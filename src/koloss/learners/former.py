@@ -109,7 +109,8 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     if "policies" not in learner:
         return state
     settings = _settings_4(state["settings"])
-    late, crowd, dropped, *counts = learner["counts"]
+    late, crowd, dropped, _, *counts = learner["counts"]
+    robust_late = learner["exp2"]["late"] if learner["exp2"] else 0
     watched, alarms = {**learner["watched"]}, learner["alarms"]
     hull, engine = learner["hull"], learner["engine"]
     width = hull["width"] if hull else engine["high"] - engine["low"]
@@ -129,7 +130,7 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     chances = {"stops": stops, "since": ledger["heard"], "gain": 0.0, "spread": 0.0, "chosen": []}
     by_hand = bool(alarms) and alarms[-1]["reason"] == "operator"
     learner |= {
-        "counts": [late, crowd, *counts, 0],
+        "counts": [late, crowd, robust_late, *counts, 0],
         "alarms": _alarms(alarms, settings, engine["problem"], width),
         "account": {**account, "outstanding": open_now},
         "watched": watched,
@@ -166,7 +167,10 @@ def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
         len(np.unique(learner["forecaster"]["discounts"])),
         len(learner["root_features"]),
     )
-    nothing = {"proposed": np.zeros((discounts, actions)), "laws": np.zeros((discounts, actions))}
+    nothing: dict[str, Any] = {
+        "proposed": np.zeros((discounts, actions)),
+        "laws": np.zeros((discounts, actions)),
+    }
     nothing |= {"mass": np.zeros(discounts), "covariance": None, "variance": None, "steps": 0}
     return {"count": len(ledger["entries"]), "heard": ledger["heard"], **nothing}
 

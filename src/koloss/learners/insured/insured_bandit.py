@@ -69,6 +69,11 @@ SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
 
 
+def _is_robust(law: Any) -> bool:
+    """Whether a law is the robust learner's; format 3 threw those of policies away."""
+    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
+
+
 class InsuredBandit(Learner[InsuredSettings, Any]):
     """A policy of your choice with the worst-case guarantee of a robust learner behind it, under bandit feedback.
 
@@ -591,7 +596,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         played = promises.Played()
         late = forgotten = plays = 0
         if stage is not None:
-            laws: list[Any] = [entry.law for entry in ledger if not isinstance(entry.law, Round)]
+            laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
             overdue = sum(map(self._is_overdue, laws))
             late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
             # What waits will be heard in time, where that was promised.
@@ -611,7 +616,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             robust_rounds=plays,
             kept=longest <= delay,
             whole=at_once > 0,
-            forgotten=ledger.forgotten,
+            missing=ledger.awaited + ledger.forgotten,
         )
         return replace(played, longest_delay=longest), lateness
 
