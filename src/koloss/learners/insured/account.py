@@ -12,6 +12,9 @@ so that w = 0 skips it: the least possible loss stands in for that of the action
 An entry raises Λ(a) by at most 1 + w κ(a), where κ(a) ≥ |k(a, b)| for all b. So, with a budget D and an overdraft C, rounds are
 drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the largest weight with which it ends within both. Then
 Λ + O ≤ D + min(C, O - 1) on every path, whatever is late, comes in bursts, or is never told (Theorem F5.4).
+
+Where actions come and go (`roster`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
+O(a) as little as when they are entered. What is withdrawn is not looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from numpy.typing import NDArray
 from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """By how much sums may be off."""
@@ -35,46 +40,77 @@ class Account:
     def __init__(self, actions: int) -> None:
         self.total: Floats = np.zeros(actions)  # Λ
         self.outstanding = 0  # O
+        self.offered: Bools | None = None  # None as long as all actions are
+        self.born: Ints = np.zeros(actions, dtype=np.int64)  # era in which each was added
+        self.before: Ints = np.zeros(
+            actions, dtype=np.int64
+        )  # O - O(a): open, and drawn before it was
 
     @property
     def used(self) -> float:
         """The largest Λ(a): the estimated regret."""
-        return float(self.total.max())
+        return float((self.total if self.offered is None else self.total[self.offered]).max())
+
+    @property
+    def reserved(self) -> float:
+        """The largest Λ(a) + O(a)."""
+        if self.offered is None:
+            return self.used + self.outstanding
+        return float((self.total - self.before)[self.offered].max()) + self.outstanding
 
     def room(self, budget: float) -> Floats:
-        """What one more entry may add to every Λ(a) beside 1."""
-        return budget - 1 - self.total
+        """What one more entry may add to every Λ(a) beside 1; where an action is not offered, no less than elsewhere."""
+        room = budget - 1 - self.total
+        if self.offered is not None:
+            room[~self.offered] = room[self.offered].max()
+        return room
 
     def may_draw(self, budget: float, overdraft: float, count: int = 1) -> bool:
         """Whether so many more rounds may be drawn at once."""
-        used = self.used
-        return used + 1 <= budget and used + self.outstanding + count <= budget + overdraft
+        return self.used + 1 <= budget and self.reserved + count <= budget + overdraft
 
     def draw(self, count: int = 1) -> None:
         """So many rounds are drawn."""
         self.outstanding += count
 
-    def weight(self, reach: Floats, budget: float, overdraft: float) -> float:
+    def offer(self, offered: Bools, added: Any, era: int) -> None:
+        """From this era on these actions are offered, some of them anew."""
+        self.offered = offered
+        self.total[added], self.born[added], self.before[added] = 0.0, era, self.outstanding
+
+    def counted(self, era: int) -> Any:
+        """The actions that rounds of an era count for."""
+        return slice(None) if self.offered is None else self.offered & (self.born <= era)
+
+    def weight(self, reach: Floats, budget: float, overdraft: float, era: int = 0) -> float:
         """The largest weight of a round, opened next, whose estimates reach at most so far: known without its outcome."""
         # Where Λ > D - 1 only 0 fits, if a constant is a feature: every action is reached.
-        limit = min(budget, budget + overdraft - (self.outstanding - 1))
+        limit: Any = min(budget, budget + overdraft - (self.outstanding - 1))
         room = limit - 1 - self.total
+        if self.offered is not None:
+            counted = self.counted(era)
+            if not counted.any():
+                return 1.0
+            limit = np.minimum(budget, budget + overdraft - (self.outstanding - self.before - 1))
+            room, reach = (limit - 1 - self.total)[counted], reach[counted]
         if room.min() <= 0:
             return 0.0
         return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
 
-    def enter(self, y: float, estimate: Floats | None, weight: float) -> None:
+    def enter(self, y: float, estimate: Floats | None, weight: float, era: int = 0) -> None:
         """Enter a loss with its estimates and their weight; one that is skipped needs none."""
-        added = y + (1 - weight) / 2
+        added, counted = y + (1 - weight) / 2, self.counted(era)
         if estimate is None or weight == 0:
-            self.total += y + 0.5
+            self.total[counted] += y + 0.5
         else:
-            self.total += added - weight * estimate
+            self.total[counted] += (added - weight * estimate)[counted]
         self.outstanding -= 1
+        if self.offered is not None:
+            self.before[self.born > era] -= 1
 
     def holds(self, budget: float, overdraft: float) -> bool:
         """Whether the promise is kept."""
-        return self.used + self.outstanding <= budget + overdraft + ROUNDING * max(1.0, abs(budget))
+        return self.reserved <= budget + overdraft + ROUNDING * max(1.0, abs(budget))
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit."""
@@ -82,12 +118,19 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {"total": self.total.copy(), "outstanding": self.outstanding}
+        return {
+            "total": self.total.copy(),
+            "outstanding": self.outstanding,
+            "born": self.born.copy(),
+            "before": self.before.copy(),
+        }
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Account:
         """The account in a snapshot."""
         account = cls(actions)
         account.total = data.array("total", (actions,))
-        account.outstanding = data.count("outstanding")
+        account.outstanding = most = data.count("outstanding")
+        account.born = data.array("born", (actions,), 0, whole=True)
+        account.before = data.array("before", (actions,), 0, most, whole=True)
         return account

@@ -28,6 +28,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
@@ -42,7 +44,7 @@ from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
-from koloss.learners.insured.exploration import Exploration, Floats
+from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.policies import (
     BuiltIn,
@@ -51,8 +53,10 @@ from koloss.learners.insured.policies import (
     make_policies,
     restore_policies,
 )
+from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
@@ -99,6 +103,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
         range. An eighth of the rounds by default.
+    absent : sequence of int
+        Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
@@ -151,6 +157,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         overdraft: int | Literal["auto"] = "auto",
+        absent: Sequence[int] = (),
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
@@ -165,6 +172,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._forecaster = forecaster_for(settings.kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
         self._prepare(engine, robust, batch)
+        if settings.absent:
+            offered = self._roster.without(np.array(settings.absent))
+            self._offer(offered, NOBODY)
+            self._roster.met = offered
         if self._is_short:
             self._end_stage("short")
 
@@ -199,7 +210,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points))
-        self._exp2: Exp2 | None = None  # the robust learner, once it has played
+        self._roster = Roster(len(engine.points))
+        self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -256,7 +268,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
             one.prediction = one.prediction * factor
 
-    def _new_robust(self) -> Exp2:
+    def _new_robust(self) -> Specialists:
         """Exponential weights from scratch, tuned to the rounds that remain or up to twice as many.
 
         There are few tunings, so that `_proved` can look at all. It may sleep while a policy plays, and goes on after that.
@@ -268,13 +280,77 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             while insured.halved(horizon, halvings + 1) >= remain and horizon > 1 << halvings:
                 halvings += 1
             engine, horizon = self._robust_for(halvings), remain
-        return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2 = Specialists(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2.born = self._account.born
+        if self._roster.era:
+            made = self._robust_offered(exp2, self._roster.offered)
+            exp2.offer(*made, NOBODY, self._roster.era, set())
+        return exp2
 
-    def _wake(self) -> Exp2:
+    def _robust_offered(self, exp2: Specialists, offered: Bools) -> tuple[Offered, bandit.Rates]:
+        """Engine and rates of the robust learner where other actions are offered."""
+        t = exp2.made + 1 if self.settings.horizon is None else None
+        return offer(self.robust, offered, self.settings.design, exp2.rates, t)
+
+    def _wake(self) -> Specialists:
         """The robust learner."""
         if self._exp2 is None:
             self._exp2 = self._new_robust()
+            self._roster.price = max(self._roster.price, self._exp2.price)
         return self._exp2
+
+    # Actions that come and go.
+
+    @property
+    @locked
+    def available(self) -> Bools:
+        """Which actions are offered now."""
+        return self._roster.offered.copy()
+
+    @locked
+    def withdraw(self, rows: Any) -> None:
+        """Offer some actions no more, by their rows. Losses of decisions for them that are still open are used as always.
+
+        The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
+        not depend on actions or losses not yet heard of.
+        """
+        self.settings.check_roster("rows", rows)
+        gone = as_rows("rows", rows, len(self.engine.points))
+        if len(gone):
+            self._offer(self._roster.without(gone), NOBODY)
+
+    @locked
+    def add(self, rows: Any) -> None:
+        """Offer actions that were absent or have been withdrawn, by their rows.
+
+        The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
+        with.
+        """
+        self.settings.check_roster("rows", rows)
+        new = as_rows("rows", rows, len(self.engine.points))
+        if len(new):
+            self._offer(self._roster.including(new), new)
+
+    def _offer(self, offered: Bools, added: Rows) -> None:
+        """Other actions are offered from now on."""
+        roster, stage, exp2 = self._roster, self._last, self._exp2
+        era, design = roster.era + 1, self.settings.design
+        first = explore(self.engine, offered, design, stage.designs + 1, era)
+        robust = None if exp2 is None else self._robust_offered(exp2, offered)
+        for policy in self._policies:
+            if isinstance(policy, UserPolicy):
+                policy.offer(offered)
+        # Nothing can fail from here on.
+        roster.offer(offered, added)
+        self._account.offer(offered, added, era)
+        self._first = first
+        stage.offer(first, added)
+        self._shadow.clear()
+        if exp2 is not None and robust is not None:
+            laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
+            heard_of = {law.number for law in laws if isinstance(law, (Epoch, Late))}
+            exp2.offer(*robust, added, era, heard_of)
+            roster.price = max(roster.price, exp2.price)
 
     def _robust_for(self, halvings: int) -> PointsEngine:
         """The robust learner tuned to the horizon, halved so many times."""
@@ -334,7 +410,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._end_stage("budget")
             stage = self._stage
         if self._watches_shadow:
-            best, first = int(self._forecaster.mean.argmin()), self.ledger.made
+            best, first = lowest(self._forecaster.mean, self._account.offered), self.ledger.made
             self._shadow.update(dict.fromkeys(range(first, first + size), best))
         return self._wake().draw(count, self._rng, self.ledger)
 
@@ -407,7 +483,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return enough and self._gain > CHANCE * math.sqrt(self._spread)
 
     def _late_lengths(self) -> tuple[int, ...]:
-        return (0,) if self._exp2 is None else (0, self._exp2.late_length)
+        return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
     def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
         if isinstance(law, Round):
@@ -440,7 +516,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
-        index = int(self._forecaster.mean.argmin())
+        index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
         return Recommendation(index, best, self.engine.sign * loss, "estimated")
@@ -494,7 +570,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
             hull = self._hull
-            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
+            promise = prove(
+                robust, robust.rates, self.batch, rounds, settings.horizon, played, hull
+            )
+            return self._roster.promise(promise, robust, 0 if stage is None else stage.across)
 
         if self._is_short:
             return bound(0, rounds)
@@ -526,7 +605,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
         laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
-        kept = [law.exploration for law in laws if isinstance(law, Round)] + [watched.exploration]
+        kept = [law.exploration for law in laws if isinstance(law, Round)]
+        kept += [watched.exploration, self._first]
         explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
@@ -541,6 +621,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "shadow": [[i, k] for i, k in self._shadow.items()],
             "evidence": [self._gain, self._spread],
             "account": self._account.to_dict(),
+            "roster": self._roster.to_dict(),
+            "first": self._first.number,
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
@@ -601,13 +683,27 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         evidence = data.items("evidence", 2)
         self._gain, self._spread = evidence.number("0"), evidence.number("1", 0)
         self._account = Account.from_dict(data.part("account"), N)
-        kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
+        if data.has("roster"):
+            self._roster = Roster.from_dict(data.part("roster"), N)
+            self._account.offered = offered = self._roster.offered
+            for policy in self._policies:
+                if isinstance(policy, UserPolicy):
+                    policy.offer(offered)
+        era = self._roster.era
+        kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
+        number = data.count("first", 1)
+        if number not in self._explorations or self._explorations[number].era != era:
+            data.refuse("first", "must be among the explorations, and of the latest era", number)
+        self._first = self._explorations[number]
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
         sleeps = data.flag("sleeps")
         if data.has("exp2"):
-            self._exp2 = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2 = Specialists.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2.born = self._account.born
+            if self._exp2.latest.number != era:
+                data.refuse("exp2.eras", "must end with that of now", self._exp2.latest.number)
             if not sleeps:
                 self._stage = self._exp2
         elif self._is_short:
@@ -635,7 +731,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if stage is not None:
             if stage.made > ledger.made or stage.heard > ledger.heard:
                 data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
-            if isinstance(latest, Epoch):
+            if isinstance(latest, Epoch) and latest.number > stage.latest.first:
                 stage.epoch = latest
             stage.check(data)
         if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):

@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
+from koloss.actions import Points
 from koloss.designs import Design
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
+from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
@@ -35,6 +37,7 @@ class InsuredSettings(Settings):
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     overdraft: int | Literal["auto"] = "auto"
+    absent: tuple[int, ...] = ()
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
@@ -84,11 +87,30 @@ class InsuredSettings(Settings):
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
         robust = self.robust
+        if np.size(self.absent):
+            self.check_roster("absent", self.absent)
+            count = len(self.actions.X)  # type: ignore[attr-defined]
+            absent = as_rows("absent", self.absent, count)
+            if len(absent) == count:
+                raise ValueError(f"`absent` must leave an action, got all {count}")
+            self._set("absent", tuple(absent.tolist()))
         self._set("loss_range", robust.loss_range)
         self._set("kernel", robust.kernel)
         if robust.learns_range and self.delay:
             raise ValueError(
                 f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+            )
+
+    def check_roster(self, name: str, rows: Any) -> None:
+        """Refuse actions that come and go where they cannot."""
+        if not isinstance(self.actions, Points):
+            kind = type(self.actions).__name__
+            raise ValueError(
+                f"`{name}` must be left out unless the actions are Points, got {rows!r} of a {kind}"
+            )
+        if self.loss_range == "learn":
+            raise ValueError(
+                f"`{name}` must be left out with a `loss_range` of 'learn', got {rows!r}"
             )
 
     @property
