@@ -39,17 +39,21 @@ class Account:
 
     def __init__(self, actions: int) -> None:
         self.total: Floats = np.zeros(actions)  # Λ
+        self.variance: Floats = np.zeros(actions)  # Σ of squared steps of Λ beside the predictions
         self.outstanding = 0  # O
         self.offered: Bools | None = None  # None as long as all actions are
         self.born: Ints = np.zeros(actions, dtype=np.int64)  # era in which each was added
-        self.before: Ints = np.zeros(
-            actions, dtype=np.int64
-        )  # O - O(a): open, and drawn before it was
+        self.before: Ints = np.zeros(actions, dtype=np.int64)  # open rounds drawn before that
+
+    @property
+    def there(self) -> Any:
+        """The actions that are offered, to index by."""
+        return slice(None) if self.offered is None else self.offered
 
     @property
     def used(self) -> float:
         """The largest Λ(a): the estimated regret."""
-        return float((self.total if self.offered is None else self.total[self.offered]).max())
+        return float(self.total[self.there].max())
 
     @property
     def reserved(self) -> float:
@@ -69,6 +73,12 @@ class Account:
         """Whether so many more rounds may be drawn at once."""
         return self.used + 1 <= budget and self.reserved + count <= budget + overdraft
 
+    def deviations(self, budget: float) -> float:
+        """By how many deviations of its noise the account of some action is below the budget, at least."""
+        doubt = np.sqrt(self.variance)
+        with np.errstate(divide="ignore"):
+            return float(np.min((self.room(budget) / doubt)[self.there]))
+
     def draw(self, count: int = 1) -> None:
         """So many rounds are drawn."""
         self.outstanding += count
@@ -76,11 +86,12 @@ class Account:
     def offer(self, offered: Bools, added: Any, era: int) -> None:
         """From this era on these actions are offered, some of them anew."""
         self.offered = offered
-        self.total[added], self.born[added], self.before[added] = 0.0, era, self.outstanding
+        self.total[added] = self.variance[added] = 0.0
+        self.born[added], self.before[added] = era, self.outstanding
 
     def counted(self, era: int) -> Any:
         """The actions that rounds of an era count for."""
-        return slice(None) if self.offered is None else self.offered & (self.born <= era)
+        return self.there if self.offered is None else self.offered & (self.born <= era)
 
     def weight(self, reach: Floats, budget: float, overdraft: float, era: int = 0) -> float:
         """The largest weight of a round, opened next, whose estimates reach at most so far: known without its outcome."""
@@ -97,13 +108,25 @@ class Account:
             return 0.0
         return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
 
-    def enter(self, y: float, estimate: Floats | None, weight: float, era: int = 0) -> None:
-        """Enter a loss with its estimates and their weight; one that is skipped needs none."""
-        added, counted = y + (1 - weight) / 2, self.counted(era)
+    def enter(
+        self,
+        y: float,
+        estimate: Floats | None,
+        weight: float,
+        step: Floats | None = None,
+        era: int = 0,
+    ) -> None:
+        """Enter a loss of an era with its estimates and their weight; one that is skipped needs none.
+
+        `step` is what the estimates have beside the prediction: noise, mostly.
+        """
+        counted = self.counted(era)
         if estimate is None or weight == 0:
             self.total[counted] += y + 0.5
         else:
-            self.total[counted] += (added - weight * estimate)[counted]
+            self.total[counted] += (y + (1 - weight) / 2 - weight * estimate)[counted]
+        if step is not None:
+            self.variance[counted] += np.square(weight * step)[counted]
         self.outstanding -= 1
         if self.offered is not None:
             self.before[self.born > era] -= 1
@@ -115,21 +138,27 @@ class Account:
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit."""
         self.total *= factor
+        self.variance *= factor**2
+
+    def copy(self) -> Account:
+        """The account as it is now."""
+        account = Account(len(self.total))
+        account.total, account.variance = self.total.copy(), self.variance.copy()
+        account.outstanding = self.outstanding
+        return account
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {
-            "total": self.total.copy(),
-            "outstanding": self.outstanding,
-            "born": self.born.copy(),
-            "before": self.before.copy(),
-        }
+        names = ("total", "variance", "born", "before")
+        sums = {name: getattr(self, name).copy() for name in names}
+        return {**sums, "outstanding": self.outstanding}
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Account:
         """The account in a snapshot."""
         account = cls(actions)
         account.total = data.array("total", (actions,))
+        account.variance = data.array("variance", (actions,), 0)
         account.outstanding = most = data.count("outstanding")
         account.born = data.array("born", (actions,), 0, whole=True)
         account.before = data.array("before", (actions,), 0, most, whole=True)

@@ -78,7 +78,9 @@ def offer(
     N, eta, kappa, columns = len(offered), rates.learning_rate, rates.kappa, None
     if t is not None:
         whole = whole.at(t)
-        first = 1 if whole.schedule is None else whole.schedule.first_round(whole.level)
+        schedule, first = whole.schedule, 1
+        if schedule is not None and whole.level > schedule.level(1):
+            first = schedule.first_round(whole.level)
         eta = bandit.anytime_rate(whole.problem, kappa, first)
     cap = whole.problem.largest_leverage(eta, kappa)
     if whole.columns is None:
