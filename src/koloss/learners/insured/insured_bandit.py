@@ -323,7 +323,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
         not depend on actions or losses not yet heard of.
         """
-        self.settings.check_roster("rows", rows)
+        self.settings.check_roster()
         gone = as_rows("rows", rows, len(self.engine.points))
         if len(gone):
             self._offer(self._roster.without(gone), NOBODY)
@@ -335,7 +335,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
         with.
         """
-        self.settings.check_roster("rows", rows)
+        self.settings.check_roster()
         new = as_rows("rows", rows, len(self.engine.points))
         if len(new):
             self._offer(self._roster.including(new), new)

@@ -95,13 +95,7 @@ class InsuredSettings(Settings):
         if self.robust_kernel is not None:
             self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
         robust = self.robust
-        if np.size(self.absent):
-            self.check_roster("absent", self.absent)
-            count = len(self.actions.X)  # type: ignore[attr-defined]
-            absent = as_rows("absent", self.absent, count)
-            if len(absent) == count:
-                raise ValueError(f"`absent` must leave an action, got all {count}")
-            self._set("absent", tuple(absent.tolist()))
+        self._check_absent()
         self._set("loss_range", robust.loss_range)
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
@@ -112,17 +106,24 @@ class InsuredSettings(Settings):
                 f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
             )
 
-    def check_roster(self, name: str, rows: Any) -> None:
+    def check_roster(self) -> None:
         """Refuse actions that come and go where they cannot."""
         if not isinstance(self.actions, Points):
             kind = type(self.actions).__name__
-            raise ValueError(
-                f"`{name}` must be left out unless the actions are Points, got {rows!r} of a {kind}"
-            )
+            raise ValueError(f"`actions` must be Points where some come and go, got a {kind}")
         if self.loss_range == "learn":
-            raise ValueError(
-                f"`{name}` must be left out with a `loss_range` of 'learn', got {rows!r}"
-            )
+            raise ValueError("`loss_range` must be known where actions come and go, got 'learn'")
+
+    def _check_absent(self) -> None:
+        if np.size(self.absent):
+            self.check_roster()
+            count = len(self.actions.X)  # type: ignore[attr-defined]
+            rows = as_rows("absent", self.absent, count)
+            if len(rows) == count:
+                raise ValueError(f"`absent` must leave an action, got all {count}")
+            self._set("absent", tuple(rows.tolist()))
+        else:
+            self._set("absent", ())
 
     def _check_cost(self) -> None:
         """What exploring may cost in a round, or in so many of them."""
