@@ -68,6 +68,7 @@ class Forecaster:
         ]
         self._mean: Any = np.zeros(len(features))
         self._variance: Any = None
+        self.version = 0  # changes with the regression that is trusted, but for its updates
 
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
@@ -106,6 +107,7 @@ class Forecaster:
     def _refresh(self) -> None:
         """Recompute the predicted losses; their variance is computed when it is needed."""
         self._mean, self._variance = self.features @ self.weights, None
+        self.version += 1
 
     def _restore_prior(self, k: int) -> None:
         """Add what is missing of the prior's precision: (C⁻¹ + sI)⁻¹ = (I - (I + sC)⁻¹)/s."""
@@ -150,9 +152,18 @@ class Forecaster:
         deviation *= self.scale[self.trusted]
         return np.sqrt(deviation, out=deviation)
 
-    def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
-        """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns."""
-        eigenvalues, vectors = np.linalg.eigh(self.covariance)
+    def sample(
+        self,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        count: int | None = None,
+        covariance: Any = None,
+    ) -> Any:
+        """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns.
+
+        With the covariance of θ under the posterior, or with another one.
+        """
+        eigenvalues, vectors = np.linalg.eigh(self.covariance if covariance is None else covariance)
         normal = rng.standard_normal((len(eigenvalues), 1 if count is None else count))
         root = scale * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
         drawn = self.features @ (self.weights[:, None] + vectors @ (root * normal))

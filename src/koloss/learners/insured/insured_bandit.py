@@ -23,7 +23,6 @@ serve them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -35,7 +34,7 @@ from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
@@ -51,6 +50,7 @@ from koloss.learners.insured.diagnostics import (
 )
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -63,7 +63,7 @@ from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn, Entry, Late, Told, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
@@ -104,11 +104,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     robust_kernel : Kernel, "any" or "auto", optional
         For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
         kind, and has its features to pay for.
-    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+    loss_norm, proxy, rank, design, loss_class, hold, spacing, goal
         As for `BanditExpWeights`, without the class "any".
+    delay : int
+        Most other losses that are heard between a decision and its loss. Losses may come late without it, too, but then
+        nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. An eighth of the rounds by default.
+        range. By default `delay`, or an eighth of the rounds without one.
     absent : sequence of int
         Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
@@ -117,6 +120,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     rng : seed or Generator, optional
 
     Examples
@@ -164,17 +169,19 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ridge: float | Literal["auto"] = "auto",
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
+        hold: int = 0,
         overdraft: int | Literal["auto"] = "auto",
         absent: Sequence[int] = (),
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
         engine = points_engine(settings.watched)
-        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        robust = engine if settings.shares_engine else points_engine(settings.robust)
         batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
@@ -194,28 +201,25 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights)
+        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses of a stage that had heard others since the decision
+        self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = (
-            False  # whether the operator has stopped the policy, so that only he lets it play again
-        )
+        self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
-        self._account = Account(len(engine.points))
+        self._account = Account(len(engine.points), engine.shares)
+        self._pending = Pending(self._forecaster)  # what is in flight
         self._roster = Roster(len(engine.points))
         self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
@@ -235,19 +239,21 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
+        share, premium = sum(settings.budgets[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        debt = settings.overdraft if settings.overdraft != "auto" else settings.delay or None
         cost, per = settings.costs
         if cost is not None:
             allowance = replace(allowance, cost=cost / self._width, per=per)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
-        account, first = self._account, self._first
-        stage = Watched(number, points, policy, forecaster, first, allowance, account, designs)
+        account, first, pending = self._account, self._first, self._pending
+        stage = Watched(
+            number, points, policy, forecaster, first, allowance, account, designs, pending
+        )
         self._show_range(stage)
         return stage
 
@@ -426,6 +432,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
             if not isinstance(drawn, str):
+                played = drawn[0]
+                law = played.distribution() if played.choice is None else played.choice
+                self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
                 if size > 1:
                     self._at_once += size
@@ -440,13 +449,18 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             first = self.ledger.made
             best = lowest(self._forecaster.mean, self._account.offered)
             self._chances.put_down(range(first, first + size), best)
-        return self._wake().draw(count, self._rng, self.ledger)
+        epoch, actions = self._wake().draw(count, self._rng, self.ledger)
+        self._pending.draw(epoch.law.p, size)
+        return epoch, actions
 
     @property
     def _may_return(self) -> bool:
         """Whether the last policy may play again on evidence."""
         built_in = isinstance(self._last.policy, BuiltIn) and not self._hull.learned
         return built_in and isinstance(self._stage, Exp2) and not (self._is_short or self._paused)
+
+    def _limits(self) -> tuple[float, float]:
+        return self._hull.limits
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
@@ -460,13 +474,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
+            self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
+            self._pending.drop(None, entries[0].heard)
+            return
         if not isinstance(law, Round):
             assert self._exp2 is not None
-            if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
-                self._robust_delay = max(self._robust_delay, delay)
+            self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+                self._pending.open(None, entry.key, entry.heard)
                 self._compare(law, entry, float(loss))
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
@@ -476,13 +493,35 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._hull.learned:
             self._hear_range(float(losses[0]), law)
         y = (float(losses[0]) - self._center) / self._width
-        self._forecaster.update(key if key >= 0 else ~key, y)
+        index = key if key >= 0 else ~key
+        self._forecaster.update(index, y)
+        self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
-        self._late += own and law.heard != stage.heard
+        self._late += ledger.heard - 1 > entries[0].heard
         reason = stage.learn(law, key, y, ledger, own)
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+
+    def _is_overdue(self, law: Epoch | Late) -> bool:
+        """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
+        exp2 = self._exp2
+        assert exp2 is not None
+        over = isinstance(law, Late) or law.over
+        if law.number == exp2.epochs == exp2.cut:
+            return not exp2.is_exact(law.number)
+        return over and (law.number < exp2.epochs or self.batch > 1)
+
+    @locked
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        waited = list(self.ledger)
+        count = super().forget(ids, before=before)
+        wait = {entry.id for entry in self.ledger}
+        for entry in waited:
+            if entry.id not in wait:
+                choice = entry.law.choice if isinstance(entry.law, Round) else None
+                self._pending.drop(choice, entry.heard)
+        return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
         """What the action put down would have gained, by the robust learner's estimate of its loss."""
@@ -495,7 +534,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        share = 1 - float(engine.features[best] @ direction)
+        phi = engine.features[best]
+        if engine.shares is not None:  # it would have been played as far as they allow
+            phi = engine.shares.admit(best, -self._forecaster.mean) @ engine.features
+        share = 1 - float(phi @ direction)
         self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
@@ -560,15 +602,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
-        spread = (
-            2 * rho * math.sqrt(float(account.variance[lowest(-account.total, account.offered)]))
-        )
+        spread = 2 * rho * account.deviation
         discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
             heard=ledger.heard,
-            outstanding=len(ledger),
+            outstanding=ledger.awaited,
+            held=len(ledger.held),
             estimated_regret=estimate,
             band=(estimate - spread, estimate + spread),
             budget=budget * rho,
@@ -592,13 +633,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         )
 
     def _proved(self, rounds: int) -> Guarantee:
-        stage, ledger, settings, engine = self._exp2, self.ledger, self.settings, self.engine
-        played = promises.Played()
-        if stage is not None:
-            played = stage.played(self._robust_delay, stage.made - stage.heard)
-        at_once = self._at_once + played.at_once
-        longest = max(self._longest_at_once, played.longest_at_once)
-        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+        ledger, settings, engine = self.ledger, self.settings, self.engine
+        played, lateness = self._seen(rounds)
 
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
@@ -606,34 +642,65 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             promise = prove(
                 robust, robust.rates, self.batch, rounds, settings.horizon, played, hull
             )
-            return self._roster.promise(promise, robust, 0 if stage is None else stage.across)
+            revived = 0 if self._exp2 is None else self._exp2.revived
+            return self._roster.promise(promise, robust, revived)
 
         if self._is_short:
-            return bound(0, rounds)
+            return within_shares(bound(0, rounds), self.robust)
         last = insured.largest(bound, rounds, settings.horizon)
         promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
             width=engine.high - engine.low,
-            shares=settings.shares,
+            shares=settings.budgets,
             premiums=settings.premiums if engine.learned else (),
-            disordered=max(self._late, self._crowd) > 0,
-            crowd=max(engine.problem.delay, self._crowd),
-            overdraft=self._last.allowance.debt(rounds),
+            lateness=lateness,
             warm_up=self._warm_up,
             made=ledger.made,
             heard=ledger.heard,
-            late=self._late,
             own="own" in settings.names,
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        promise = within_shares(promise, self.robust)
         return promise.of_rewards() if engine.sign < 0 else promise
+
+    def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+        """What the bounds need to know of the game so far: the robust learner's, and what came late."""
+        stage, ledger, settings = self._exp2, self.ledger, self.settings
+        delay, made, heard = settings.delay, ledger.made, ledger.heard
+        longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+        played = promises.Played()
+        late = forgotten = plays = 0
+        if stage is not None:
+            laws: list[Any] = [entry.law for entry in ledger if not isinstance(entry.law, Round)]
+            overdue = sum(map(self._is_overdue, laws))
+            late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
+            # What waits will be heard in time, where that was promised.
+            unheard = forgotten + (0 if delay else len(laws) - overdue)
+            played = replace(stage.played(longest, unheard), late=late)
+            plays = min(stage.made + max(rounds - made, 0), rounds)
+        at_once = self._at_once + played.at_once
+        longest_at_once = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+        lateness = insured.Lateness(
+            delay=delay,
+            hold=settings.hold,
+            crowd=max(delay, self._crowd),
+            overdraft=self._last.allowance.debt(rounds),
+            policy=self._late,
+            robust=late,
+            robust_rounds=plays,
+            kept=longest <= delay,
+            whole=at_once > 0,
+            forgotten=ledger.forgotten,
+        )
+        return replace(played, longest_delay=longest), lateness
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_sat_out")
+    _COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
 
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
@@ -656,6 +723,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "account": self._account.to_dict(),
             "roster": self._roster.to_dict(),
             "first": self._first.number,
+            "pending": self._pending.state(),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
@@ -687,7 +755,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = self.settings
         engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
         robust = engine
-        if settings.ridge == 0:
+        if settings.shares_engine:
             data.nothing("robust")
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
@@ -711,7 +779,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             setattr(self, name, counts.count(str(k)))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N)
+        self._account = Account.from_dict(data.part("account"), N, engine.shares)
+        self._pending = Pending.from_state(self._forecaster, data.part("pending"))
         if data.has("roster"):
             self._roster = Roster.from_dict(data.part("roster"), N)
             self._account.offered = offered = self._roster.offered
@@ -767,6 +836,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
         if self._account.outstanding > ledger.unheard:
             data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
+        if self._pending.count != len(ledger):
+            data.refuse("learner.pending.count", "must wait", self._pending.count)
         if self._last.heard > ledger.heard:
             data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
         super()._check(data)

@@ -12,7 +12,7 @@ import numpy as np
 
 from koloss.errors import PolicyError
 from koloss.learners.insured.exploration import lowest
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal
 
@@ -73,37 +73,37 @@ class BuiltIn(abc.ABC):
         self.width = width
 
     @abc.abstractmethod
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         """The row of an action, or a law from which the learner draws one."""
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        return self.propose(forecaster, stage, None)
+        return self.propose(forecast, stage, None)
 
 
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        score = forecaster.deviation
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        score = forecast.deviation
         score *= -self.width
-        score += forecaster.mean
+        score += forecast.mean
         return lowest(score, stage.offered)
 
 
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        return lowest(forecaster.sample(rng, self.width), stage.offered)
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        return lowest(forecast.sample(rng, self.width), stage.offered)
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
-        drawn = forecaster.sample(np.random.default_rng(0), self.width, DRAWS)
+        drawn = forecast.sample(np.random.default_rng(0), self.width, DRAWS)
         if stage.offered is not None:
             drawn[~stage.offered] = np.inf
         best = drawn.argmin(axis=0)
-        return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
+        return np.bincount(best, minlength=len(forecast.features)) / DRAWS
 
 
 class Optimistic(BuiltIn):
@@ -112,10 +112,10 @@ class Optimistic(BuiltIn):
     Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
     """
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         N, m = stage.first.features.shape
         eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
-        score = -eta * (stage.total + forecaster.mean)
+        score = -eta * (stage.total + forecast.mean)
         q = np.exp(score - score.max())
         return q / q.sum()
 
@@ -153,13 +153,13 @@ class UserPolicy:
         self._next = next_proposal  # one that has been looked at and not played
         self._offered: Any = None
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
-        proposal = self.law(forecaster, stage)
+        proposal = self.law(forecast, stage)
         self._next = None
         return proposal
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._next is None:
             proposal = self._checked(self._call("propose", self.policy.propose))

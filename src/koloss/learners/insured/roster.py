@@ -97,8 +97,8 @@ class Roster:
         self.returned += int(self.met[added].sum())
         self.met = self.met | offered
 
-    def promise(self, robust: Guarantee, engine: PointsEngine, across: int) -> Guarantee:
-        """The robust learner's bound where actions have come and gone, and so many of its losses came after a change."""
+    def promise(self, robust: Guarantee, engine: PointsEngine, revived: int) -> Guarantee:
+        """The robust learner's bound where actions have come and gone; `revived` losses came after one was added again."""
         if self.era == 0:
             return robust
         terms, N, rates = dict(robust.terms), len(self.offered), engine.rates
@@ -108,10 +108,8 @@ class Roster:
         for name, factor in factors.items():
             if name in terms:
                 terms[name] *= factor
-        if (
-            across and engine.problem.delay and rates.learning_rate
-        ):  # else they were counted as late
-            terms["delay"] += across * late_cost(engine.problem, rates.learning_rate, rates.kappa)
+        if revived and engine.problem.delay and rates.learning_rate:  # else they count as late
+            terms["delay"] += revived * late_cost(engine.problem, rates.learning_rate, rates.kappa)
         assumptions = (*robust.assumptions, Assumption(UNSEEN))
         return replace(robust, terms=terms, assumptions=assumptions, notes=(*robust.notes, SINCE))
 
@@ -153,4 +151,4 @@ def explore(
     features = np.zeros((len(offered), white.shape[1]), order="F")
     weights = np.zeros(len(offered))
     features[offered], weights[offered] = white, to_numpy(chosen.weights)
-    return Exploration(number, features, weights, era)
+    return Exploration(number, features, weights, era=era)

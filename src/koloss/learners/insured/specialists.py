@@ -1,17 +1,17 @@
 """Exponential weights over actions that come and go: each is a specialist that sleeps while it is not offered (theory F5, Section 8).
 
 With S(a) the sum of what an action has lost by the estimates, those that are offered are played with q(a) ∝ prior(a) exp(-η S(a)).
-What is not offered loses in each round what the others lose together, the mix loss
+What was not offered when a round was drawn loses in it what the others lose together, the mix loss
 
     m = -(1/η) log Σ q(a) exp(-η x(a)),
 
-which leaves its share of the weight as it is. So an action that is added begins with the sum M of all mix losses. A loss of a round
-that was drawn before an action was added gives it the mix loss, too. The rates stay as they were tuned, but for the exploration,
-which is that of a new design.
+which leaves its share of the weight as it is. So an action that is added begins with the sum M of all mix losses. One that comes
+back begins anew. The rates stay as they were tuned, but for the exploration, which is that of a new design.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -144,7 +144,8 @@ class Specialists(Exp2):
     def __init__(self, engine: Any, rates: Rates, *, horizon: int | None, batch: int) -> None:
         super().__init__(engine, rates, horizon=horizon, batch=batch)
         self.mixed = 0.0  # M
-        self.across = 0  # losses that were heard in another era than that of their decision
+        self.revived = 0  # losses of rounds in which an action was played that has come back since
+        self.cut = 0  # the latest epoch that ended by a change, with one loss open at most
         self.explores = rates.exploration  # γ that was tuned for all actions
         self.eras = [Era(0, 0, engine)]  # those whose epochs may still be heard of; the last is now
 
@@ -182,13 +183,16 @@ class Specialists(Exp2):
     ) -> None:
         """Play other actions from now on; epochs with these numbers may still be heard of."""
         if self.made and not isinstance(self.engine, Offered):
-            self.mixed = -self._log_total() / self._eta
+            everyone = np.ones(len(engine.past), dtype=bool)
+            self.mixed = (math.log(len(everyone)) - self._log_total(everyone)) / self._eta
         engine.past[:] = self.engine.scores(self.theta)  # type: ignore[union-attr]
         engine.past[added] = self.mixed
         if self.credit is not None:
             self.credit[added] = 0.0
-        if self.epoch is not None and not self.epoch.over:
-            self.epoch.shrink()
+        epoch = self.epoch
+        if epoch is not None and not epoch.over:
+            self.cut = epoch.number if epoch.draws - epoch.heard <= 1 else self.cut
+            epoch.shrink()
         kept = {id(era) for era in map(self.era_of, heard_of)}
         self.eras = [era for era in self.eras if id(era) in kept]
         self.eras.append(Era(number, self.epochs, engine))
@@ -205,10 +209,17 @@ class Specialists(Exp2):
         sums: Floats = self.engine.scores(self.theta)  # type: ignore[union-attr]
         return sums if self.credit is None else sums - self.credit
 
-    def _log_total(self, among: Bools | None = None) -> float:
-        """The logarithm of the weight of all that are offered, or of some."""
-        logs = self.engine.log_prior - self._eta * self._sums()  # type: ignore[union-attr]
-        return float(logsumexp(logs if among is None else logs[among]))
+    def _log_total(self, among: Bools) -> float:
+        """The logarithm of the weight of some actions."""
+        return float(logsumexp(-self._eta * self._sums()[among]))
+
+    def _has_revived(self, era: Era) -> bool:
+        """Whether an action of an era has been withdrawn and has come back since."""
+        return bool((era.offered & (self.born > era.number)).any())
+
+    def is_exact(self, number: int) -> bool:
+        """Whether losses of an epoch that are heard before the next one count as if they had been heard within it."""
+        return number == self.cut and not self._has_revived(self.era_of(number))
 
     # Losses.
 
@@ -219,35 +230,39 @@ class Specialists(Exp2):
                 late = epoch if isinstance(epoch, Late) else self.condensed(epoch, [key])[0]  # type: ignore[index]
                 self._learn_across(era, late, loss)
             return
-        if not isinstance(self.engine, Offered):
+        engine = self.engine
+        if not isinstance(engine, Offered):
             super().learn(epoch, keys, losses)
             return
-        before = self._log_total()
+        before = self._log_total(engine.offered)
         super().learn(epoch, keys, losses)
-        self.mixed -= (self._log_total() - before) / self._eta
+        self._mix(engine, engine.offered, before)
+
+    def _mix(self, engine: Offered, awake: Bools, before: float) -> None:
+        """All others lose what those that were awake have lost together."""
+        mixed = (before - self._log_total(awake)) / self._eta
+        engine.past[~awake] += mixed
+        self.mixed += mixed
 
     def _learn_across(self, era: Era, late: Late, loss: float) -> None:
-        """A loss of an era that is over; actions that were added since then lose what those of its time do together."""
+        """A loss of an era that is over: only actions of that era are awake, withdrawn ones among them."""
         engine, m = self.engine, era.engine.problem.rank
         assert isinstance(engine, Offered)
+        awake = era.offered & (self.born <= era.number)
         weight, center, scale, half = late.numbers[:4].tolist()
         direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
         x = era.engine.features @ direction * (centred(loss, center, half) * weight)
-        counted = era.offered & engine.offered & (self.born <= era.number)
-        newer, mixed = engine.offered & ~counted, 0.0
-        if counted.any():
-            before = self._log_total(counted)
-            engine.past[counted] += x[counted]
+        if awake.any():  # else all of them have come back since, as others
+            before = self._log_total(awake)
+            engine.past[awake] += x[awake]
             if self.credit is not None:
-                self.credit[counted] += (weight * scale * bonus)[counted]
-            mixed = (before - self._log_total(counted)) / self._eta
-        engine.past[newer] += mixed
-        self.mixed += mixed
+                self.credit[awake] += (weight * scale * bonus)[awake]
+            self._mix(engine, awake, before)
         self.mass += weight
         self.level += weight * center
         self.heard += 1
         self.late += 1
-        self.across += 1
+        self.revived += self._has_revived(era)
 
     # Snapshots.
 
@@ -256,7 +271,7 @@ class Specialists(Exp2):
             {"number": e.number, "first": e.first, **(e.engine.plain() if e.number else {})}  # type: ignore[attr-defined]
             for e in self.eras
         ]
-        numbers = {name: getattr(self, name) for name in ("mixed", "across", "explores")}
+        numbers = {name: getattr(self, name) for name in ("mixed", "revived", "cut", "explores")}
         return {**super().to_dict(), **numbers, "eras": eras}
 
     @classmethod
@@ -270,7 +285,8 @@ class Specialists(Exp2):
         exp2 = super().from_dict(eras[-1].engine, data, horizon)
         assert isinstance(exp2, Specialists)
         exp2.eras, exp2.mixed = eras, data.number("mixed")
-        exp2.across = data.count("across", 0, exp2.late)
+        exp2.revived = data.count("revived", 0, exp2.late)
+        exp2.cut = data.count("cut", 0, exp2.epochs)
         exp2.explores = data.number("explores", 0, 1)
         return exp2
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
 from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
@@ -104,11 +104,12 @@ class Watched:
         allowance: Allowance,
         account: Account,  # of all policies
         designs: int = 1,  # explorations designed so far, by earlier stages too
+        pending: Pending | None = None,  # of all stages; None: nothing is
     ) -> None:
         self.number, self.points, self.policy = number, points, policy
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
-        self.account = account
+        self.account, self.pending = account, pending or Pending(forecaster)
         self.paid = 0.0  # A
         self.heard = 0
         self.skipped = 0.0  # Σ of 1 - w
@@ -153,7 +154,7 @@ class Watched:
     def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | str:
         """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good."""
         size = 1 if count is None else count
-        played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
+        played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
         if isinstance(played, str):
             return played
         if played.counted:
@@ -178,6 +179,8 @@ class Watched:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
         prediction = self._predicted()
         allowance, made = self.allowance, ledger.made
+        if self.account.shares is not None:
+            proposal = self.account.shares.admit(proposal, -self.forecaster.mean)
         if made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
         budget = allowance.budget(made + 1)
@@ -249,11 +252,9 @@ class Watched:
     ) -> float:
         """The smallest γ that keeps the account within the budget after one more round; may be above 1."""
         explore = exploration or self.exploration
-        room = self.account.room(budget)
-        if smallest(room) <= 0:
-            return float("inf")
-        reach = explore.far_reach() if choice is None else explore.reach(choice)
-        return max(largest(reach / room), explore.largest / self.cap(budget))
+        spread = choice is None or self.account.shares is not None
+        reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
+        return max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
@@ -334,9 +335,7 @@ class Watched:
         """Whether it is plain that the policy has lost too much since it began to play."""
         lost = self.account.total - self.before.total
         doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
-        return largest(
-            (lost - PLAIN * doubt)[self.account.there]
-        ) > BEYOND_DOUBT * self.allowance.size(made)
+        return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
     def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
         """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
@@ -402,11 +401,15 @@ class Watched:
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
-        law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
+        law = self.policy.law(self.pending.glance(), self)
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if isinstance(played, str):
                 return played
+            shares = self.account.shares
+            if shares is not None:  # each draw is projected by itself
+                values, rows = -self.forecaster.mean, np.flatnonzero(law).tolist()
+                law = sum(law[row] * shares.admit(row, values) for row in rows)
             p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
             return p
         played = self.prepare(law, 1, ledger, look=True)
@@ -452,7 +455,7 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.before = Account.from_dict(data.part("before"), N)
+        self.before = Account.from_dict(data.part("before"), N, self.account.shares)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
