@@ -322,6 +322,47 @@ def test_other_beginnings_are_not_the_dense_computation(wrong, monkeypatch):
     assert worst > 1e-4
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("robust", [False, True], ids=["policy", "robust"])
+def test_a_loss_that_comes_after_a_change_is_as_good_as_one_before(robust, batch):
+    before, after = (game(batch=batch, absent=[3, 8], ridge=0.0) for _ in range(2))
+    changes = [("withdraw", [0, 1]), ("add", 3), ("withdraw", [3, 5]), ("add", [0, 1, 5])]
+    for k, (method, rows) in enumerate(changes * 3):
+        for learner in (before, after):
+            if robust:
+                learner.pause()
+            decision = learner.ask()
+            if learner is before:
+                learner.tell(decision, (k % 3) / 2)
+            getattr(learner, method)(rows)
+            if learner is after:
+                learner.tell(decision, (k % 3) / 2)
+        np.testing.assert_allclose(after.distribution, before.distribution, atol=1e-9)
+        there = before.available
+        np.testing.assert_allclose(
+            after._account.total[there], before._account.total[there], atol=1e-9
+        )
+    assert is_robust(after) == robust
+    assert after.guarantee().proved
+    assert after.guarantee().terms == before.guarantee().terms
+
+
+@pytest.mark.parametrize("spoilt", ["nothing", "another decision", "the action came back"])
+def test_when_a_loss_across_a_change_is_late(spoilt):
+    learner = game(absent=[3])
+    learner.pause()
+    learner.tell(learner.ask(), 0.5)
+    decision = learner.ask()
+    learner.withdraw(1)
+    if spoilt == "another decision":
+        learner.ask()
+    if spoilt == "the action came back":
+        learner.add(1)
+    assert learner.guarantee().proved == (spoilt == "nothing")
+    learner.tell(decision, 0.5)
+    assert learner.guarantee().proved == (spoilt == "nothing")
+
+
 @pytest.mark.parametrize("ridge", [0.0, 0.01])
 @pytest.mark.parametrize("there", [(4,), (1, 2), (0, 2, 3, 5, 8), range(11)])
 def test_exploration_of_an_era_keeps_the_leverage_of_its_rate(there, ridge):
@@ -539,6 +580,7 @@ def test_bad_rows_change_nothing(method, rows, error, message):
         ({"absent": [1, 1]}, "`absent` must not repeat a row"),
         ({"absent": range(12)}, "`absent` must leave an action, got all 12"),
         ({"absent": [1], "loss_range": "learn"}, "`loss_range` must be known where actions come"),
+        ({"absent": [1], "shares": {0: (0.1, 1)}}, "`shares` must be left out where actions come"),
     ],
 )
 def test_bad_settings(settings, message):
