@@ -1,32 +1,47 @@
-"""Snapshots of format 2, from before there was a ridge: what was not said then, as it was meant."""
+"""Snapshots of formats 2 and 3, made those of today: what was not said then, as it was meant.
+
+Format 3 has a ridge, learned ranges and what is left of epochs long over; 4 has one account for all policies of the insured learner.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
+from koloss.guarantees import insured
 from koloss.guarantees.bandit import psi
 from koloss.learners.reading import LARGEST
 
 SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
+LATER: dict[str, Any] = {"hold": 0, "shares": None}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
 PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
 ENGINE = {"columns": None, "schedule": None, "level": 0, "leverage": 0.0, "design": None}
 RANGE = {"outside": "raise", "learned": False, "beyond": 0.0, "squares": 0.0, "listened": 0}
 
 
-def completed(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+def completed(state: dict[str, Any], version: int, known: Collection[str]) -> dict[str, Any]:
     """The state of a learner with everything that is asked of one now; `known` are the names of its settings."""
     try:
-        none = np.zeros(0, dtype=np.int64)
-        remains = {"number": none, "length": none, "numbers": np.zeros(0)}
-        state = {**state, "ledger": {"opened": none, "remains": remains, **state["ledger"]}}
         with np.errstate(all="ignore"):
-            return _full(state) if "game" in state["learner"] else _bandit(state, known)
+            if version < 3:
+                state = _format_3(state, known)
+            return _format_4(state, known)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return state  # not what it says it is; the reader will say where
+
+
+# From format 2 to 3.
+
+
+def _format_3(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    none = np.zeros(0, dtype=np.int64)
+    remains = {"number": none, "length": none, "numbers": np.zeros(0)}
+    state = {**state, "ledger": {"opened": none, "remains": remains, **state["ledger"]}}
+    return _full(state) if "game" in state["learner"] else _bandit(state, known)
 
 
 def _full(state: dict[str, Any]) -> dict[str, Any]:
@@ -82,3 +97,91 @@ def _remains(remains: Any, added: list[float]) -> dict[str, Any]:
         remains["numbers"], np.repeat(weights + 1, len(added)), added * len(weights)
     )
     return {**remains, "length": length + len(added) * there, "numbers": numbers}
+
+
+# From format 3 to 4: policies had accounts of their own, losses that came after their stage were dropped.
+
+
+def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
+    learner, ledger = {**state["learner"]}, state["ledger"]
+    said = {name: value for name, value in LATER.items() if name in known}
+    state = {**state, "settings": {**state["settings"], **said}}
+    if "policies" not in learner:
+        return state
+    settings = _settings_4(state["settings"])
+    late, crowd, dropped, *counts = learner["counts"]
+    watched, alarms = {**learner["watched"]}, learner["alarms"]
+    hull, engine = learner["hull"], learner["engine"]
+    width = hull["width"] if hull else engine["high"] - engine["low"]
+    # Nothing is known of earlier stages but the largest of their accounts; what was dropped may have cost all that it can.
+    earlier = sum(one["estimated_regret"] for one in alarms[: learner["number"]]) / width + dropped
+    total, variance = watched.pop("total"), watched.pop("variance")
+    open_now = _open(ledger)
+    crowd = max(crowd, dropped + open_now)
+    account = {"total": watched["paid"] - total + earlier, "variance": variance}
+    before = {"total": np.full_like(total, earlier), "variance": np.zeros_like(variance)}
+    watched |= {"before": {**before, "outstanding": 0}, "priced": 0.0, "quiet": 0.0}
+    watched |= {"skipped": 0.0, "spent": 0.0, "block": 0}
+    if crowd > insured.overdraft(settings["horizon"] or max(ledger["made"], 1)):
+        settings["overdraft"] = crowd  # it has been used
+    del learner["strays"]
+    stops = sum(one["successor"] == "robust" for one in alarms)
+    chances = {"stops": stops, "since": ledger["heard"], "gain": 0.0, "spread": 0.0, "chosen": []}
+    by_hand = bool(alarms) and alarms[-1]["reason"] == "operator"
+    learner |= {
+        "counts": [late, crowd, *counts, 0],
+        "alarms": _alarms(alarms, settings, engine["problem"], width),
+        "account": {**account, "outstanding": open_now},
+        "watched": watched,
+        "pending": _pending(learner, ledger),
+        "chances": chances,
+        "paused": by_hand and learner["exp2"] is not None,
+        "sleeps": False,
+    }
+    return {**state, "settings": settings, "learner": learner}
+
+
+def _settings_4(settings: dict[str, Any]) -> dict[str, Any]:
+    """One number was for each policy then, and is for all together now."""
+    said = {"overdraft": "auto", "exploration_cost": None, "robust_kernel": None, **settings}
+    policies = said["policy"]
+    count = len(policies["tuple"]) if isinstance(policies, dict) and "tuple" in policies else 1
+    for name in ("trigger", "premium"):
+        if count > 1 and isinstance(said[name], (int, float)):
+            said[name] = {"tuple": [said[name]] * count}
+    return said
+
+
+def _open(ledger: dict[str, Any]) -> int:
+    """Decisions of policies that wait, and all that are forgotten: nobody knows whose they were."""
+    laws, lengths = ledger["laws"], ledger["remains"]["length"]
+    counted = [bool(law.get("counted")) for law in laws] + [length == 0 for length in lengths]
+    waiting = sum(counted[place] for place in ledger["entries"][:, 1].tolist())
+    return int(waiting) + int(ledger["forgotten"])
+
+
+def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """So many wait; what was proposed then does not matter any more."""
+    discounts, actions = (
+        len(np.unique(learner["forecaster"]["discounts"])),
+        len(learner["root_features"]),
+    )
+    nothing = {"proposed": np.zeros((discounts, actions)), "laws": np.zeros((discounts, actions))}
+    nothing |= {"mass": np.zeros(discounts), "covariance": None, "variance": None, "steps": 0}
+    return {"count": len(ledger["entries"]), "heard": ledger["heard"], **nothing}
+
+
+def _alarms(alarms: Any, settings: Any, problem: Any, width: float) -> list[dict[str, Any]]:
+    """Alarms with the budgets that there were."""
+    per_round = (problem["leverage"] + psi(2.0) * problem["rank"]) * problem["log_prior"]
+    said = []
+    for k, one in enumerate(alarms):
+        trigger, premium = (_number_of(settings[name], k) for name in ("trigger", "premium"))
+        scale = math.sqrt(per_round * (settings["horizon"] or one["round"] + 1))
+        said.append({**one, "budget": (trigger + premium) * scale * width})
+    return said
+
+
+def _number_of(value: Any, k: int) -> float:
+    number: float = value["tuple"][k] if isinstance(value, dict) else value
+    return number

@@ -78,7 +78,7 @@ def choose(
         penalised = replace(game, bonus=settings.bonus is not False)
         plans += _penalised(settings, points, penalised, hull, norm)
     least = min(plan.bound for plan in plans) * (1 + NEAR)
-    if not settings.is_default("design"):  # which may be far from the best
+    if settings.shares or not settings.is_default("design"):  # which may be far from the best
         least = math.inf
     made = [plan.candidate() for plan in plans if plan.bound <= least]
     return min(made, key=lambda candidate: candidate.bound)
@@ -98,7 +98,7 @@ def _plain(
         if game.constant:
             scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
             features = np.column_stack([features, np.full(len(points), scale)])
-        design = choose_design(features, settings.design)
+        design = choose_design(features, settings.design, settings.laws(len(points)))
         white = whiten(features, design).features
         rank, leverage = white.shape[1], float(np.max(np.sum(white**2, axis=1)))
         problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
@@ -131,7 +131,8 @@ def _penalised(
         if settings.learning_rate is not None:
             eta = settings.learning_rate
         cap = problem.largest_leverage(eta, kappa)
-        design = choose_ridge_design(features, columns, cap, settings.design)
+        laws = settings.laws(len(points))
+        design = choose_ridge_design(features, columns, cap, settings.design, laws)
         white, columns = whiten_ridge(features, columns, design)
         gamma, largest = design.exploration, design.largest
         if settings.exploration_rate is not None:
@@ -164,7 +165,8 @@ def _scheduled(
         features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
         columns = columns * 2.0 ** -schedule.level(1)
         cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
-        design = choose_ridge_design(features, columns, cap, settings.design)
+        laws = settings.laws(len(features))
+        design = choose_ridge_design(features, columns, cap, settings.design, laws)
         white, columns = whiten_ridge(features, columns, design)
         rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
         method, below = proxy.method, proxy.negative_eigenvalue

@@ -419,3 +419,11 @@ def prove(
         rule, sums = heard.outside, (heard.beyond, heard.squares)
         promise = promises.outside(promise, last, rule, *sums, R=R, n=rounds)
     return promise.of_rewards() if engine.sign < 0 else promise
+
+
+def within_shares(promise: Guarantee, engine: Engine) -> Guarantee:
+    """The same where laws are projected onto shares of traffic."""
+    if not isinstance(engine, PointsEngine) or engine.shares is None:
+        return promise
+    largest = float(engine.shares.reachable.min())
+    return promises.within_shares(promise, largest, engine.problem.delay)

@@ -12,15 +12,20 @@ so that w = 0 skips it: the least possible loss stands in for that of the action
 An entry raises Λ(a) by at most 1 + w κ(a), where κ(a) ≥ |k(a, b)| for all b. So, with a budget D and an overdraft C, rounds are
 drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the largest weight with which it ends within both. Then
 Λ + O ≤ D + min(C, O - 1) on every path, whatever is late, comes in bursts, or is never told (Theorem F5.4).
+
+Where there are shares of traffic, all of this is asked of the laws r within them and not of single actions, Λ(r) = Σ r(a)Λ(a).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.learners.bandit.shares import Shares
+from koloss.learners.insured.exploration import largest, smallest
 from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
@@ -32,15 +37,20 @@ ROUNDING = 1e-9
 class Account:
     """Λ of every action, and how many rounds are open."""
 
-    def __init__(self, actions: int) -> None:
+    def __init__(self, actions: int, shares: Shares | None = None) -> None:
+        self.shares = shares  # the laws that regret is against; None: all actions
         self.total: Floats = np.zeros(actions)  # Λ
         self.variance: Floats = np.zeros(actions)  # Σ of squared steps of Λ beside the predictions
         self.outstanding = 0  # O
 
     @property
     def used(self) -> float:
-        """The largest Λ(a): the estimated regret."""
-        return float(self.total.max())
+        """The largest Λ: the estimated regret."""
+        return self.largest(self.total)
+
+    def largest(self, values: Floats) -> float:
+        """The largest of values of all actions, or of their means under the laws within the shares."""
+        return float(values.max()) if self.shares is None else self.shares.best(values)
 
     def room(self, budget: float) -> Floats:
         """What one more entry may add to every Λ(a) beside 1."""
@@ -51,9 +61,19 @@ class Account:
         used = self.used
         return used + 1 <= budget and used + self.outstanding + count <= budget + overdraft
 
+    @property
+    def deviation(self) -> float:
+        """That of the noise in the largest Λ; of a law's at most the mean of those of its actions."""
+        if self.shares is None:
+            return math.sqrt(float(self.variance[int(self.total.argmax())]))
+        rows, masses = self.shares.top(self.total)
+        return float(masses @ np.sqrt(self.variance[rows]))
+
     def deviations(self, budget: float) -> float:
         """By how many deviations of its noise the account of some action is below the budget, at least."""
         doubt = np.sqrt(self.variance)
+        if self.shares is not None:
+            return (budget - 1 - self.used) / max(self.deviation, 1e-300)
         with np.errstate(divide="ignore"):
             return float(np.min(self.room(budget) / doubt))
 
@@ -65,10 +85,35 @@ class Account:
         """The largest weight of a round, opened next, whose estimates reach at most so far: known without its outcome."""
         # Where Λ > D - 1 only 0 fits, if a constant is a feature: every action is reached.
         limit = min(budget, budget + overdraft - (self.outstanding - 1))
+        if self.shares is not None:
+            return self._farthest(self.shares, reach, limit - 1, 1.0)
         room = limit - 1 - self.total
         if room.min() <= 0:
             return 0.0
         return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
+
+    def rate(self, reach: Floats, budget: float) -> float:
+        """The least γ with which an entry that reaches `reach`/γ ends within the budget; may be above 1."""
+        if self.shares is not None:
+            farthest = self._farthest(self.shares, reach, budget - 1, np.inf)
+            return 1 / farthest if farthest > 0 else float("inf")
+        room = self.room(budget)
+        return largest(reach / room) if smallest(room) > 0 else float("inf")
+
+    def _farthest(self, shares: Shares, reach: Floats, limit: float, most: float) -> float:
+        """The largest s ≤ most with Λ(r) + s Σ r(a) reach(a) ≤ limit for all laws r within the shares.
+
+        The left side is convex in s: Newton's steps from above end at the root, after as many as there are laws on the way.
+        """
+        if self.used >= limit:
+            return 0.0
+        s, values = most, reach if most == np.inf else self.total + most * reach
+        while True:
+            rows, masses = shares.top(values)
+            root = (limit - float(masses @ self.total[rows])) / float(masses @ reach[rows])
+            if root >= s * (1 - 1e-14):
+                return s
+            s, values = root, self.total + root * reach
 
     def enter(
         self, y: float, estimate: Floats | None, weight: float, step: Floats | None = None
@@ -96,7 +141,7 @@ class Account:
 
     def copy(self) -> Account:
         """The account as it is now."""
-        account = Account(len(self.total))
+        account = Account(len(self.total), self.shares)
         account.total, account.variance = self.total.copy(), self.variance.copy()
         account.outstanding = self.outstanding
         return account
@@ -107,9 +152,9 @@ class Account:
         return {**sums, "outstanding": self.outstanding}
 
     @classmethod
-    def from_dict(cls, data: Reader, actions: int) -> Account:
+    def from_dict(cls, data: Reader, actions: int, shares: Shares | None = None) -> Account:
         """The account in a snapshot."""
-        account = cls(actions)
+        account = cls(actions, shares)
         account.total = data.array("total", (actions,))
         account.variance = data.array("variance", (actions,), 0)
         account.outstanding = data.count("outstanding")

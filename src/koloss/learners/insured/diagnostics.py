@@ -40,6 +40,7 @@ REASONS = {
     "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
+    "late loss": "a late loss did not fit into its budget",  # by former rules
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
@@ -84,6 +85,7 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
+    held: int  # losses told and not yet used (`hold`)
     estimated_regret: float  # of all policies, without bias, as far as losses were heard
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
@@ -107,6 +109,8 @@ class InsuredDiagnostics:
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        if self.held:
+            waiting += f", {self.held} held back"
         low, high = self.band
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         lines.append(

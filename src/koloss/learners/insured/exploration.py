@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from koloss.learners.bandit.shares import Shares
 from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
@@ -37,8 +38,11 @@ def largest(values: Floats) -> float:
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates."""
 
-    def __init__(self, number: int, features: Floats, weights: Floats) -> None:
+    def __init__(
+        self, number: int, features: Floats, weights: Floats, shares: Shares | None = None
+    ) -> None:
         self.number, self.features, self.weights = number, features, weights
+        self.shares = shares  # within which designs are made
         self.cdf = np.cumsum(weights)
         self.cdf /= self.cdf[-1]
         self.support = np.flatnonzero(weights)
@@ -64,6 +68,9 @@ class Exploration:
         weights = np.zeros_like(self.weights)
         weights[at] = w / c
         weights /= weights.sum()
+        if self.shares is not None:
+            with np.errstate(divide="ignore"):
+                weights = self.shares.project(np.log(weights))
         mu = weights[at]
         root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
         white = solve_triangular(root, self.features.T, lower=True, check_finite=False)

@@ -23,7 +23,6 @@ serve them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
@@ -33,7 +32,7 @@ from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
@@ -101,17 +100,22 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     robust_kernel : Kernel, "any" or "auto", optional
         For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
         kind, and has its features to pay for.
-    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+    loss_norm, proxy, rank, design, loss_class, hold, spacing, goal
         As for `BanditExpWeights`, without the class "any".
+    delay : int
+        Most other losses that are heard between a decision and its loss. Losses may come late without it, too, but then
+        nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. An eighth of the rounds by default.
+        range. By default `delay`, or an eighth of the rounds without one.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     rng : seed or Generator, optional
 
     Examples
@@ -159,16 +163,18 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ridge: float | Literal["auto"] = "auto",
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
+        hold: int = 0,
         overdraft: int | Literal["auto"] = "auto",
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
         engine = points_engine(settings.watched)
-        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        robust = engine if settings.shares_engine else points_engine(settings.robust)
         batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
@@ -184,28 +190,24 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights)
+        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses of a stage that had heard others since the decision
+        self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = (
-            False  # whether the operator has stopped the policy, so that only he lets it play again
-        )
+        self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
-        self._account = Account(len(engine.points))
+        self._account = Account(len(engine.points), engine.shares)
         self._pending = Pending(self._forecaster)  # what is in flight
         self._exp2: Exp2 | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
@@ -225,12 +227,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
+        share, premium = sum(settings.budgets[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        debt = settings.overdraft if settings.overdraft != "auto" else settings.delay or None
         cost, per = settings.costs
         if cost is not None:
             allowance = replace(allowance, cost=cost / self._width, per=per)
@@ -381,6 +383,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         built_in = isinstance(self._last.policy, BuiltIn) and not self._hull.learned
         return built_in and isinstance(self._stage, Exp2) and not (self._is_short or self._paused)
 
+    def _limits(self) -> tuple[float, float]:
+        return self._hull.limits
+
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
         return read_losses(loss, len(entries), low, high, self.engine.sign)
@@ -393,11 +398,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
+            self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
+            self._pending.drop(None, entries[0].heard)
+            return
         if not isinstance(law, Round):
             assert self._exp2 is not None
-            if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
-                self._robust_delay = max(self._robust_delay, delay)
+            self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
                 self._pending.open(None, entry.key, entry.heard)
@@ -414,11 +421,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._forecaster.update(index, y)
         self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
-        self._late += own and law.heard != stage.heard
+        self._late += ledger.heard - 1 > entries[0].heard
         reason = stage.learn(law, key, y, ledger, own)
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+
+    def _is_overdue(self, law: Epoch | Late) -> bool:
+        """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
+        assert self._exp2 is not None
+        over = isinstance(law, Late) or law.over
+        return over and (law.number < self._exp2.epochs or self.batch > 1)
 
     @locked
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
@@ -442,7 +455,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        share = 1 - float(engine.features[best] @ direction)
+        phi = engine.features[best]
+        if engine.shares is not None:  # it would have been played as far as they allow
+            phi = engine.shares.admit(best, -self._forecaster.mean) @ engine.features
+        share = 1 - float(phi @ direction)
         self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
@@ -507,13 +523,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
-        spread = 2 * rho * math.sqrt(float(account.variance[int(account.total.argmax())]))
+        spread = 2 * rho * account.deviation
         discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
             heard=ledger.heard,
-            outstanding=len(ledger),
+            outstanding=ledger.awaited,
+            held=len(ledger.held),
             estimated_regret=estimate,
             band=(estimate - spread, estimate + spread),
             budget=budget * rho,
@@ -537,13 +554,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         )
 
     def _proved(self, rounds: int) -> Guarantee:
-        stage, ledger, settings, engine = self._exp2, self.ledger, self.settings, self.engine
-        played = promises.Played()
-        if stage is not None:
-            played = stage.played(self._robust_delay, stage.made - stage.heard)
-        at_once = self._at_once + played.at_once
-        longest = max(self._longest_at_once, played.longest_at_once)
-        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+        ledger, settings, engine = self.ledger, self.settings, self.engine
+        played, lateness = self._seen(rounds)
 
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
@@ -551,31 +563,61 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
 
         if self._is_short:
-            return bound(0, rounds)
+            return within_shares(bound(0, rounds), self.robust)
         last = insured.largest(bound, rounds, settings.horizon)
         promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
             width=engine.high - engine.low,
-            shares=settings.shares,
+            shares=settings.budgets,
             premiums=settings.premiums if engine.learned else (),
-            disordered=max(self._late, self._crowd) > 0,
-            crowd=max(engine.problem.delay, self._crowd),
-            overdraft=self._last.allowance.debt(rounds),
+            lateness=lateness,
             warm_up=self._warm_up,
             made=ledger.made,
             heard=ledger.heard,
-            late=self._late,
             own="own" in settings.names,
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        promise = within_shares(promise, self.robust)
         return promise.of_rewards() if engine.sign < 0 else promise
+
+    def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+        """What the bounds need to know of the game so far: the robust learner's, and what came late."""
+        stage, ledger, settings = self._exp2, self.ledger, self.settings
+        delay, made, heard = settings.delay, ledger.made, ledger.heard
+        longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+        played = promises.Played()
+        late = forgotten = plays = 0
+        if stage is not None:
+            laws: list[Any] = [entry.law for entry in ledger if not isinstance(entry.law, Round)]
+            overdue = sum(map(self._is_overdue, laws))
+            late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
+            # What waits will be heard in time, where that was promised.
+            unheard = forgotten + (0 if delay else len(laws) - overdue)
+            played = replace(stage.played(longest, unheard), late=late)
+            plays = min(stage.made + max(rounds - made, 0), rounds)
+        at_once = self._at_once + played.at_once
+        longest_at_once = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+        lateness = insured.Lateness(
+            delay=delay,
+            hold=settings.hold,
+            crowd=max(delay, self._crowd),
+            overdraft=self._last.allowance.debt(rounds),
+            policy=self._late,
+            robust=late,
+            robust_rounds=plays,
+            kept=longest <= delay,
+            whole=at_once > 0,
+            forgotten=ledger.forgotten,
+        )
+        return replace(played, longest_delay=longest), lateness
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_sat_out")
+    _COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
 
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
@@ -627,7 +669,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = self.settings
         engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
         robust = engine
-        if settings.ridge == 0:
+        if settings.shares_engine:
             data.nothing("robust")
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
@@ -651,7 +693,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             setattr(self, name, counts.count(str(k)))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N)
+        self._account = Account.from_dict(data.part("account"), N, engine.shares)
         self._pending = Pending.from_state(self._forecaster, data.part("pending"))
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}

@@ -37,10 +37,12 @@ class InsuredSettings(Settings):
     ridge: float | Literal["auto"] = "auto"
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
+    hold: int = 0
     overdraft: int | Literal["auto"] = "auto"
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
+    shares: Any = None
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -93,13 +95,17 @@ class InsuredSettings(Settings):
             self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
         robust = self.robust
         self._set("loss_range", robust.loss_range)
+        self._set("hold", robust.hold)
+        self._set("delay", robust.delay)
+        self._set("shares", robust.shares)
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
                 f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
             )
         if robust.learns_range and self.delay:
+            name = "hold" if self.hold else "delay"
             raise ValueError(
-                f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+                f"`{name}` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
             )
 
     def _check_cost(self) -> None:
@@ -146,8 +152,16 @@ class InsuredSettings(Settings):
 
     @property
     def watched(self) -> BanditSettings:
-        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms."""
-        return replace(self.robust, ridge=0.0, bonus=False)
+        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms.
+
+        Nor do they depend on a delay, which has a price of its own.
+        """
+        return replace(self.robust, ridge=0.0, bonus=False, delay=0, hold=0)
+
+    @property
+    def shares_engine(self) -> bool:
+        """Whether the robust learner has the features, and the rates, with which policies are watched."""
+        return self.ridge == 0 and self.delay == 0
 
     @property
     def policies(self) -> tuple[Any, ...]:
@@ -171,7 +185,7 @@ class InsuredSettings(Settings):
         return _one_each("premium", self.premium, len(self.policies))
 
     @property
-    def shares(self) -> tuple[float, ...]:
+    def budgets(self) -> tuple[float, ...]:
         """Budgets of the policies, in units of B(n); what one leaves the next may use."""
         triggers = _one_each("trigger", self.trigger, len(self.policies))
         return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))

@@ -179,6 +179,8 @@ class Watched:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
         prediction = self._predicted()
         allowance, made = self.allowance, ledger.made
+        if self.account.shares is not None:
+            proposal = self.account.shares.admit(proposal, -self.forecaster.mean)
         if made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
         budget = allowance.budget(made + 1)
@@ -250,11 +252,9 @@ class Watched:
     ) -> float:
         """The smallest γ that keeps the account within the budget after one more round; may be above 1."""
         explore = exploration or self.exploration
-        room = self.account.room(budget)
-        if smallest(room) <= 0:
-            return float("inf")
-        reach = explore.far_reach() if choice is None else explore.reach(choice)
-        return max(largest(reach / room), explore.largest / self.cap(budget))
+        spread = choice is None or self.account.shares is not None
+        reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
+        return max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
@@ -331,7 +331,7 @@ class Watched:
         """Whether it is plain that the policy has lost too much since it began to play."""
         lost = self.account.total - self.before.total
         doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
-        return largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
+        return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
     def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
         """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
@@ -400,6 +400,10 @@ class Watched:
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if isinstance(played, str):
                 return played
+            shares = self.account.shares
+            if shares is not None:  # each draw is projected by itself
+                values, rows = -self.forecaster.mean, np.flatnonzero(law).tolist()
+                law = sum(law[row] * shares.admit(row, values) for row in rows)
             p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
             return p
         played = self.prepare(law, 1, ledger, look=True)
@@ -445,7 +449,7 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.before = Account.from_dict(data.part("before"), N)
+        self.before = Account.from_dict(data.part("before"), N, self.account.shares)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
