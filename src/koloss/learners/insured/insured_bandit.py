@@ -625,7 +625,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            suspicious=robust is None and stage.bets.suspicious,
+            suspicious=robust is None and stage.suspicious,
             evidence=stage.bets.evidence,
             skipped=stage.skipped,
             sat_out=self._sat_out,

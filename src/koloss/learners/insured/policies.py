@@ -85,6 +85,8 @@ class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        if forecast.is_blind:
+            return forecast.most_wanting(stage.offered)
         score = forecast.deviation
         score *= -self.width
         score += forecast.mean
@@ -95,10 +97,14 @@ class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        if forecast.is_blind:
+            return forecast.most_wanting(stage.offered)
         return lowest(forecast.sample(rng, self.width), stage.offered)
 
     def law(self, forecast: Pending, stage: Watching) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
+        if forecast.is_blind:
+            return np.eye(len(forecast.features))[forecast.most_wanting(stage.offered)]
         drawn = forecast.sample(np.random.default_rng(0), self.width, DRAWS)
         if stage.offered is not None:
             drawn[~stage.offered] = np.inf

@@ -33,7 +33,7 @@ from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
 
 SUSPICION = 0.25
-"""Share of exploration while the policy does no better than exploration itself."""
+"""Share of exploration while the policy does worse than exploration itself."""
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
@@ -233,7 +233,7 @@ class Watched:
             if rate > insured.CEILING:
                 return "budget"
         wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
-        if self.bets.suspicious:
+        if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
             most = afford / max(self.gap(proposal, explore), 1e-300)
@@ -346,14 +346,15 @@ class Watched:
         if budget - 1 - used <= 0:
             return False
         spare = self.spare(budget, left)
-        noise = (self.noise + GUESSED / 4) / (self.heard + GUESSED)
         ratios = spare / smallest(spare)
         widest = largest(ratios)
         changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
         made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
         if changed:
             self.priced = widest
-        needed = DEVIATIONS**2 * noise * largest(self.exploration.leverages / spare)
+        needed = (
+            DEVIATIONS**2 * self.residual_variance * largest(self.exploration.leverages / spare)
+        )
         self.quiet = min(needed, NOISIEST)
         return made
 
@@ -381,6 +382,16 @@ class Watched:
     def estimated_regret(self) -> float:
         """The largest of the account."""
         return self.account.used
+
+    @property
+    def residual_variance(self) -> float:
+        """Of what was heard around what had been predicted."""
+        return (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the policy has done worse than exploration of late."""
+        return self.bets.suspects(self.residual_variance)
 
     @property
     def total(self) -> Floats:
@@ -422,7 +433,7 @@ class Watched:
         choice = lowest(self.forecaster.mean, self.offered)
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
         needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
-        return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
+        return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     @property
     def premium_paid(self) -> float:
