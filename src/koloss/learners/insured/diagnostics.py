@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.diagnostics import BanditDiagnostics
+from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
 
 
@@ -69,7 +70,7 @@ class InsuredDiagnostics:
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
     suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
-    trusted: tuple[float, float]  # discount and ridge of the regression that is trusted
+    trusted: Trusted  # discount, bandwidth and noise of the regression that is trusted
     skipped: float  # losses of this stage that came too late to be counted, in parts
     alarms: tuple[Alarm, ...]  # when and why policies were stopped
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
@@ -88,6 +89,6 @@ class InsuredDiagnostics:
                 f"  explored {self.explored} actions at a premium of {self.premium:.4g}; evidence against the policy "
                 f"{self.evidence:.2g} of 1{', suspicious' if self.suspicious else ''}"
             )
-        lines.append(f"  trusted: discount {self.trusted[0]:g}, ridge {self.trusted[1]:g}")
+        lines.append(f"  trusted: {self.trusted}")
         lines += [f"  {alarm}" for alarm in self.alarms]
         return "\n".join(lines)

@@ -459,7 +459,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             distance = budget - estimate
             spread = 2 * rho * math.sqrt(float(stage.variance[int(stage.total.argmin())]))
             band = (estimate - spread, estimate + spread)
-        discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
@@ -475,7 +474,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             skipped=stage.skipped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
-            trusted=(discount, ridge),
+            trusted=forecaster.chosen,
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             robust=robust,

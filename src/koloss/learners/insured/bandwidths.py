@@ -1,0 +1,117 @@
+"""The prior of a kernel at other bandwidths, on features that stay what they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from koloss._arrays import to_numpy
+from koloss.kernels import Kernel, Periodic
+from koloss.kernels.algebra import Product, Scaled, Sum
+from koloss.kernels.base import Stationary
+from koloss.learners.bandit.points import PointsEngine
+
+Key = tuple[int, ...]  # for each coordinate, how many times its bandwidth is doubled
+
+DOUBLED, HALVED = 2, 3
+"""How many times at most."""
+
+CONSTANT = 100.0
+"""Prior variance of a constant added to all losses, over that of the kernel."""
+
+COORDINATES = 3
+"""Most coordinates for which bandwidths are learned one by one."""
+
+
+def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
+    """The kernel with the bandwidth of each coordinate times a factor; None where it has no bandwidths.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> at_bandwidth(0.5 * kl.Gaussian(0.3) + kl.Linear(), (2.0,))
+    0.5 * Gaussian(bandwidth=(0.6,)) + Linear()
+    >>> at_bandwidth(kl.Linear(), (2.0,)) is None
+    True
+    """
+    if isinstance(kernel, Stationary):
+        lengths = kernel.length_scales(len(factors))
+        scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
+        return replace(kernel, **{kernel._length: scaled})
+    if isinstance(kernel, Periodic):
+        # One length for all coordinates, which makes hardly a difference where it is large.
+        return replace(kernel, lengthscale=kernel.lengthscale * min(factors))
+    if isinstance(kernel, Scaled):
+        inner = at_bandwidth(kernel.kernel, factors)
+        return None if inner is None else Scaled(kernel.scale, inner)
+    if isinstance(kernel, (Sum, Product)):
+        left, right = (at_bandwidth(part, factors) for part in (kernel.left, kernel.right))
+        if left is None and right is None:
+            return None
+        return type(kernel)(left or kernel.left, right or kernel.right)
+    return None
+
+
+def ladder(kernel: Any) -> tuple[Any, int]:
+    """The kernel whose bandwidth is learned, and how often it may be halved.
+
+    Of a sum of Gaussian kernels, as `kernel="auto"` makes it, the first, which is the widest.
+    """
+    parts = _parts(kernel)
+    if len(parts) > 1 and all(
+        isinstance(p, Scaled) and isinstance(p.kernel, Stationary) for p in parts
+    ):
+        return parts[0].kernel, max(len(parts), HALVED)
+    return kernel, HALVED
+
+
+def _parts(kernel: Any) -> list[Any]:
+    return [*_parts(kernel.left), *_parts(kernel.right)] if isinstance(kernel, Sum) else [kernel]
+
+
+class Priors:
+    """Prior covariances P of θ for losses θ'φ, as roots: P = RR'.
+
+    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ. K is the kernel at a bandwidth, scaled to 1, and a constant.
+    """
+
+    def __init__(self, kernel: Any, engine: PointsEngine) -> None:
+        support = np.flatnonzero(engine.weights)
+        self.points = engine.points[support]
+        self.weighted = engine.features[support] * engine.weights[support, None]
+        self.dimension = engine.points.shape[1]
+        self.kernel, self.halved = ladder(kernel)
+        self.start: Key = (0,) * self.dimension
+        self._roots: dict[Key, Any] = {}
+
+    def keys(self, near: Key) -> list[Key]:
+        """Bandwidths worth comparing: one factor for all coordinates, or one coordinate changed."""
+        d = self.dimension
+        if at_bandwidth(self.kernel, (1.0,) * d) is None:
+            return [self.start]
+        keys = dict.fromkeys((k,) * d for k in range(DOUBLED, -self.halved - 1, -1))
+        keys[near] = None
+        if 1 < d <= COORDINATES and not isinstance(self.kernel, Periodic):
+            for i, step in itertools.product(range(d), (1, -1)):
+                key = (*near[:i], near[i] + step, *near[i + 1 :])
+                if -self.halved <= key[i] <= DOUBLED:
+                    keys[key] = None
+        return list(keys)
+
+    def root(self, key: Key) -> Any:
+        """R of a bandwidth."""
+        if key not in self._roots:
+            kernel = self.kernel
+            if any(key):
+                kernel = at_bandwidth(kernel, [2.0**k for k in key])
+            X, W = self.points, self.weighted
+            K = to_numpy(kernel(X, X))
+            P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + CONSTANT) @ W
+            eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
+            root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))
+            self._roots[key] = np.asfortranarray(root)
+        return self._roots[key]
