@@ -34,6 +34,7 @@ class Account:
 
     def __init__(self, actions: int) -> None:
         self.total: Floats = np.zeros(actions)  # Λ
+        self.variance: Floats = np.zeros(actions)  # Σ of squared steps of Λ beside the predictions
         self.outstanding = 0  # O
 
     @property
@@ -50,6 +51,12 @@ class Account:
         used = self.used
         return used + 1 <= budget and used + self.outstanding + count <= budget + overdraft
 
+    def deviations(self, budget: float) -> float:
+        """By how many deviations of its noise the account of some action is below the budget, at least."""
+        doubt = np.sqrt(self.variance)
+        with np.errstate(divide="ignore"):
+            return float(np.min(self.room(budget) / doubt))
+
     def draw(self, count: int = 1) -> None:
         """So many rounds are drawn."""
         self.outstanding += count
@@ -63,13 +70,19 @@ class Account:
             return 0.0
         return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
 
-    def enter(self, y: float, estimate: Floats | None, weight: float) -> None:
-        """Enter a loss with its estimates and their weight; one that is skipped needs none."""
-        added = y + (1 - weight) / 2
+    def enter(
+        self, y: float, estimate: Floats | None, weight: float, step: Floats | None = None
+    ) -> None:
+        """Enter a loss with its estimates and their weight; one that is skipped needs none.
+
+        `step` is what the estimates have beside the prediction: noise, mostly.
+        """
         if estimate is None or weight == 0:
             self.total += y + 0.5
         else:
-            self.total += added - weight * estimate
+            self.total += y + (1 - weight) / 2 - weight * estimate
+        if step is not None:
+            self.variance += np.square(weight * step)
         self.outstanding -= 1
 
     def holds(self, budget: float, overdraft: float) -> bool:
@@ -79,15 +92,25 @@ class Account:
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit."""
         self.total *= factor
+        self.variance *= factor**2
+
+    def copy(self) -> Account:
+        """The account as it is now."""
+        account = Account(len(self.total))
+        account.total, account.variance = self.total.copy(), self.variance.copy()
+        account.outstanding = self.outstanding
+        return account
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {"total": self.total.copy(), "outstanding": self.outstanding}
+        sums = {"total": self.total.copy(), "variance": self.variance.copy()}
+        return {**sums, "outstanding": self.outstanding}
 
     @classmethod
     def from_dict(cls, data: Reader, actions: int) -> Account:
         """The account in a snapshot."""
         account = cls(actions)
         account.total = data.array("total", (actions,))
+        account.variance = data.array("variance", (actions,), 0)
         account.outstanding = data.count("outstanding")
         return account

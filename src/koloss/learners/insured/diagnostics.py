@@ -15,26 +15,30 @@ from koloss.learners.reading import Reader
 
 @dataclass(frozen=True)
 class Alarm:
-    """The end of a policy's stage."""
+    """A policy was stopped, or plays again."""
 
     round: int  # decisions made before it
     policy: str
-    reason: str  # "budget", "evidence", "open", "operator" or "short"
+    reason: str  # "budget", "evidence", "regret", "operator" or "short"; "forecast" or "operator" for a second chance
     estimated_regret: float  # in the units of the losses
     successor: str  # who plays on: the next policy, or "robust"
+    budget: float  # what the estimated regret could have reached
 
     def __str__(self) -> str:
         why, successor = REASONS[self.reason], self.successor
+        used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
         after = f"after {self.round} rounds" if self.round else "before the first round"
         if self.policy == "robust":
-            return f"{after} the policy {successor!r} plays again: {why}"
-        return f"{after} the policy {self.policy!r} was stopped: {why}; {successor} plays on"
+            return f"{after} the policy {successor!r} plays again: {why}; {used}"
+        return (
+            f"{after} the policy {self.policy!r} was stopped: {why}; {used}; {successor} plays on"
+        )
 
 
 REASONS = {
     "budget": "its estimated regret left no room for another round",
     "evidence": "exploration did better than it",
-    "open": "too many of its decisions waited for their losses",
+    "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
     "short": "there is nothing to insure: one action, or too few rounds",
@@ -50,7 +54,27 @@ def alarm_from_dict(data: Reader, names: Sequence[str]) -> Alarm:
         reason=data.word("reason", tuple(REASONS)),
         estimated_regret=data.number("estimated_regret"),
         successor=data.word("successor", (*names, "robust")),
+        budget=data.number("budget", 0),
     )
+
+
+@dataclass(frozen=True)
+class SecondChance:
+    """What is known of a policy that waits for its second chance."""
+
+    gain: float  # what its forecast would have saved since it was stopped, by the robust learner's estimates
+    deviations: float  # the same in deviations of its noise
+    needed: float  # deviations that let it play again
+    rest: int  # losses still to be heard before that
+    room: float  # what its budget has left
+    least: float  # and must have
+
+    def __str__(self) -> str:
+        rest = f", after {self.rest} more losses" if self.rest else ""
+        return (
+            f"stopped, it would have saved {self.gain:.4g} ({self.deviations:.2g} deviations; a second chance at "
+            f"{self.needed:g}{rest}, with room of {self.room:.4g} where {self.least:.4g} is needed)"
+        )
 
 
 @dataclass(frozen=True)
@@ -61,34 +85,46 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
-    estimated_regret: float | None  # of the policy, unbiased; None once the robust learner plays
-    band: tuple[float, float] | None  # two deviations around it, by its own steps; not proved
-    budget: float | None  # estimated regret that the stage may reach
-    distance: float | None  # budget less estimated regret
+    estimated_regret: float  # of all policies, without bias, as far as losses were heard
+    band: tuple[float, float]  # two deviations around it, by its own steps; not proved
+    budget: float  # estimated regret that may be reached
+    distance: float  # budget less estimated regret
+    deviations: float  # by how many deviations of its noise some action's account is below the budget, at least
+    open: int  # policies' decisions that wait, each of which may cost the range
+    overdraft: float  # how many may beyond what the budget has room for
     exploration: float  # share of exploration that the next round needs at least
     explored: int  # actions explored in this stage
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
     suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
-    trusted: Trusted  # discount, bandwidth and noise of the regression that is trusted
     skipped: float  # losses of this stage that came too late to be counted, in parts
-    alarms: tuple[Alarm, ...]  # when and why policies were stopped
+    sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
+    trusted: Trusted  # the regression that is trusted: how fast it forgets, its bandwidth and noise
+    alarms: tuple[Alarm, ...]  # when and why policies were stopped, or played again
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
-    robust: BanditDiagnostics | None = None  # of the robust learner once it plays
+    chance: SecondChance | None = None  # while the robust learner plays in place of a policy
+    robust: BanditDiagnostics | None = None  # of the robust learner while it plays
     told: str = field(default="losses", repr=False)  # or rewards
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        low, high = self.band
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
-        if self.estimated_regret is not None and self.band is not None:
+        lines.append(
+            f"  estimated regret {self.estimated_regret:.4g} (band {low:.4g} to {high:.4g}), "
+            f"{self.distance:.4g} below its budget of {self.budget:.4g}: {self.deviations:.2g} deviations"
+        )
+        lines.append(
+            f"  explored {self.explored} actions at a premium of {self.premium:.4g}; evidence against the policy "
+            f"{self.evidence:.2g} of 1{', suspicious' if self.suspicious else ''}"
+        )
+        if self.open or self.skipped or self.sat_out:
             lines.append(
-                f"  estimated regret {self.estimated_regret:.4g} (band {self.band[0]:.4g} to {self.band[1]:.4g}), "
-                f"{self.distance:.4g} below its budget of {self.budget:.4g}"
-            )
-            lines.append(
-                f"  explored {self.explored} actions at a premium of {self.premium:.4g}; evidence against the policy "
-                f"{self.evidence:.2g} of 1{', suspicious' if self.suspicious else ''}"
+                f"  late: {self.open} of the policy's {self.told} are open, {self.skipped:.4g} were not counted, "
+                f"{self.sat_out} rounds were left to the robust learner"
             )
         lines.append(f"  trusted: {self.trusted}")
+        if self.chance is not None:
+            lines.append(f"  {self.chance}")
         lines += [f"  {alarm}" for alarm in self.alarms]
         return "\n".join(lines)

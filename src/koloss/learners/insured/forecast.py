@@ -225,7 +225,11 @@ class Trusted(NamedTuple):
 
     discount: float  # by which the past is forgotten per loss
     bandwidth: tuple[float, ...]  # of each coordinate, over the kernel's
-    noise: float  # deviation of a loss heard from its mean, in units of the range
+    noise: float  # deviation of a loss from its mean, in units of the range
+
+    def __str__(self) -> str:
+        bandwidth = " × ".join(f"{factor:g}" for factor in self.bandwidth)
+        return f"discount {self.discount:g}, bandwidth times {bandwidth}, noise {self.noise:.2g} of the range"
 
 
 class Forecaster:

@@ -40,8 +40,13 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, alarm_from_dict
+from koloss.learners.insured.chances import CHANCE, ROOM, Chances
+from koloss.learners.insured.diagnostics import (
+    Alarm,
+    InsuredDiagnostics,
+    SecondChance,
+    alarm_from_dict,
+)
 from koloss.learners.insured.exploration import Exploration, Floats
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.policies import (
@@ -60,14 +65,8 @@ from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.proxy import Proxy
 
-REST = 100
-"""Losses after a stop before the policy may play again on evidence; twice as many after every further one."""
-
-CHANCE = 1.5
-"""Deviations by which its forecast has to have done better than the robust learner."""
-
-ROOM = 2.5
-"""And the room that its budget must have left, in units of the design's leverage."""
+SITS_OUT = ("open", "dear")
+"""Why a policy leaves a round to the robust learner without being stopped."""
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -89,11 +88,18 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
     trigger, premium : float, or one for each policy
         Together the budget of estimated regret, in units of the robust learner's bound B. More of it means less
-        exploration and a larger bound.
+        exploration and a larger bound. Of one number the first of several policies has half, the next half of the rest, and so
+        on; what a policy leaves the next may use.
     width : float
         How many deviations "ucb" subtracts, and by how much "thompson" scales them.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
+    exploration_cost : float or (float, int), optional
+        Most that exploring may be expected to cost, by the forecast, in a round, or in a block of so many rounds. Where the
+        insurance needs more the robust learner plays a round in the policy's place; what that costs is not limited.
+    robust_kernel : Kernel, "any" or "auto", optional
+        For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
+        kind, and has its features to pay for.
     loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
         As for `BanditExpWeights`, without the class "any".
     overdraft : int or "auto"
@@ -142,6 +148,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         premium: Any = 0.75,
         width: float = 0.3,
         early: bool = True,
+        exploration_cost: float | tuple[float, int] | None = None,
+        robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
         loss_norm: float | None = None,
         proxy: str | Proxy | None = None,
         rank: int | Literal["auto"] = "auto",
@@ -175,7 +183,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, min(self.settings.shares)
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
@@ -186,13 +194,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.alarms: list[Alarm] = []
         self._late = 0  # losses of a stage that had heard others since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
-        self._stopped = 0  # losses heard when the last policy was stopped
-        self._gain = self._spread = (
-            0.0  # Σ of what its forecast would have gained since then, and of squares
+        self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
+        self._paused = (
+            False  # whether the operator has stopped the policy, so that only he lets it play again
         )
-        self._shadow: dict[
-            int, int
-        ] = {}  # what it would have played in place of the robust learner
+        self._chances = Chances()
         self._robust_delay = (
             0  # most losses heard between a decision of the robust learner and its own
         )
@@ -223,6 +229,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
         debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        cost, per = settings.costs
+        if cost is not None:
+            allowance = replace(allowance, cost=cost / self._width, per=per)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
         account, first = self._account, self._first
@@ -286,36 +295,53 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _end_stage(self, reason: str) -> None:
         """Stop the policy in play."""
-        stage, names = self._stage, self.settings.names
-        assert isinstance(stage, Watched)
-        regret, name = stage.estimated_regret * self._width, "robust"
+        stage, names = self._last, self.settings.names
         if stage.number + 1 < len(self._policies) and not self._is_short:
+            self._sound(names[stage.number], reason, names[stage.number + 1])
             self._stage = self._last = self._watched(stage.number + 1, stage.designs)
-            name = names[stage.number + 1]
         else:
-            self._stage = self._wake()
-            self._stopped, self._gain, self._spread = self.ledger.heard, 0.0, 0.0
-        self.alarms.append(Alarm(self.ledger.made, names[stage.number], reason, regret, name))
+            self._take_over(reason)
 
-    @locked
-    def re_arm(self) -> None:
-        """Let the last policy play again, within what is left of its budget. The guarantee holds all the same."""
-        if isinstance(self._stage, Exp2) and not self._is_short:
-            self._re_arm("operator")
+    def _take_over(self, reason: str) -> None:
+        """The robust learner plays in place of the policy."""
+        self._sound(self.settings.names[self._last.number], reason, "robust")
+        self._stage = self._wake()
+        self._chances.stopped(self.ledger.heard)
 
     def _re_arm(self, reason: str) -> None:
-        stage, name = self._last, self.settings.names[self._last.number]
-        stage.bets = Bets()
-        self._stage = stage
-        self._shadow.clear()
-        regret = stage.estimated_regret * self._width
-        self.alarms.append(Alarm(self.ledger.made, "robust", reason, regret, name))
+        """Let the last policy play again."""
+        self._sound("robust", reason, self.settings.names[self._last.number])
+        self._stage, self._paused = self._last, False
+        self._last.begin()
+
+    def _sound(self, name: str, reason: str, successor: str) -> None:
+        """Write down who stops playing, and why."""
+        made, rho = self.ledger.made, self._width
+        regret, budget = self._account.used * rho, self._last.allowance.budget(made + 1) * rho
+        self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
 
     @locked
     def hand_over(self) -> None:
         """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
         if isinstance(self._stage, Watched):
             self._end_stage("operator")
+            self._paused = isinstance(self._stage, Exp2)
+
+    @locked
+    def pause(self) -> None:
+        """Let the robust learner play until `re_arm()`, even if another policy follows. The guarantee holds all the same."""
+        if isinstance(self._stage, Watched):
+            self._take_over("operator")
+        self._paused = True
+
+    @locked
+    def re_arm(self) -> None:
+        """Let the policy that was stopped last play again, within what is left of its budget.
+
+        The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure.
+        """
+        if isinstance(self._stage, Exp2) and not self._is_short:
+            self._re_arm("operator")
 
     # Ask and tell.
 
@@ -323,26 +349,28 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         stage, size = self._stage, count or 1
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
-            if drawn is not None:
+            if not isinstance(drawn, str):
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
                 if size > 1:
                     self._at_once += size
                     self._longest_at_once = max(self._longest_at_once, size)
                 return drawn
-            if stage.waits(self.ledger.made, size):
-                break  # until losses have been heard
-            self._end_stage("budget")
+            if drawn in SITS_OUT:
+                self._sat_out += size
+                break
+            self._end_stage(drawn)
             stage = self._stage
-        if self._watches_shadow:
-            best, first = int(self._forecaster.mean.argmin()), self.ledger.made
-            self._shadow.update(dict.fromkeys(range(first, first + size), best))
+        if self._may_return:
+            first = self.ledger.made
+            best = int(self._forecaster.mean.argmin())
+            self._chances.put_down(range(first, first + size), best)
         return self._wake().draw(count, self._rng, self.ledger)
 
     @property
-    def _watches_shadow(self) -> bool:
+    def _may_return(self) -> bool:
         """Whether the last policy may play again on evidence."""
-        mine = isinstance(self._last.policy, BuiltIn) and not self._is_short
-        return mine and isinstance(self._stage, Exp2) and not self._hull.learned
+        built_in = isinstance(self._last.policy, BuiltIn) and not self._hull.learned
+        return built_in and isinstance(self._stage, Exp2) and not (self._is_short or self._paused)
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
@@ -381,8 +409,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._show_range(self._last)
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
-        """What the forecast's best action would have gained, by the robust learner's estimate of its loss."""
-        best = self._shadow.pop(entry.id, None)
+        """What the action put down would have gained, by the robust learner's estimate of its loss."""
+        best = self._chances.chosen.pop(entry.id, None)
         if best is None or self._exp2 is None:
             return
         engine, m = self._exp2.engine, len(self._exp2.theta)
@@ -391,20 +419,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        gain = (loss - center) * (1 - float(engine.features[best] @ direction)) / self._width
-        self._gain += gain
-        self._spread += gain * gain
+        share = 1 - float(engine.features[best] @ direction)
+        self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
         """Whether the last policy's forecast has done better than the robust learner, and its budget is not used up."""
-        if not self._watches_shadow:
+        if not self._may_return:
             return False
-        alarms = sum(alarm.successor == "robust" for alarm in self.alarms)
-        if self.ledger.heard - self._stopped < REST * 2 ** min(alarms - 1, 40):
-            return False
-        room = self._last.allowance.budget(self.ledger.made + 1) - 1 - self._account.used
-        enough = room > ROOM * self._first.largest
-        return enough and self._gain > CHANCE * math.sqrt(self._spread)
+        budget = self._last.allowance.budget(self.ledger.made + 1)
+        room = budget - 1 - self._account.used
+        return self._chances.deserved(self.ledger.heard, room, self._first.largest)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (0,) if self._exp2 is None else (0, self._exp2.late_length)
@@ -428,9 +452,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         stage = self._stage
         while isinstance(stage, Watched):
             p = stage.outlook(self.ledger)
-            if p is not None:
+            if not isinstance(p, str):
                 return p
-            if stage.waits(self.ledger.made, 1) or stage.number + 1 == len(self._policies):
+            if p in SITS_OUT or stage.number + 1 == len(self._policies):
                 return (self._exp2 or self._new_robust()).outlook()
             stage = self._watched(stage.number + 1, stage.designs)
         return stage.outlook()
@@ -450,33 +474,40 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
         stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
-        robust = estimate = band = budget = distance = None
+        account, budget = self._account, stage.allowance.budget(ledger.made + 1)
+        robust = chance = None
         if isinstance(self._stage, Exp2):
             robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        else:
-            estimate = stage.estimated_regret * rho
-            budget = stage.allowance.budget(ledger.made + 1) * rho
-            distance = budget - estimate
-            spread = 2 * rho * math.sqrt(float(stage.variance[int(stage.total.argmin())]))
-            band = (estimate - spread, estimate + spread)
+        if self._may_return:
+            least, heard = ROOM * self._first.largest, ledger.heard
+            gain, score = self._chances.gain * rho, self._chances.deviations
+            rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
+            chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
+        estimate = account.used * rho
+        spread = 2 * rho * math.sqrt(float(account.variance[int(account.total.argmax())]))
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
             heard=ledger.heard,
             outstanding=len(ledger),
             estimated_regret=estimate,
-            band=band,
-            budget=budget,
-            distance=distance,
+            band=(estimate - spread, estimate + spread),
+            budget=budget * rho,
+            distance=budget * rho - estimate,
+            deviations=account.deviations(budget),
+            open=account.outstanding,
+            overdraft=stage.allowance.debt(ledger.made + 1),
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            skipped=stage.skipped,
             suspicious=robust is None and stage.bets.suspicious,
             evidence=stage.bets.evidence,
+            skipped=stage.skipped,
+            sat_out=self._sat_out,
             trusted=forecaster.chosen,
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
+            chance=chance,
             robust=robust,
             told="rewards" if self.engine.sign < 0 else "losses",
         )
@@ -520,7 +551,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_stopped")
+    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_sat_out")
 
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
@@ -537,8 +568,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
-            "shadow": [[i, k] for i, k in self._shadow.items()],
-            "evidence": [self._gain, self._spread],
+            "chances": self._chances.to_dict(),
+            "paused": self._paused,
             "account": self._account.to_dict(),
             "number": watched.number,
             "watched": watched.to_dict(),
@@ -593,12 +624,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         counts = data.items("counts", len(self._COUNTS))
         for k, name in enumerate(self._COUNTS):
             setattr(self, name, counts.count(str(k)))
-        shadow = data.items("shadow")
-        for k in range(len(shadow)):
-            pair = shadow.array(str(k), (2,), 0, whole=True)
-            self._shadow[int(pair[0])] = min(int(pair[1]), N - 1)
-        evidence = data.items("evidence", 2)
-        self._gain, self._spread = evidence.number("0"), evidence.number("1", 0)
+        self._chances = Chances.from_dict(data.part("chances"), N)
+        self._paused = data.flag("paused")
         self._account = Account.from_dict(data.part("account"), N)
         kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
 from koloss.designs import Design
+from koloss.kernels import White
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.learners.settings import Described, Settings
@@ -26,6 +27,8 @@ class InsuredSettings(Settings):
     premium: Any = 0.75
     width: float = 0.3
     early: bool = True
+    exploration_cost: Any = None
+    robust_kernel: Any = None
     loss_norm: float | None = None
     proxy: str | Proxy | None = None
     rank: int | Literal["auto"] = "auto"
@@ -79,21 +82,54 @@ class InsuredSettings(Settings):
                 names = ", ".join(map(repr, BUILT_IN))
                 raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
         for name in ("trigger", "premium"):
-            values = _one_each(name, getattr(self, name), len(self.policies))
-            self._set(name, values if np.ndim(getattr(self, name)) else values[0])
+            value = getattr(self, name)
+            values = _one_each(name, value, len(self.policies))
+            self._set(name, values if np.ndim(value) else as_size(name, value))
+        self._check_cost()
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
+        self._set("kernel", self._with(self.kernel).kernel)
+        if self.robust_kernel is not None:
+            self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
         robust = self.robust
         self._set("loss_range", robust.loss_range)
-        self._set("kernel", robust.kernel)
+        if robust.learns_range and self.exploration_cost is not None:
+            raise ValueError(
+                f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
+            )
         if robust.learns_range and self.delay:
             raise ValueError(
                 f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
             )
 
-    @property
-    def robust(self) -> BanditSettings:
-        """Settings of the robust learner behind the policies."""
+    def _check_cost(self) -> None:
+        """What exploring may cost in a round, or in so many of them."""
+        cost = self.exploration_cost
+        if cost is None:
+            return
+        pair = (
+            tuple(cost) if isinstance(cost, Sequence) and not isinstance(cost, str) else (cost, 1)
+        )
+        if len(pair) != 2:
+            raise ValueError(
+                f"`exploration_cost` must be a cost, or a cost and a number of rounds, got {cost!r}"
+            )
+        limit = as_size("exploration_cost", pair[0])
+        rounds = as_int("exploration_cost", pair[1], minimum=1)
+        self._set("exploration_cost", limit if rounds == 1 else (limit, rounds))
+
+    def _checked_robust_kernel(self) -> Any:
+        kernel = self.robust_kernel
+        if isinstance(kernel, str):
+            one_of("robust_kernel", kernel, ("any", "auto"))
+            return White() if kernel == "any" else kernel
+        if not (callable(kernel) and hasattr(kernel, "diag")) and not isinstance(kernel, Described):
+            rule = "must be a Kernel, or have k(X, Y) and k.diag(X), or 'any' or 'auto'"
+            raise TypeError(f"`robust_kernel` {rule}, got {type(kernel).__name__}")
+        return kernel
+
+    def _with(self, kernel: Any) -> BanditSettings:
+        """Settings of exponential weights with a kernel."""
         shared = {
             f.name: getattr(self, f.name) for f in fields(BanditSettings) if hasattr(self, f.name)
         }
@@ -101,7 +137,12 @@ class InsuredSettings(Settings):
             shared["batch"] = 1
         if self.ridge == 0:
             shared["bonus"] = False
-        return BanditSettings(**shared)
+        return BanditSettings(**{**shared, "kernel": kernel})
+
+    @property
+    def robust(self) -> BanditSettings:
+        """Settings of the robust learner behind the policies."""
+        return self._with(self.kernel if self.robust_kernel is None else self.robust_kernel)
 
     @property
     def watched(self) -> BanditSettings:
@@ -119,21 +160,29 @@ class InsuredSettings(Settings):
         return tuple(p if isinstance(p, str) else "own" for p in self.policies)
 
     @property
+    def costs(self) -> tuple[float | None, int]:
+        """What exploring may be expected to cost, and in how many rounds."""
+        cost = self.exploration_cost
+        return cost if isinstance(cost, tuple) else (cost, 1)
+
+    @property
     def premiums(self) -> tuple[float, ...]:
         """Of each policy, in units of B(n)."""
         return _one_each("premium", self.premium, len(self.policies))
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Budgets of the policies, in units of B(n)."""
+        """Budgets of the policies, in units of B(n); what one leaves the next may use."""
         triggers = _one_each("trigger", self.trigger, len(self.policies))
         return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))
 
 
 def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
-    """A positive number for each policy."""
-    several = isinstance(value, Sequence) or np.ndim(value) > 0
-    values = list(value) if several and not isinstance(value, str) else [value] * count
-    if len(values) != count:
+    """A positive number for each policy; of one number for all the first has half, the next half of the rest, and so on."""
+    if not (isinstance(value, Sequence) or np.ndim(value) > 0) or isinstance(value, str):
+        total = as_size(name, value)
+        halves = [total / 2**k for k in range(1, count)]
+        return (*halves, halves[-1] if halves else total)
+    if len(value) != count:
         raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
-    return tuple(as_size(name, v) for v in values)
+    return tuple(as_size(name, v) for v in value)

@@ -47,6 +47,12 @@ JUMP = 0.3
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
 
+BEYOND_DOUBT = 0.5
+"""Regret, in units of B(n), that ends the stage once it is plain: most of the budget is left for a second chance."""
+
+PLAIN = 3.0
+"""Deviations by which it has to be above that."""
+
 NOISIEST = 0.25
 """Most exploration for the sake of that."""
 
@@ -66,6 +72,8 @@ class Allowance:
     cap: float | None  # R, the largest leverage allowed; None: the budget of the time
     early: bool  # whether evidence against the policy ends its stage
     overdraft: float | None = None  # C; None: that of `insured.overdraft`
+    cost: float | None = None  # most that exploring may be expected to cost ...
+    per: int = 1  # ... in so many rounds
     learned: bool = False  # whether the range is learned
 
     def size(self, made: int) -> float:
@@ -100,9 +108,7 @@ class Watched:
         self.number, self.points, self.policy = number, points, policy
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
-        N = len(first.features)
         self.account = account
-        self.variance: Floats = np.zeros(N)  # Σ of squared steps of S beside the predictions
         self.paid = 0.0  # A
         self.heard = 0
         self.skipped = 0.0  # Σ of 1 - w
@@ -111,12 +117,18 @@ class Watched:
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest gap at the last design, over the room then
         self.quiet = 0.0  # exploration that noise asks for
-        self.bets = Bets()
+        self.spent, self.block = 0.0, 0  # expected cost of exploring in a block of rounds
         self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
+        self.begin()
+
+    def begin(self) -> None:
+        """Play, for the first time or again: evidence against the policy is gathered anew."""
+        self.bets = Bets()
+        self.before = self.account.copy()
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
-        self.variance = self.variance * factor**2
+        self.before.rescale(factor)
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
 
@@ -138,14 +150,19 @@ class Watched:
 
     # A round.
 
-    def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | None:
-        """Actions from one law; None where no round fits into the budget."""
+    def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | str:
+        """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good."""
         size = 1 if count is None else count
         played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
-        if played is None:
-            return None
+        if isinstance(played, str):
+            return played
         if played.counted:
             self.account.draw(size)
+        if self.allowance.cost is not None:
+            proposal = played.law if played.choice is None else played.choice
+            cost = size * played.rate * self.gap(proposal, played.exploration)
+            self.spent = self._spent(ledger.made) + cost
+            self.block = ledger.made // self.allowance.per
         points = self.points
         if count is None:
             key = played.draw(rng.random())
@@ -157,22 +174,31 @@ class Watched:
 
     def prepare(
         self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
-    ) -> Round | None:
-        """The round of a proposal, for so many actions: how much is explored, what is predicted; None where no round fits."""
+    ) -> Round | str:
+        """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
         prediction = self._predicted()
-        allowance, made = self.allowance, ledger.made + 1
-        if ledger.made + count <= allowance.warm_up:
+        allowance, made = self.allowance, ledger.made
+        if made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
-        budget = allowance.budget(made)
-        if not self.account.may_draw(budget, allowance.debt(made), count):
-            return None
-        return self.next_round(proposal, prediction, budget, look=look)
+        budget = allowance.budget(made + 1)
+        if not self.account.may_draw(budget, allowance.debt(made + 1), count):
+            return "open" if self.account.used + 1 <= budget else "budget"
+        return self.next_round(proposal, prediction, budget, self.afford(made, count), look=look)
 
-    def waits(self, made: int, count: int) -> bool:
-        """Whether a round fits into the budget as soon as some of those that are open have been heard."""
-        budget = self.allowance.budget(made + 1)
-        debt = self.allowance.debt(made + 1)
-        return self.account.used + 1 <= budget and not self.account.may_draw(budget, debt, count)
+    def afford(self, made: int, count: int) -> float:
+        """What exploring may be expected to cost in each of so many rounds."""
+        cost = self.allowance.cost
+        return math.inf if cost is None else (cost - self._spent(made)) / count
+
+    def gap(self, proposal: Any, explore: Exploration) -> float:
+        """What an explored action is expected to cost more than the policy's, by the forecast."""
+        mean = self.forecaster.mean
+        own = mean[proposal] if isinstance(proposal, int) else mean @ proposal
+        return max(float(mean @ explore.weights - own), 0.0)
+
+    def _spent(self, made: int) -> float:
+        """Expected cost of exploring in the rounds that count together with the next one."""
+        return self.spent if made // self.allowance.per == self.block else 0.0
 
     def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
@@ -181,9 +207,15 @@ class Watched:
         return Round(self.number, choice, SUSPICION, self.first, prediction, self.heard, False, law)
 
     def next_round(
-        self, proposal: Any, prediction: Floats, budget: float, *, look: bool = False
-    ) -> Round | None:
-        """Prepare a round for a policy's action or law; None where it would need too much exploration.
+        self,
+        proposal: Any,
+        prediction: Floats,
+        budget: float,
+        afford: float = math.inf,
+        *,
+        look: bool = False,
+    ) -> Round | str:
+        """Prepare a round for a policy's action or law; or why there is none: too much exploration, or too dear.
 
         With `look` nothing of the stage changes.
         """
@@ -196,14 +228,20 @@ class Watched:
             if look:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
-                return None
-        rate = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
+                return "budget"
+        wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
         if self.bets.suspicious:
-            rate = max(rate, SUSPICION)
-        played = Round(self.number, choice, rate, explore, prediction, self.heard)
+            wanted = max(wanted, SUSPICION)
+        if afford < math.inf:  # what is not needed is left out for it
+            most = afford / max(self.gap(proposal, explore), 1e-300)
+            if rate > most:
+                return "dear"
+            wanted = min(wanted, most)
+        played = Round(self.number, choice, wanted, explore, prediction, self.heard)
         if choice is None:
             played.law = proposal
-            played.factor = _linalg.mixed_factor(explore.features, (1 - rate) * proposal, rate)
+            law = (1 - wanted) * proposal
+            played.factor = _linalg.mixed_factor(explore.features, law, wanted)
         return played
 
     def rate_needed(
@@ -257,39 +295,42 @@ class Watched:
             budget = self.allowance.budget(ledger.made)
             weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
         index = ~key if explored else key
-        if not own:
-            if played.counted:
-                residual = y - played.prediction.item(index)
-                estimate = played.prediction + played.estimates(index) * residual
-                self.account.enter(y, estimate, weight)
-            return None
-        self.add(played, index, y, explored, weight)
-        if self.allowance.early and explored and self.bets.evidence > 1:
-            return "evidence"
-        if self.heard % REDESIGN == 0:
-            self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
-        return None
-
-    def add(self, played: Round, index: int, y: float, explored: bool, weight: float = 1.0) -> None:
-        """Enter the loss of a round, with a weight that was fixed before."""
         if played.counted:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.account.enter(y, played.prediction + step, weight)
-            step *= weight
-            step *= step
-            self.variance += step
-            self.paid += y
-            self.heard += 1
-            self.skipped += 1 - weight
-            self.noise += residual * residual
-            if explored:
-                self.explored += 1
-                self.explored_paid += y
+            self.account.enter(y, played.prediction + step, weight, step)
+            if own:
+                self.note(y, residual, explored, weight)
+        if not own:
+            return None
         if self.allowance.learned:
             y = min(max(y - (self.low + self.high) / 2, -0.5), 0.5)
         self.bets.add(y, explored)
+        early = self.allowance.early
+        if early and explored and self.bets.evidence > 1:
+            return "evidence"
+        if self.heard % REDESIGN == 0:
+            if early and self.is_beyond_doubt(ledger.made):
+                return "regret"
+            self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
+        return None
+
+    def note(self, y: float, residual: float, explored: bool, weight: float) -> None:
+        """Take note of a loss of the policy's that has been entered."""
+        self.paid += y
+        self.heard += 1
+        self.skipped += 1 - weight
+        self.noise += residual * residual
+        if explored:
+            self.explored += 1
+            self.explored_paid += y
+
+    def is_beyond_doubt(self, made: int) -> bool:
+        """Whether it is plain that the policy has lost too much since it began to play."""
+        lost = self.account.total - self.before.total
+        doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
+        return largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
     def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
         """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
@@ -340,17 +381,17 @@ class Watched:
         """Estimated losses of every action, summed."""
         return self.paid - self.account.total
 
-    def outlook(self, ledger: Ledger[Any]) -> Floats | None:
-        """Probability of every action in the next single decision; None where the stage will end before it."""
+    def outlook(self, ledger: Ledger[Any]) -> Floats | str:
+        """Probability of every action in the next single decision, or why the policy will not make it."""
         law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
-            if played is None:
-                return None
+            if isinstance(played, str):
+                return played
             p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
             return p
         played = self.prepare(law, 1, ledger, look=True)
-        return None if played is None else played.distribution()
+        return played if isinstance(played, str) else played.distribution()
 
     def exploration_now(self, made: int) -> float:
         """Share of exploration if the best action by the forecast were proposed."""
@@ -374,14 +415,14 @@ class Watched:
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid"),
-        *("noise", "priced", "quiet", "skipped", "designs"),
+        *("noise", "priced", "quiet", "skipped", "designs", "spent", "block"),
     )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: what changes during the stage."""
         return {
             "exploration": self.exploration.number,
-            "variance": self.variance.copy(),
+            "before": self.before.to_dict(),
             **{name: getattr(self, name) for name in self._NUMBERS},
             "bets": asdict(self.bets),
         }
@@ -392,7 +433,7 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.variance = data.array("variance", (N,), 0)
+        self.before = Account.from_dict(data.part("before"), N)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
@@ -402,4 +443,5 @@ class Watched:
         self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
         self.quiet = data.number("quiet", 0, NOISIEST)
         self.skipped = data.number("skipped", 0, heard)
+        self.spent, self.block = data.number("spent", 0), data.count("block")
         self.bets = Bets.from_dict(data.part("bets"))
