@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss.kernels import Kernel, Periodic
+from koloss.kernels import Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Stationary
 from koloss.learners.bandit.points import PointsEngine
@@ -41,7 +41,7 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
     if isinstance(kernel, Stationary):
         lengths = kernel.length_scales(len(factors))
         scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
-        return replace(kernel, **{kernel._length: scaled})
+        return replace(kernel, **{kernel._length: scaled})  # type: ignore[type-var]
     if isinstance(kernel, Periodic):
         # One length for all coordinates, which makes hardly a difference where it is large.
         return replace(kernel, lengthscale=kernel.lengthscale * min(factors))
@@ -79,14 +79,27 @@ class Priors:
     With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ. K is the kernel at a bandwidth, scaled to 1, and a constant.
     """
 
-    def __init__(self, kernel: Any, engine: PointsEngine) -> None:
-        support = np.flatnonzero(engine.weights)
-        self.points = engine.points[support]
-        self.weighted = engine.features[support] * engine.weights[support, None]
-        self.dimension = engine.points.shape[1]
+    def __init__(self, kernel: Any, points: Any, weighted: Any) -> None:
+        self.points, self.weighted = points, weighted  # on the support of π: actions, and ΠΦ
+        self.dimension = points.shape[1]
         self.kernel, self.halved = ladder(kernel)
-        self.start: Key = (0,) * self.dimension
+        start = 0 if self.kernel is kernel else -self.halved
+        self.start: Key = (start,) * self.dimension
         self._roots: dict[Key, Any] = {}
+
+    @classmethod
+    def of(cls, kernel: Any, engine: PointsEngine) -> Self:
+        """Of a kernel, for the features of a game."""
+        support = np.flatnonzero(engine.weights)
+        weighted = engine.features[support] * engine.weights[support, None]
+        return cls(kernel, engine.points[support], weighted)
+
+    @classmethod
+    def identity(cls, size: int) -> Self:
+        """P = I alone."""
+        priors = cls(None, np.zeros((0, 1)), np.zeros((0, size)))
+        priors.keep(priors.start, np.eye(size, order="F"))
+        return priors
 
     def keys(self, near: Key) -> list[Key]:
         """Bandwidths worth comparing: one factor for all coordinates, or one coordinate changed."""
@@ -101,6 +114,15 @@ class Priors:
                 if -self.halved <= key[i] <= DOUBLED:
                     keys[key] = None
         return list(keys)
+
+    def distance(self, key: Key) -> float:
+        """How many steps a bandwidth is from the first: all coordinates together, or one at a time."""
+        steps = [abs(k - s) for k, s in zip(key, self.start, strict=True)]
+        return max(steps) + 0.5 * (max(key) - min(key))
+
+    def keep(self, key: Key, root: Any) -> None:
+        """R of a bandwidth, from a snapshot: a kernel of the user's may not be there."""
+        self._roots[key] = root
 
     def root(self, key: Key) -> Any:
         """R of a bandwidth."""

@@ -8,9 +8,10 @@ regressions, which differ in how fast they forget, the one is trusted whose pred
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
@@ -18,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import Key, Priors
-from koloss.learners.reading import SMALLEST, Reader
+from koloss.learners.reading import LARGEST, Reader
 
 FADED = 2.0
 """A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
@@ -32,8 +33,16 @@ DISCOUNTS = (1.0, 0.98, 0.9)
 NOISES = 10.0 ** np.arange(-4, 2.1, 0.5)
 """Values of λ, the noise over the signal."""
 
-GUESS, GUESSED = 1 / 12, 0.5
+GUESS, GUESSED = 1 / 12, 2.0
 """Variance of a loss before anything was heard, that of a uniform one, and of how many losses it has the weight."""
+
+PENALTY = 3.0
+"""Logarithm of the prior odds against a bandwidth twice or half as large as the kernel's."""
+
+DOUBT, USUAL = 1.0, 0.1
+
+MARGIN = 2.0
+"""The noise is the smallest one whose evidence is no worse than the best by more than this: signals are rather overestimated."""
 
 REFIT = 1.3
 """Bandwidth and noise are looked at again when so many times as many losses were heard, ..."""
@@ -94,7 +103,8 @@ class Regression:
         self.misfit = max(
             (self.squares / grown - ddot(self.moment, self.theta) / grown) / self.ridge, 0.0
         )
-        self._mean = self._variance = None
+        self._mean: Any = None
+        self._variance: Any = None
 
     def fit(self, root: Any, ridge: float) -> None:
         """Another prior and noise, as if they had been the ones from the start."""
@@ -162,7 +172,9 @@ class Regression:
         g, V = np.linalg.eigh(A)
         g = np.maximum(g, 0.0)[:, None]
         beta = np.square(V.T @ (root.T @ self.moment) / self.grown)[:, None]
-        misfit = np.maximum((self.squares / self.grown - (beta / (g + ridges)).sum(axis=0)) / ridges, 0.0)
+        misfit = np.maximum(
+            (self.squares / self.grown - (beta / (g + ridges)).sum(axis=0)) / ridges, 0.0
+        )
         weight = self.weight / self.grown
         return (
             -0.5 * np.log1p(g / ridges).sum(axis=0)
@@ -174,7 +186,8 @@ class Regression:
     def signal(self) -> float:
         """The estimate of s²; the constant in the losses takes one of them."""
         weight = self.weight / self.grown
-        return (prior_misfit(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
+        signal: float = (prior_misfit(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
+        return signal
 
     # Of all actions.
 
@@ -214,6 +227,39 @@ class Regression:
         deviation *= self.scale
         return np.sqrt(deviation, out=deviation)
 
+    # Snapshots.
+
+    _ARRAYS: ClassVar = ("gram", "C", "root")
+    _NUMBERS: ClassVar = ("squares", "weight", "misfit")
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for a snapshot, without the features."""
+        names = (*self._ARRAYS, *self._NUMBERS, "moment", "theta", "discount", "ridge")
+        kept = {name: getattr(self, name) for name in (*names, "grown", "heard", "scale")}
+        return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
+
+    @classmethod
+    def from_state(cls, features: Any, data: Reader) -> Self:
+        """The regression of a snapshot."""
+        N, m = features.shape
+        discount, ridge = data.number("discount", 1e-3, 1), data.number("ridge", positive=True)
+        root = data.array("root", (m, m), order="F")
+        regression = cls(features, discount=discount, ridge=ridge, root=root)
+        for name in ("gram", "C"):
+            setattr(regression, name, data.array(name, (m, m), order="F"))
+        for name in ("moment", "theta"):
+            setattr(regression, name, data.array(name, (m,)))
+        for name in cls._NUMBERS:
+            setattr(regression, name, data.number(name, 0, LARGEST))
+        regression.grown = data.number("grown", 1, GROWN / discount)
+        regression.heard = data.count("heard")
+        regression.scale = data.number("scale", 1, FADED)
+        if data.has("mean"):
+            regression._mean = data.array("mean", (N,))
+        if data.has("variance"):
+            regression._variance = data.array("variance", (N,))
+        return regression
+
 
 def prior_misfit(ridge: Any) -> Any:
     """What the guess of the variance of a loss adds to the misfit."""
@@ -235,8 +281,15 @@ class Trusted(NamedTuple):
 class Forecaster:
     """Regressions of different discounts, each with the bandwidth and noise that its losses speak for."""
 
-    def __init__(self, features: Any, priors: Priors, *, discounts: Sequence[float] = DISCOUNTS) -> None:
-        self.features, self.priors = np.asfortranarray(features), priors
+    def __init__(
+        self,
+        features: Any,  # (N, m)
+        priors: Priors | None = None,  # by default N(0, I) alone
+        *,
+        discounts: Sequence[float] = DISCOUNTS,
+    ) -> None:
+        self.features = np.asfortranarray(features)
+        priors = self.priors = priors or Priors.identity(self.features.shape[1])
         root = priors.root(priors.start)
         self.regressions = [
             Regression(self.features, discount=d, ridge=0.1, root=root) for d in discounts
@@ -280,7 +333,10 @@ class Forecaster:
         regression, priors = self.regressions[k], self.priors
         keys = priors.keys(self.keys[k])
         table = np.stack([regression.evidence(priors.root(key), NOISES) for key in keys])
-        row, column = np.unravel_index(int(table.argmax()), table.shape)
+        table += np.array([[-PENALTY * priors.distance(key)] for key in keys])
+        table -= DOUBT * np.abs(np.log10(NOISES / USUAL))
+        row = int(table.max(axis=1).argmax())
+        column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
         regression.fit(priors.root(keys[row]), float(NOISES[column]))
         step = max(1, int(regression.heard * (REFIT - 1)))
@@ -338,6 +394,46 @@ class Forecaster:
         drawn = self.features @ (self.weights[:, None] + vectors @ (root * normal))
         return drawn[:, 0] if count is None else drawn
 
+    def __copy__(self) -> Self:
+        """One that can be looked at without a trace."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.regressions = [copy.copy(one) for one in self.regressions]
+        return other
+
+    def state(self) -> dict[str, Any]:
+        """Plain data for a snapshot, without features and priors."""
+        return {
+            "regressions": [one.state() for one in self.regressions],
+            "keys": np.array(self.keys),
+            "due": list(self.due),
+            "scores": list(self.scores),
+            "trusted": self.trusted,
+        }
+
+    @classmethod
+    def from_state(cls, features: Any, data: Reader, priors: Priors | None = None) -> Self:
+        """The forecaster of a snapshot."""
+        priors = priors or Priors.identity(features.shape[1])
+        parts = data.parts("regressions")
+        K, keys = (
+            len(parts),
+            data.array("keys", (len(parts), priors.dimension), -64, 64, whole=True),
+        )
+        regressions = [Regression.from_state(features, part) for part in parts]
+        forecaster = cls.__new__(cls)
+        forecaster.features, forecaster.priors = regressions[0].features, priors
+        forecaster.regressions = regressions
+        forecaster.keys = [tuple(int(k) for k in key) for key in keys]
+        for key, one in zip(forecaster.keys, regressions, strict=True):
+            priors.keep(key, one.root)
+        due, scores = data.items("due", K), data.items("scores", K)
+        forecaster.due = [due.count(str(k)) for k in range(K)]
+        forecaster.scores = [scores.number(str(k)) for k in range(K)]
+        forecaster.trusted = data.count("trusted", 0, K - 1)
+        return forecaster
+
+
 def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     """With the prior of the kernel."""
-    return Forecaster(engine.features, Priors(kernel, engine))
+    return Forecaster(engine.features, Priors.of(kernel, engine))

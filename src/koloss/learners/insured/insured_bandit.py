@@ -40,6 +40,7 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
+from koloss.learners.insured.bandwidths import Priors
 from koloss.learners.insured.chances import CHANCE, ROOM, Chances
 from koloss.learners.insured.diagnostics import (
     Alarm,
@@ -564,7 +565,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "batch": self.batch,
             "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
-            "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
@@ -607,8 +607,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
-        features = data.array("root_features", (N, m), order="F")
-        self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
+        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
+        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)

@@ -42,7 +42,10 @@ DEAREST = 5.0
 """Largest ratio of prices."""
 
 JUMP = 0.3
-"""Share of the room that is left which one loss may use, if that can be had by exploring."""
+"""Share of the room that is left which one loss may use, if that can be had by exploring: ..."""
+
+USUAL = 3.0
+"""... one that is within so many deviations of its prediction."""
 
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
@@ -229,7 +232,7 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return "budget"
-        wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
+        wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         if self.bets.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
@@ -282,6 +285,16 @@ class Watched:
         """Rounds to come, or as many as there were where there is no horizon."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
+
+    @property
+    def residual(self) -> float:
+        """Mean of squared residuals of the predictions."""
+        return (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+
+    @property
+    def jump(self) -> float:
+        """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
+        return min(1.0, USUAL * math.sqrt(self.residual)) / JUMP
 
     # Its loss.
 
@@ -341,7 +354,7 @@ class Watched:
         if budget - 1 - used <= 0:
             return False
         spare = self.spare(budget, left)
-        noise = (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+        noise = self.residual
         ratios = spare / smallest(spare)
         widest = largest(ratios)
         changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
@@ -399,7 +412,7 @@ class Watched:
             return SUSPICION
         choice = int(self.forecaster.mean.argmin())
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
-        needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
+        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
 
     @property
