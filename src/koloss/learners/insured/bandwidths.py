@@ -43,8 +43,7 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
         scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
         return replace(kernel, **{kernel._length: scaled})  # type: ignore[type-var]
     if isinstance(kernel, Periodic):
-        # One length for all coordinates, which makes hardly a difference where it is large.
-        return replace(kernel, lengthscale=kernel.lengthscale * min(factors))
+        return replace(kernel, lengthscale=kernel.lengthscale * min(factors))  # one for all
     if isinstance(kernel, Scaled):
         inner = at_bandwidth(kernel.kernel, factors)
         return None if inner is None else Scaled(kernel.scale, inner)
@@ -102,17 +101,17 @@ class Priors:
         return priors
 
     def keys(self, near: Key) -> list[Key]:
-        """Bandwidths worth comparing: one factor for all coordinates, or one coordinate changed."""
+        """Bandwidths to compare: all with one coordinate; else one step for all coordinates, or for one of few."""
         d = self.dimension
         if at_bandwidth(self.kernel, (1.0,) * d) is None:
             return [self.start]
-        keys = dict.fromkeys((k,) * d for k in range(DOUBLED, -self.halved - 1, -1))
-        keys[near] = None
-        if 1 < d <= COORDINATES and not isinstance(self.kernel, Periodic):
-            for i, step in itertools.product(range(d), (1, -1)):
-                key = (*near[:i], near[i] + step, *near[i + 1 :])
-                if -self.halved <= key[i] <= DOUBLED:
-                    keys[key] = None
+        if d == 1:
+            return [(k,) for k in range(-self.halved, DOUBLED + 1)]
+        steps = [np.ones(d, dtype=int), *(np.eye(d, dtype=int) if d <= COORDINATES else ())]
+        keys = {near: None}
+        for step, sign in itertools.product(steps, (1, -1)):
+            moved = np.clip(near + sign * step, -self.halved, DOUBLED)
+            keys[tuple(moved.tolist())] = None
         return list(keys)
 
     def distance(self, key: Key) -> float:

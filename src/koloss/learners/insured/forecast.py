@@ -27,7 +27,7 @@ FADED = 2.0
 GROWN = 1e9
 """Weights of losses grow in place of shrinking those of the past, up to this."""
 
-DISCOUNTS = (1.0, 0.98, 0.9)
+DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
 
 NOISES = 10.0 ** np.arange(-4, 2.1, 0.5)
@@ -39,9 +39,9 @@ GUESS, GUESSED = 1 / 12, 2.0
 PENALTY = 3.0
 """Logarithm of the prior odds against a bandwidth twice or half as large as the kernel's."""
 
-DOUBT, USUAL = 1.0, 0.1
+DOUBT, USUAL = 0.5, 0.1
 
-MARGIN = 2.0
+MARGIN = 1.0
 """The noise is the smallest one whose evidence is no worse than the best by more than this: signals are rather overestimated."""
 
 REFIT = 1.3
@@ -339,9 +339,10 @@ class Forecaster:
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
         regression.fit(priors.root(keys[row]), float(NOISES[column]))
-        step = max(1, int(regression.heard * (REFIT - 1)))
+        step = max(1, regression.heard)
         if k == self.trusted:
             regression.look()
+            step = max(1, int(regression.heard * (REFIT - 1)))
             if regression.discount < 1:
                 step = min(step, OFTEN)
         self.due[k] = regression.heard + step
