@@ -30,7 +30,7 @@ GROWN = 1e9
 DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
 
-NOISES = 10.0 ** np.arange(-4, 2.1, 0.5)
+NOISES = 10.0 ** np.arange(-4, 1.1, 0.5)
 """Values of λ, the noise over the signal."""
 
 GUESS, GUESSED = 1 / 12, 2.0

@@ -147,7 +147,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
-        width: float = 0.3,
+        width: float = 2.0,
         early: bool = True,
         exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
