@@ -184,6 +184,42 @@ def test_one_count_for_all_breaks_the_promise():
     assert not account.holds(budget, 0)
 
 
+class CountsAll(Account):
+    """Wrong: rounds drawn before an action was added are entered for it as well."""
+
+    def counted(self, era):
+        return self.there
+
+
+def expected_account(account_type, order, q):
+    """E[Λ(1) + O(1)] where arm 1 is added after the first of two rounds, over the coin of the second, which costs 1 - q."""
+    expectation = 0.0
+    for action, chance in enumerate((1 - q, q)):
+        account, y = account_type(2), (0.5, -0.5)[action]
+        account.offer(np.array([True, False]), np.zeros(0, dtype=int), 1)
+        account.draw()
+        account.offer(np.array([True, True]), np.array([1]), 2)
+        account.draw()
+        second = np.zeros(2)
+        second[action] = y / (1 - q, q)[action]
+        # Nothing was known of arm 1 in the first round, in which arm 0 lost -1/2, but a prediction of 1/2.
+        items = {1: (-0.5, np.array([-0.5, 0.5]), 1.0), 2: (y, second, 1.0)}
+        for era in order:
+            account.enter(*items[era], era=era)
+        expectation += chance * (account.total[1] + account.outstanding - account.before[1])
+    return expectation
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1), (2,), (1,)])
+@pytest.mark.parametrize("q", [0.05, 0.5])
+def test_the_account_of_an_action_is_its_regret_from_when_it_was_added(order, q):
+    expected = expected_account(Account, order, q)
+    assert expected == pytest.approx(1 - q if 2 in order else 1)  # what is open counts 1
+    assert expected >= 1 - q - ROUNDING
+    if order == (1, 2):
+        assert expected_account(CountsAll, order, q) < 1 - q - 0.9
+
+
 def test_an_account_in_which_nothing_changes_is_as_before():
     still, moved = Account(3), Account(3)
     moved.offer(np.ones(3, dtype=bool), np.zeros(0, dtype=int), 1)
@@ -701,11 +737,12 @@ def test_damaged_snapshots_are_refused(damage):
 # Regret against an action that was added.
 
 
-def regret_from_birth(seed, begins=None, born=1500, rounds=3000):
+def regret_from_birth(seed, begins=None, insured=False, born=1500, rounds=3000):
     """Of the robust learner against an action that is the best one from its birth on, while the others are predicted."""
     arms = kl.Points(np.arange(4.0)[:, None])
     learner = make(arms, kl.White(), horizon=rounds, absent=[3], ridge=0.0, batch=1, rng=seed)
-    learner.pause()
+    if not insured:
+        learner.pause()
     regret = 0.0
     for t in range(rounds):
         if t == born:
@@ -720,16 +757,22 @@ def regret_from_birth(seed, begins=None, born=1500, rounds=3000):
         learner.tell(decision, loss)
         if t >= born:
             regret += loss - losses[3]
-    bound = learner.guarantee().terms["robust learner"]
-    return regret, bound
+    promise = learner.guarantee()
+    return regret, promise.total if insured else promise.terms["robust learner"]
 
 
 @pytest.mark.slow
 def test_regret_against_an_action_that_was_added():
-    # The regret is about 112 with a deviation of 5, the bound 187.
+    # Over twelve seeds the regret is 99 with a deviation of 17, five of these below the bound of 187: false-alarm level 10⁻⁶.
     for seed in range(3):
         regret, bound = regret_from_birth(seed)
         assert regret <= bound
+
+
+@pytest.mark.slow
+def test_regret_of_a_policy_against_an_action_that_was_added():
+    regret, bound = regret_from_birth(0, insured=True)
+    assert regret <= bound
 
 
 @pytest.mark.slow
