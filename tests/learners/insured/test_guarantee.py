@@ -127,22 +127,24 @@ def test_delay_is_charged_and_assumed():
     learner = make(delay=3)
     promise = learner.guarantee()
     assert promise.terms["unheard"] == 3
-    assert insured.UNOPENED in hold(promise)
-    assert insured.UNOPENED not in hold(make().guarantee())
+    text = "neither losses nor when they are heard depend on actions or losses not yet heard of"
+    assert text in hold(promise)
+    assert text not in hold(make().guarantee())
     assert "Theorem B3-delay" in promise.statement
+    decisions = [learner.ask() for _ in range(9)]
+    assert learner.guarantee().terms["unheard"] == 3  # the reserve: no more can wait than the budget has room for
+    learner.tell(decisions[0], 0.5)
+    assert learner.guarantee().terms["unheard"] == 3
     own = make(policy=Always(3), delay=2).guarantee()
     assert "the policy does not depend on actions not yet heard of" in hold(own)
 
 
 def test_what_waits_is_charged_up_to_the_overdraft():
-    learner, declared = make(overdraft=5), make(delay=3)
-    costs = []
+    learner, costs = make(overdraft=5), []
     for _ in range(9):
         learner.ask()
-        declared.ask()
         costs.append(learner.guarantee().terms["unheard"])
-        assert declared.guarantee().terms["unheard"] == 3
-    # The budget has room for one; beyond what may wait the policy sits out, or is within its budget.
+    # One has room in the budget; beyond what may wait the budget has room, or the policy sits out.
     assert costs == [0, 1, 2, 3, 4, 5, 5, 5, 5]
 
 
