@@ -139,6 +139,15 @@ def test_delay_is_charged_and_assumed():
     assert "the policy does not depend on actions not yet heard of" in hold(own)
 
 
+def test_what_waits_is_charged_up_to_the_overdraft():
+    learner, costs = make(overdraft=5), []
+    for _ in range(9):
+        learner.ask()
+        costs.append(learner.guarantee().terms["unheard"])
+    # One has room in the budget; beyond what may wait the budget has room, or the policy sits out.
+    assert costs == [0, 1, 2, 3, 4, 5, 5, 5, 5]
+
+
 @pytest.mark.parametrize("hand_over", [False, True])
 def test_more_rounds_than_the_horizon_fail(hand_over):
     learner = make(horizon=100)
