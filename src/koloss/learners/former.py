@@ -139,12 +139,32 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
         "paused": by_hand and learner["exp2"] is not None,
         "sleeps": False,
     }
-    return {**state, "settings": settings, "learner": learner}
+    return {**state, "settings": settings, "learner": _all_offered(learner)}
+
+
+def _all_offered(learner: dict[str, Any]) -> dict[str, Any]:
+    """No action had come or gone."""
+    never = np.zeros(len(learner["account"]["total"]), dtype=np.int64)
+    since = {"born": never, "before": never}
+    watched, exp2 = learner["watched"], learner["exp2"]
+    if exp2 is not None:
+        eras = {"eras": [{"number": 0, "first": 0}], "explores": exp2["rates"]["exploration"]}
+        exp2 = {**exp2, **eras, "mixed": 0.0, "revived": 0, "cut": 0}
+    return {
+        **learner,
+        "roster": None,
+        "first": 1,
+        "account": {**learner["account"], **since},
+        "watched": {**watched, "before": {**watched["before"], **since}},
+        "explorations": [{**one, "era": 0} for one in learner["explorations"]],
+        "exp2": exp2,
+    }
 
 
 def _settings_4(settings: dict[str, Any]) -> dict[str, Any]:
     """One number was for each policy then, and is for all together now."""
     said = {"overdraft": "auto", "exploration_cost": None, "robust_kernel": None, **settings}
+    said |= {"absent": {"tuple": []}}
     policies = said["policy"]
     count = len(policies["tuple"]) if isinstance(policies, dict) and "tuple" in policies else 1
     for name in ("trigger", "premium"):

@@ -120,7 +120,7 @@ def test_exploration_is_the_smallest_that_the_rule_allows():
     learner = make(early=False)
     play(learner, kind, 200)
     stage, budget = stage_of(learner), learner.diagnostics.budget
-    assert not stage.bets.suspicious
+    assert not stage.suspicious
     place, choice = stage.exploration, int(np.argmax(learner.distribution))
     room = budget - 1 - learner._account.total
 

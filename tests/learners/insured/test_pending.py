@@ -194,7 +194,7 @@ def proposals(learner):
 def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
     # Two learners that differ in the coins of what is in flight, not in what they have heard nor in the coins to come.
     def pair():
-        learner = market(policy)
+        learner = market(policy, width=2.0)
         for _ in range(40):
             told(learner, learner.ask())
         other = resumed(learner.state())
@@ -301,6 +301,24 @@ def test_snapshots_in_flight_go_on_bit_for_bit(policy):
             assert digest(twin) == digest(learner)
     assert played == {"Round", "Epoch"}  # rounds of the robust learner were in flight as well
     assert not is_robust(learner)
+
+
+@pytest.mark.parametrize("policy", ["ucb", "thompson"])
+def test_as_long_as_nothing_is_heard_the_middle_is_played_most(policy):
+    learner = market(policy, width=2.0)
+    for _ in range(1200):
+        learner.ask()
+    chosen = proposals(learner)
+    first, later = chosen[:60], np.bincount(chosen[200:], minlength=20)
+    assert len(set(first)) >= 8  # a sweep comes first: everything is in flight before it is enough
+    gram = np.exp(-((learner.actions - learner.actions.T) ** 2) / (2 * 0.25**2))
+    correlation = (gram + 1) / 2
+    shares = (correlation**2).sum(axis=0) ** module.CENTRAL
+    np.testing.assert_allclose(later / 1000, shares / shares.sum(), rtol=0.1, atol=0.002)
+    # The first loss ends it.
+    told(learner, learner.ask())
+    assert not learner._pending.is_blind
+    assert market(policy)._pending.is_blind is False
 
 
 def test_who_was_forgotten_is_not_in_flight():

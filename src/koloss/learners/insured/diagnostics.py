@@ -96,7 +96,7 @@ class InsuredDiagnostics:
     exploration: float  # share of exploration that the next round needs at least
     explored: int  # actions explored in this stage
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
-    suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
+    suspicious: bool  # whether the policy has done worse than exploration of late, beyond noise; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
     skipped: float  # losses of this stage that came too late to be counted, in parts
     sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear

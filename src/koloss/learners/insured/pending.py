@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 RENEWED = 256
 """Steps of rank one after which the covariance is computed from scratch."""
 
+CENTRAL = 4
+"""Power of its mean squared correlation with all by which an action is preferred as long as nothing has been heard."""
+
 FAINT = 1e-12
 """Weights in flight that are nothing but rounding."""
 
@@ -55,6 +58,7 @@ class Pending:
         self.proposed: Floats = np.zeros((len(self.discounts), N))
         self.laws: Floats = np.zeros((len(self.discounts), N))
         self.mass: Floats = np.zeros(len(self.discounts))
+        self._shares: Any = None
         self._forget()
 
     def _forget(self) -> None:
@@ -148,6 +152,23 @@ class Pending:
             covariance = np.tril(self._covariance)
             covariance += np.tril(covariance, -1).T
         return self.forecaster.sample(rng, scale, count, covariance)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing has been heard, and what is in flight says as much of every action as one loss of its own would."""
+        return self.heard == 0 < self.count and bool(self.deviation.max() ** 2 <= self._ridge)
+
+    def most_wanting(self, offered: Any = None) -> int:
+        """The action on offer that is in flight least, for its share of rounds in which nobody knows anything.
+
+        Nothing is learned then by sweeping the ends of a line. The shares go by how much the loss of an action says of those
+        of all the others, so that the middle has most: where losses are convex it is better than the average.
+        """
+        if self._shares is None:
+            rows = self.features / np.linalg.norm(self.features, axis=1, keepdims=True)
+            self._shares = np.einsum("ij,ij->i", rows @ (rows.T @ rows), rows) ** CENTRAL
+        flights = (self.proposed[-1] + self.laws[-1] + 1) / self._shares
+        return int(np.where(True if offered is None else offered, flights, np.inf).argmin())
 
     def glance(self) -> Pending:
         """The same, to look at: it leaves nothing in the memory of this one."""

@@ -24,7 +24,7 @@ from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
+from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
@@ -33,7 +33,7 @@ from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
 
 SUSPICION = 0.25
-"""Share of exploration while the policy does no better than exploration itself."""
+"""Share of exploration while the policy does worse than exploration itself."""
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
@@ -233,7 +233,7 @@ class Watched:
             if rate > insured.CEILING:
                 return "budget"
         wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
-        if self.bets.suspicious:
+        if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
             most = afford / max(self.gap(proposal, explore), 1e-300)
@@ -274,9 +274,12 @@ class Watched:
         room = np.maximum(self.account.room(budget), budget / 2)
         forecaster = self.forecaster
         sure = forecaster.mean - 2 * forecaster.deviation
-        gap = np.maximum(sure - smallest(forecaster.mean), 1e-12)
+        mean, offered = forecaster.mean, self.offered
+        gap = np.maximum(sure - mean[lowest(mean, offered)], 1e-12)
         s = np.minimum(room / gap, left)
         spare: Floats = np.square(room + gap * s) / s
+        if offered is not None:
+            spare[~offered] = smallest(spare[offered])
         return spare
 
     def left(self, made: int) -> float:
@@ -294,13 +297,14 @@ class Watched:
         weight = 1.0
         if played.counted and not self.allowance.learned:
             budget = self.allowance.budget(ledger.made)
-            weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
+            debt = self.allowance.debt(ledger.made)
+            weight = self.account.weight(played.reach(), budget, debt, played.era)
         index = ~key if explored else key
         if played.counted:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.account.enter(y, played.prediction + step, weight, step)
+            self.account.enter(y, played.prediction + step, weight, step, played.era)
             if own:
                 self.note(y, residual, explored, weight)
         if not own:
@@ -342,14 +346,15 @@ class Watched:
         if budget - 1 - used <= 0:
             return False
         spare = self.spare(budget, left)
-        noise = (self.noise + GUESSED / 4) / (self.heard + GUESSED)
         ratios = spare / smallest(spare)
         widest = largest(ratios)
         changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
         made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
         if changed:
             self.priced = widest
-        needed = DEVIATIONS**2 * noise * largest(self.exploration.leverages / spare)
+        needed = (
+            DEVIATIONS**2 * self.residual_variance * largest(self.exploration.leverages / spare)
+        )
         self.quiet = min(needed, NOISIEST)
         return made
 
@@ -357,7 +362,8 @@ class Watched:
         """Explore by these prices, if that costs less."""
         candidate = self.first.priced(self.designs + 1, prices)
         mean = self.forecaster.mean
-        choice, costs = int(mean.argmin()), mean - smallest(mean)
+        choice = lowest(mean, self.offered)
+        costs = mean - mean[choice]
         if now:
             costs = np.ones_like(costs)
         old, new = (
@@ -378,9 +384,31 @@ class Watched:
         return self.account.used
 
     @property
+    def residual_variance(self) -> float:
+        """Of what was heard around what had been predicted."""
+        return (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the policy has done worse than exploration of late."""
+        return self.bets.suspects(self.residual_variance)
+
+    @property
     def total(self) -> Floats:
-        """Estimated losses of every action, summed."""
-        return self.paid - self.account.total
+        """Estimated losses of every action, summed; infinite where it is not offered."""
+        total: Floats = self.paid - self.account.total
+        return total if self.offered is None else np.where(self.offered, total, np.inf)
+
+    @property
+    def offered(self) -> Any:
+        """Which actions are offered; None where all are."""
+        return self.account.offered
+
+    def offer(self, first: Exploration, added: Any) -> None:
+        """Other actions are offered from now on, some of them anew; explore them by their own design."""
+        self.first = self.exploration = first
+        self.designs, self.priced = first.number, 0.0
+        self.before.total[added] = self.before.variance[added] = 0.0
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
@@ -402,10 +430,10 @@ class Watched:
         """Share of exploration if the best action by the forecast were proposed."""
         if made < self.allowance.warm_up:
             return SUSPICION
-        choice = int(self.forecaster.mean.argmin())
+        choice = lowest(self.forecaster.mean, self.offered)
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
         needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
-        return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
+        return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     @property
     def premium_paid(self) -> float:
