@@ -41,6 +41,7 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
+from koloss.learners.insured.bandwidths import Priors
 from koloss.learners.insured.chances import CHANCE, ROOM, Chances
 from koloss.learners.insured.diagnostics import (
     Alarm,
@@ -162,7 +163,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
-        width: float = 0.3,
+        width: float = 2.0,
         early: bool = True,
         exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
@@ -608,7 +609,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
         spread = 2 * rho * account.deviation
-        discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
@@ -629,7 +629,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             skipped=stage.skipped,
             sat_out=self._sat_out,
-            trusted=(discount, ridge),
+            trusted=forecaster.chosen,
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             chance=chance,
@@ -719,7 +719,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "batch": self.batch,
             "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
-            "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
@@ -765,8 +764,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
-        features = data.array("root_features", (N, m), order="F")
-        self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
+        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
+        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)

@@ -27,7 +27,7 @@ class InsuredSettings(Settings):
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
-    width: float = 0.3
+    width: float = 2.0
     early: bool = True
     exploration_cost: Any = None
     robust_kernel: Any = None

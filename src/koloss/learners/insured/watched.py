@@ -42,7 +42,10 @@ DEAREST = 5.0
 """Largest ratio of prices."""
 
 JUMP = 0.3
-"""Share of the room that is left which one loss may use, if that can be had by exploring."""
+"""Share of the room that is left which one loss may use, if that can be had by exploring: ..."""
+
+USUAL = 3.0
+"""... one that is within so many deviations of its prediction."""
 
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
@@ -232,7 +235,7 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return "budget"
-        wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
+        wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
@@ -286,6 +289,11 @@ class Watched:
         """Rounds to come, or as many as there were where there is no horizon."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
+
+    @property
+    def jump(self) -> float:
+        """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
+        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
 
     # Its loss.
 
@@ -432,7 +440,7 @@ class Watched:
             return SUSPICION
         choice = lowest(self.forecaster.mean, self.offered)
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
-        needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
+        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     @property
