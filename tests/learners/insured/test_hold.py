@@ -270,8 +270,14 @@ def sealed(state):
 
 
 def test_settings():
-    assert insured().settings.delay == HOLD
-    assert insured(delay=9).settings.delay == 9
+    for make in (insured, robust):
+        assert make().settings.planned_delay == HOLD
+        assert make(delay=9).settings.planned_delay == 9
+        assert make(hold=0).settings.planned_delay == 0
+        with pytest.raises(ValueError, match="`batch` must be 1 where `hold` is positive, got 2"):
+            make(batch=2)
+    with pytest.raises(ValueError, match="`hold` must be 0 where `regret` is 'hindsight', got 6"):
+        robust(regret="hindsight")
     assert f"hold={HOLD}" in repr(insured())
     for bad in (-1, 1.5, "all", None, True):
         with pytest.raises((TypeError, ValueError), match="`hold` must be"):
