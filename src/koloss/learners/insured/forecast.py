@@ -191,10 +191,10 @@ class Regression:
         )
 
     @property
-    def signal(self) -> Any:
+    def signal(self) -> float:
         """The estimate of s²; the constant in the losses takes one of them."""
         weight = self.weight / self.grown
-        return (self.guessed(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
+        return float(self.guessed(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
 
     def guessed(self, ridge: Any) -> Any:
         """What the guess adds to the misfit."""
