@@ -87,6 +87,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
         eigenvalue=best.eigenvalue,
+        shares=settings.laws(len(points)),
     )
 
 

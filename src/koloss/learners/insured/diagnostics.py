@@ -41,6 +41,7 @@ REASONS = {
     "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
+    "late loss": "a late loss did not fit into its budget",  # by former rules
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
@@ -85,6 +86,7 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
+    held: int  # losses told and not yet used (`hold`)
     estimated_regret: float  # of all policies, without bias, as far as losses were heard
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
@@ -95,7 +97,7 @@ class InsuredDiagnostics:
     exploration: float  # share of exploration that the next round needs at least
     explored: int  # actions explored in this stage
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
-    suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
+    suspicious: bool  # whether the policy has done worse than exploration of late, beyond noise; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
     skipped: float  # losses of this stage that came too late to be counted, in parts
     sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
@@ -108,6 +110,8 @@ class InsuredDiagnostics:
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        if self.held:
+            waiting += f", {self.held} held back"
         low, high = self.band
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         lines.append(

@@ -89,6 +89,7 @@ class Regression:
         self.grown = 1.0
         self.heard = 0
         self.guess = UNIFORM  # of the variance of a loss
+        self.looks = 0  # how often predictions of all actions were made from scratch
         self._fit()
 
     def _fit(self) -> None:
@@ -205,6 +206,7 @@ class Regression:
     def look(self) -> None:
         """Begin to keep predictions of all actions up to date."""
         self._mean, self._variance = self.features @ self.theta, None
+        self.looks += 1
 
     def look_away(self) -> None:
         """And stop."""
@@ -415,9 +417,23 @@ class Forecaster:
         deviation *= math.sqrt(self.regression.signal)
         return deviation
 
-    def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
-        """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns."""
-        eigenvalues, vectors = np.linalg.eigh(self.covariance)
+    @property
+    def version(self) -> tuple[int, int]:
+        """Changes with the regression that is trusted, but for its updates."""
+        return self.trusted, self.regression.looks
+
+    def sample(
+        self,
+        rng: np.random.Generator,
+        scale: float = 1.0,
+        count: int | None = None,
+        covariance: Any = None,
+    ) -> Any:
+        """A draw of all losses from the posterior, its deviation times `scale`; or several, in columns.
+
+        With the covariance of θ under the posterior, or with another one.
+        """
+        eigenvalues, vectors = np.linalg.eigh(self.covariance if covariance is None else covariance)
         normal = rng.standard_normal((len(eigenvalues), 1 if count is None else count))
         root = scale * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None]
         drawn = self.features @ (self.weights[:, None] + vectors @ (root * normal))
