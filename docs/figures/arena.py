@@ -1,8 +1,12 @@
-"""Publish an arena: python docs/figures/arena.py [DIR], where DIR is what `koloss arena --out DIR` has written.
+"""Publish an arena: python docs/figures/arena.py [DIR ...], where each DIR is what `koloss arena --out DIR` has written.
 
 Keeps its regrets (docs/assets/arena-regrets.json), draws the summary picture from them, and writes the tables of the guide and
 the caption of the README between their marks; without DIR, from the regrets that were kept. The tests do all but the drawing
 again.
+
+Players may have played in folders of their own: the losses of a run are the same for all, whenever they are played. Of a player
+in a game that is in several folders the last counts; of one that is in none, what was kept before stays, and the guide
+says so.
 """
 
 from __future__ import annotations
@@ -11,14 +15,16 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from koloss import arena
-from koloss.experiments.arena.ranking import picture_games, short_caption
+from koloss.experiments.arena.ranking import picture_games, picture_text, short_caption
 from koloss.report.figures import save
 
 DOCS = Path(__file__).parents[1]
 KEPT = DOCS / "assets" / "arena-regrets.json"
-PAGES = {"caption": DOCS.parent / "README.md", "results": DOCS / "guide" / "arena.md"}
+README, GUIDE = DOCS.parent / "README.md", DOCS / "guide" / "arena.md"
+PAGES = {"picture": README, "caption": README, "figure": GUIDE, "results": GUIDE}
 
 
 def load(path: Path = KEPT) -> arena.ArenaResults:
@@ -33,41 +39,62 @@ def load(path: Path = KEPT) -> arena.ArenaResults:
     return arena.ArenaResults(games, players, tuple(runs), machine=kept["machine"])
 
 
-def keep(folder: Path) -> None:
-    """Keep the regrets of an arena."""
-    played = json.loads((folder / "arena.json").read_text("utf-8"))
-    runs = [
-        [
-            entry["game"],
-            entry["player"],
-            run["number"],
-            entry["rounds"],
-            run["status"],
-            re.sub(r" \(/[^)]*\)", "", run["message"]),  # where packages lie is nobody's business
-            run["played"],
-            round(run["regret"], 3),
-            round(run["seconds"], 3),
-        ]
-        for entry in played["results"]
-        for run in entry["runs"]
-    ]
-    kept = {
-        "games": [game["name"] for game in played["games"]],
-        "players": [player["slug"] for player in played["players"]],
-        "machine": played["machine"],
-    }
-    lines = ",\n".join(json.dumps(run, ensure_ascii=False) for run in runs)
+def former(path: Path = KEPT) -> dict[str, list[str]]:
+    """Games by player whose regrets are of an earlier arena."""
+    earlier: dict[str, list[str]] = json.loads(path.read_text("utf-8")).get("former", {})
+    return earlier
+
+
+def keep(*folders: Path, path: Path = KEPT) -> None:
+    """Keep the regrets of an arena that was played in some folders."""
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {"runs": []}
+    fresh: dict[tuple[str, str], list[Any]] = {}
+    machine: dict[str, Any] = {}
+    for folder in folders:
+        played = json.loads((folder / "arena.json").read_text("utf-8"))
+        machine = played["machine"]
+        fresh |= {(e["game"], e["player"]): [row(e, run) for run in e["runs"]] for e in played["results"]}  # fmt: skip
+    stale: dict[tuple[str, str], list[Any]] = {}
+    for run in before["runs"]:
+        pair = run[0], run[1]
+        if pair not in fresh and run[0] in arena.games() and run[1] in arena.players():
+            stale.setdefault(pair, []).append(run)
+    entries = fresh | stale
+    games = [name for name in arena.games() if any(game == name for game, _ in entries)]
+    players = [slug for slug in arena.players() if any(player == slug for _, player in entries)]
+    earlier: dict[str, list[str]] = {}
+    for game, player in sorted(stale, key=lambda pair: games.index(pair[0])):
+        earlier.setdefault(player, []).append(game)
+    kept = {"games": games, "players": players, "machine": machine, "former": earlier}
+    order = [(game, player) for game in games for player in players if (game, player) in entries]
+    lines = ",\n".join(json.dumps(run, ensure_ascii=False) for pair in order for run in entries[pair])  # fmt: skip
     head = json.dumps(kept, ensure_ascii=False, indent=1)[:-2]
-    KEPT.write_text(f'{head},\n "runs": [\n{lines}\n]}}\n', "utf-8")
+    path.write_text(f'{head},\n "runs": [\n{lines}\n]}}\n', "utf-8")
 
 
-def texts(results: arena.ArenaResults) -> dict[str, str]:
+def row(entry: dict[str, Any], run: dict[str, Any]) -> list[Any]:
+    """What is kept of a run."""
+    message = re.sub(r" \(/[^)]*\)", "", run["message"])  # where packages lie is nobody's business
+    numbers = run["played"], round(run["regret"], 3), round(run["seconds"], 3)
+    who = entry["game"], entry["player"], run["number"], entry["rounds"]
+    return [*who, run["status"], message, *numbers]
+
+
+def texts(results: arena.ArenaResults, earlier: dict[str, list[str]] | None = None) -> dict[str, str]:  # fmt: skip
     """What stands between the marks of the pages."""
-    said = short_caption(results, picture_games(results))
+    games = picture_games(results)
+    said, alternative = short_caption(results, games), picture_text(results, games)
     more = "No learner of Koloss was tuned on these games; `make arena` plays them all"
+    tables = arena.markdown_tables(results)
+    if earlier:
+        names = {spec.slug: spec.name for spec in results.players}
+        who = "; ".join(f"{names[slug]} in {', '.join(where)}" for slug, where in earlier.items())
+        tables = f"Played for an earlier version, with other random numbers, and kept: {who}.\n\n{tables}"  # fmt: skip
     return {
+        "picture": f"![{alternative}](docs/assets/arena-summary.svg)",
         "caption": f"*{said} {more} ([guide](docs/guide/arena.md)).*",
-        "results": arena.markdown_tables(results),
+        "figure": f"![{alternative}](../assets/arena-summary.svg)",
+        "results": tables,
     }
 
 
@@ -80,11 +107,11 @@ def between(page: str, name: str) -> str:
 
 def main() -> None:
     if len(sys.argv) > 1:
-        keep(Path(sys.argv[1]))
+        keep(*map(Path, sys.argv[1:]))
     results = load()
     picture, _ = save(arena.summary_figure(results), DOCS / "assets", "arena-summary")
     picture.unlink()
-    for name, text in texts(results).items():
+    for name, text in texts(results, former()).items():
         page = PAGES[name].read_text("utf-8")
         PAGES[name].write_text(page.replace(between(page, name), text), "utf-8")
 

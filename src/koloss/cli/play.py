@@ -174,6 +174,10 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         nonlocal tenths
         job, of_all = progress.job, f"{progress.done} of {progress.total} runs"
         before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
+        if progress.replaced and not quiet:
+            runs = f"{counted(progress.replaced, 'run')} in {out}"
+            line = f"{runs} of another size, seed or version will be played again and replaced"
+            console.print(printable(line), markup=False, emoji=False, soft_wrap=True)
         if progress.error:
             failure = f"{job.game}, run {job.number} failed: {progress.error}"
             console.print(printable(failure), markup=False, emoji=False, soft_wrap=True)

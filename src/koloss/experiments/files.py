@@ -128,6 +128,9 @@ class GameEntry(Struct):
     full_rounds: int
     source: str
     best: str | None
+    loss_range: list[float]
+    unknown: list[str]
+    late: bool
 
 
 class PlayerEntry(Struct):
@@ -139,6 +142,8 @@ class PlayerEntry(Struct):
     package: str | None
     package_version: str | None
     full: bool
+    needs: list[str]
+    late: bool
 
 
 class RunEntry(Struct):

@@ -234,6 +234,11 @@ class Entry:
         return any(run.status == "missing" for run in self.runs)
 
     @property
+    def cannot(self) -> bool:
+        """Whether the game is not for the player."""
+        return any(run.status == "cannot" for run in self.runs)
+
+    @property
     def failures(self) -> list[Run]:
         """Runs that were not played to the end."""
         return [run for run in self.runs if run.status != "done"]
@@ -376,6 +381,9 @@ class ArenaResults(Reported):
                     dimension=int(game.points.shape[1]),
                     kernel=repr(game.kernel),
                     full_rounds=game.rounds,
+                    loss_range=list(game.loss_range),
+                    unknown=list(game.unknown),
+                    late=game.delays is not None,
                     best=self.best(game.name),
                 )
                 for game in self.games
@@ -384,6 +392,7 @@ class ArenaResults(Reported):
                 _entry(
                     files.PlayerEntry,
                     spec,
+                    needs=list(spec.needs),
                     package=spec.package or None,
                     package_version=version_of(spec.package) if spec.package else None,
                 )

@@ -32,6 +32,9 @@ class Adversary(abc.ABC):
     def choose(self, t: int, player: Any) -> Any:
         """The loss of round t (from 0): a `Loss`, or on points the array of all their losses."""
 
+    def saw(self, t: int, action: Any) -> None:  # noqa: B027  most do not care
+        """What was played in round t: on points the index. Told to those that are not oblivious, after the round."""
+
     def __call__(self, t: int, player: Any = None) -> Any:
         """The loss of round t, checked."""
         loss = self.choose(t, player)

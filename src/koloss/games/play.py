@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -33,7 +34,7 @@ def play(
     rounds: int,
     *,
     batch: int = 1,
-    delay: int = 0,
+    delay: Any = 0,
     checkpoints: int = 50,
     limit: float = math.inf,
     failures: Literal["raise", "keep"] = "raise",
@@ -53,8 +54,9 @@ def play(
     batch : int
         Decisions that are asked for and told at once; one epoch of the bandit learner. More than one needs an
         oblivious adversary.
-    delay : int
-        Rounds after which a loss is told.
+    delay : int, or array of shape (rounds,)
+        Rounds after which a loss is told; one for each round, -1 where it never is. What is due after the end is told
+        then. Several need a batch of 1.
     checkpoints : int
         About how many rounds to compute the guarantee and the best action of all rounds so far at: half of them evenly
         spaced in the logarithm, half of them evenly over the second half of the game; the last round is among them.
@@ -80,11 +82,12 @@ def play(
     if not isinstance(adversary, Adversary):
         raise TypeError(f"`adversary` must be an Adversary, got {type(adversary).__name__}")
     rounds = as_int("rounds", rounds, minimum=1)
-    batch, delay = as_int("batch", batch, minimum=1), as_int("delay", delay, minimum=0)
+    batch = as_int("batch", batch, minimum=1)
+    delays = _delays(delay, rounds, batch)
     if batch > 1 and not adversary.oblivious:
         raise ValueError(f"`batch` must be 1 against {adversary!r}, which looks at the player")
     at = milestones(rounds, as_int("checkpoints", checkpoints, minimum=1), batch)
-    game = _InPlay(learner, adversary, rounds, batch, delay)
+    game = _InPlay(learner, adversary, rounds, batch, delays)
     ended: Ended = "done"
     message, where = "", "before the first round"
     begin = time.perf_counter()
@@ -113,14 +116,30 @@ def play(
     return game.trace(at, ended, message, facts or {})
 
 
+def _delays(delay: Any, rounds: int, batch: int) -> Sequence[int]:
+    """How late the loss of every round is told."""
+    if np.ndim(delay) == 0:
+        return [as_int("delay", delay, minimum=0)] * rounds
+    delays = np.asarray(delay)
+    if delays.shape != (rounds,) or delays.dtype.kind not in "iu":
+        what = f"shape {delays.shape} of {delays.dtype}"
+        raise ValueError(f"`delay` must be one whole number, or {rounds} of them, got {what}")
+    if delays.min() < -1:
+        raise ValueError(f"`delay` must be at least -1, which is never, got {delays.min()}")
+    if batch > 1:
+        raise ValueError(f"`batch` must be 1 where `delay` is one for each round, got {batch}")
+    several: list[int] = delays.tolist()
+    return several
+
+
 class _InPlay:
     """The state of a game in play."""
 
     def __init__(
-        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delay: int
+        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int]
     ) -> None:
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
-        self.rounds, self.batch, self.delay = rounds, batch, delay
+        self.rounds, self.batch, self.delays = rounds, batch, delays
         self.full = learner.feedback == "full"
         settings = getattr(learner, "settings", None)  # a player of the user's own has none
         self.rewarded = getattr(settings, "goal", None) == "maximize"
@@ -130,7 +149,7 @@ class _InPlay:
         self.total: Any = None if self.X is None else np.zeros(len(self.X))
         self.told: list[Any] = []  # all losses, as they were told
         self.ahead: dict[int, Any] = {}
-        self.waiting: list[tuple[int, Any, Any]] = []
+        self.waiting: list[tuple[int, int, Any, Any]] = []  # a heap: when due, and of which round
         self.actions: list[Any] = []
         self.losses: list[Any] = []
         self.index: list[Any] = []
@@ -193,9 +212,13 @@ class _InPlay:
             action = np.atleast_2d(to_numpy(decisions.action))
             paid = np.diagonal(_table(losses, action)).copy()
         news: Any = losses if self.full else paid
-        self.waiting.append((t, decisions, news if self.batch > 1 else news[0]))
-        while self.waiting and self.waiting[0][0] + self.delay <= t:
+        if (delay := self.delays[t]) >= 0:
+            due = (t + delay, t, decisions, news if self.batch > 1 else news[0])
+            heapq.heappush(self.waiting, due)
+        while self.waiting and self.waiting[0][0] <= t:
             self._tell()
+        if not self.adversary.oblivious:
+            self.adversary.saw(t, action[0] if self.X is None else int(index[0]))
         if table is not None:
             self.total += table.sum(axis=0)
             self.means.append(table.mean(axis=1))
@@ -220,7 +243,7 @@ class _InPlay:
         return np.array([index])
 
     def _tell(self) -> None:
-        _, decisions, news = self.waiting.pop(0)
+        *_, decisions, news = heapq.heappop(self.waiting)
         if self.batch == 1 and not self.full:
             news = float(news)
         elif isinstance(news, np.ndarray):

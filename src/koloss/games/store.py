@@ -51,6 +51,10 @@ class FolderInUse(KolossError, RuntimeError):
     """Another process is playing runs into the same folder."""
 
 
+class CannotPlay(KolossError, ValueError):
+    """A player that a game is not for, and why."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One run."""
@@ -92,6 +96,7 @@ class Progress:
     job: Job | None = None  # the run that has just ended
     seconds: float = 0.0  # that it took
     error: str = ""  # why it failed; empty where it did not
+    replaced: int = 0  # runs in the folder of another size, seed or version, which are played again: told once, at first
 
 
 def play_jobs(
@@ -111,7 +116,8 @@ def play_jobs(
     waiting = [k for k, run in enumerate(runs) if run is None]
     done = len(jobs) - len(waiting)
     tell = progress or (lambda _: None)
-    tell(Progress(done, len(jobs)))
+    others = sum(_is_another(jobs[k], folder) for k in waiting)
+    tell(Progress(done, len(jobs), replaced=others))
 
     def report(i: int, result: Any) -> None:
         nonlocal done
@@ -124,7 +130,8 @@ def play_jobs(
         plain = result.plain
         failed = plain["ended"] in ("failed", "died")
         why = plain["message"].removeprefix("failed").lstrip(": ") if failed else ""
-        tell(Progress(done, len(jobs), jobs[k], plain["facts"]["run_seconds"], why))
+        seconds = plain["facts"]["run_seconds"]
+        tell(Progress(done, len(jobs), jobs[k], seconds, why))
 
     do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
     return [run for run in runs if run is not None]
@@ -151,6 +158,8 @@ def perform(job: Job) -> Packed:
 
 def _explain(job: Job, error: BaseException, where: str) -> tuple[Ended, str]:
     """How a run ended that has no trace."""
+    if isinstance(error, CannotPlay):
+        return "cannot", str(error)
     if isinstance(error, ImportError) and job.package and version_of(job.package) is None:
         how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
         return "missing", f"not installed: pip install {how}"
@@ -214,6 +223,15 @@ def load(job: Job, folder: Path) -> Packed | None:
     except Exception:  # a damaged file can fail in any way
         return None
     return Packed(plain, arrays)
+
+
+def _is_another(job: Job, folder: Path) -> bool:
+    """Whether the file of a run holds one that was played to the end, but is not the run of this job."""
+    try:
+        plain, _ = read_npz(path_of(job, folder))
+    except Exception:  # a damaged file can fail in any way
+        return False
+    return bool(plain["ended"] == "done" and plain["key"] != job.key)
 
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:

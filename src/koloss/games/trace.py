@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._files import replacing
 
-Ended = Literal["done", "failed", "stopped", "missing", "died"]
-"""How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word."""
+Ended = Literal["done", "failed", "stopped", "missing", "died", "cannot"]
+"""How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word; a player that
+the game is not for."""
 
 Floats = NDArray[np.float64]
 

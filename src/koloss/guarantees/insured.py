@@ -149,7 +149,7 @@ class Lateness:
     robust_rounds: int = 0  # |Q|: rounds that it has played, or may yet play
     kept: bool = True  # whether no loss came later than was declared
     whole: bool = False  # whether actions were drawn at once
-    forgotten: int = 0  # losses that will not be heard
+    missing: int = 0  # losses that have not been told, forgotten ones among them
 
     @property
     def any(self) -> bool:
@@ -245,16 +245,16 @@ def _assumed(
     if not lateness.any:
         at_once = [] if ends else [Assumption(AT_ONCE)]
         return [*assumptions, *at_once, *_missing(lateness)]
-    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS)]
+    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS, IN_TIME.format(delay))]
+    in_time = (ends or None) if lateness.kept else False
     if delay and delay == hold:
         told = f"every loss is told before more than {hold} further decisions are made"
-        late = [replace(a, text=told) if a.text == IN_TIME.format(delay) else a for a in late]
-        late.append(Assumption(UNUSED, oblivious=True))
+        late += [Assumption(told, in_time), Assumption(UNUSED, oblivious=True)]
     else:
         late.append(Assumption(UNOPENED, oblivious=True))
         if delay:
-            but = " but those forgotten" if lateness.forgotten else ""
-            late.append(Assumption(f"every loss{but} is heard in the end"))
+            late.append(Assumption(IN_TIME.format(delay), in_time))
+            late.append(Assumption("every loss that is not forgotten is heard in the end"))
     if not (delay or ends):
         more = "no further loss" if lateness.robust else "no loss"
         late.append(Assumption(f"{more} of the robust learner comes after its next decision"))
@@ -267,4 +267,4 @@ def _assumed(
 
 
 def _missing(lateness: Lateness) -> list[Assumption]:
-    return [Assumption(MISSING)] if lateness.forgotten else []
+    return [Assumption(MISSING)] if lateness.missing else []

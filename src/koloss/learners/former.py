@@ -109,7 +109,8 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     if "policies" not in learner:
         return state
     settings = _settings_4(state["settings"])
-    late, crowd, dropped, *counts = learner["counts"]
+    late, crowd, dropped, _, *counts = learner["counts"]
+    robust_late = learner["exp2"]["late"] if learner["exp2"] else 0
     watched, alarms = {**learner["watched"]}, learner["alarms"]
     hull, engine = learner["hull"], learner["engine"]
     width = hull["width"] if hull else engine["high"] - engine["low"]
@@ -129,21 +130,43 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     chances = {"stops": stops, "since": ledger["heard"], "gain": 0.0, "spread": 0.0, "chosen": []}
     by_hand = bool(alarms) and alarms[-1]["reason"] == "operator"
     learner |= {
-        "counts": [late, crowd, *counts, 0],
+        "counts": [late, crowd, robust_late, *counts, 0],
         "alarms": _alarms(alarms, settings, engine["problem"], width),
         "account": {**account, "outstanding": open_now},
         "watched": watched,
+        "forecaster": _forecaster(learner, ledger["heard"]),
         "pending": _pending(learner, ledger),
         "chances": chances,
         "paused": by_hand and learner["exp2"] is not None,
         "sleeps": False,
     }
-    return {**state, "settings": settings, "learner": learner}
+    del learner["root_features"]
+    return {**state, "settings": settings, "learner": _all_offered(learner)}
+
+
+def _all_offered(learner: dict[str, Any]) -> dict[str, Any]:
+    """No action had come or gone."""
+    never = np.zeros(len(learner["account"]["total"]), dtype=np.int64)
+    since = {"born": never, "before": never}
+    watched, exp2 = learner["watched"], learner["exp2"]
+    if exp2 is not None:
+        eras = {"eras": [{"number": 0, "first": 0}], "explores": exp2["rates"]["exploration"]}
+        exp2 = {**exp2, **eras, "mixed": 0.0, "revived": 0, "cut": 0}
+    return {
+        **learner,
+        "roster": None,
+        "first": 1,
+        "account": {**learner["account"], **since},
+        "watched": {**watched, "before": {**watched["before"], **since}},
+        "explorations": [{**one, "era": 0} for one in learner["explorations"]],
+        "exp2": exp2,
+    }
 
 
 def _settings_4(settings: dict[str, Any]) -> dict[str, Any]:
     """One number was for each policy then, and is for all together now."""
     said = {"overdraft": "auto", "exploration_cost": None, "robust_kernel": None, **settings}
+    said |= {"absent": {"tuple": []}}
     policies = said["policy"]
     count = len(policies["tuple"]) if isinstance(policies, dict) and "tuple" in policies else 1
     for name in ("trigger", "premium"):
@@ -160,14 +183,54 @@ def _open(ledger: dict[str, Any]) -> int:
     return int(waiting) + int(ledger["forgotten"])
 
 
+def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
+    """Sums of all that was heard, from what the regressions had made of it: their noise had the variance λ, their prior was I.
+
+    C⁻¹ = I/faded + A/λ and C⁻¹θ = b/λ, in the coordinates of features that a root R had taken theirs to.
+    """
+    from koloss.learners.insured.forecast import DISCOUNTS
+
+    engine, former = learner["engine"], learner["forecaster"]
+    features, weights = engine["features"], engine["weights"]
+    R = features.T @ (weights[:, None] * learner["root_features"])
+    back = np.linalg.pinv(R, rcond=1e-6)
+    old = [float(d) for d in former["discounts"]]
+    regressions = []
+    for discount in DISCOUNTS:
+        k = min(range(len(old)), key=lambda k: (abs(old[k] - discount), k))
+        ridge, faded = float(former["ridge"][k]), float(former["scale"][k])
+        lower = np.tril(former["covariances"][k]) * faded
+        C, theta = lower + np.tril(lower, -1).T, former["means"][k]
+        precision = np.linalg.inv(C)
+        A = ridge * (precision - np.eye(len(C)) / faded)
+        values, vectors = np.linalg.eigh((A + A.T) / 2)
+        A = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        b = ridge * precision @ theta
+        weight = float(heard) if discount == 1 else (1 - discount**heard) / (1 - discount)
+        error = float(former["errors"][k]) / max(min(heard, 50), 1)
+        squares = max(float(2 * b @ theta - theta @ A @ theta), 0.0) + weight * error
+        numbers = {"squares": squares, "weight": weight, "misfit": weight}
+        sums = {"gram": np.asfortranarray(back.T @ A @ back), "moment": back.T @ b}
+        known = {"C": np.asfortranarray(R @ C @ R.T), "theta": R @ theta, "root": R}
+        said = {"discount": discount, "ridge": ridge, "grown": 1.0, "heard": heard, "scale": 1.0}
+        regressions.append({**sums, **known, **numbers, **said, "mean": None, "variance": None})
+    count, dimension = len(DISCOUNTS), engine["points"].shape[1]
+    return {
+        "regressions": regressions,
+        "keys": np.zeros((count, dimension), dtype=np.int64),
+        "due": [heard + 1] * count,
+        "scores": [0.0] * count,
+        "trusted": 0,
+    }
+
+
 def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
     """So many wait; what was proposed then does not matter any more."""
-    discounts, actions = (
-        len(np.unique(learner["forecaster"]["discounts"])),
-        len(learner["root_features"]),
-    )
-    nothing = {"proposed": np.zeros((discounts, actions)), "laws": np.zeros((discounts, actions))}
-    nothing |= {"mass": np.zeros(discounts), "covariance": None, "variance": None, "steps": 0}
+    from koloss.learners.insured.forecast import DISCOUNTS
+
+    shape = len(set(DISCOUNTS)), len(learner["root_features"])
+    nothing = {"proposed": np.zeros(shape), "laws": np.zeros(shape), "mass": np.zeros(shape[0])}
+    nothing |= {"covariance": None, "variance": None, "steps": 0}
     return {"count": len(ledger["entries"]), "heard": ledger["heard"], **nothing}
 
 

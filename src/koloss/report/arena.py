@@ -62,16 +62,16 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
     notes: dict[tuple[str, str], list[Run]] = {}  # by player and message
 
     def cell(entry: Entry, best: bool) -> Safe:
-        for failed in entry.failures:
+        for failed in entry.failures if not entry.cannot else ():
             notes.setdefault((entry.player, failed.message), []).append(failed)
         text = _cell(entry, best=best)
-        if entry.finished:
+        if entry.finished or entry.cannot:
             return text
         place = list(notes).index((entry.player, entry.failures[0].message)) + 1
         return Safe(f'<a class="bad" href="#failure-{place}">{text}</a>')
 
     families = [
-        (family, title, tables)
+        (family, title, tables, ranking.remarks(results, family))
         for family, title in FAMILIES.items()
         if (tables := ranking.family_tables(results, family, cell))
     ]
@@ -81,7 +81,7 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
         window="Koloss: the arena", results=results, pictures=pictures, families=families, runs=ranking.most_runs(results),
         headline=ranking.headline(results, chosen),
         caption=ranking.caption(results, chosen),
-        where="all games" if len(chosen) == len(results.games) else "held-out and recorded games",
+        where="all games" if len(chosen) == len(results.games) else "games on which nothing was tuned",
         unit=ranking.yardstick(results, results.games).words,
         overview=ranking.overview_table(results),
         games=[_game(results, game, stems[game.name]) for game in results.games],
@@ -106,7 +106,8 @@ def markdown_tables(results: ArenaResults) -> str:
             if (best := results.best(game.name)) in cells:
                 cells[best] = f"**{cells[best]}**"
             rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells.values()])
-        families.append((title.partition(":")[0], Table(head, rows)))
+        lines = ranking.remarks(results, family)
+        families += [(title.partition(":")[0], Table(head, rows), lines)] if rows else []
     return render("arena.md", overview=ranking.overview_table(results), families=families).strip()
 
 

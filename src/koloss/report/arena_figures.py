@@ -47,7 +47,7 @@ def summary_figure(
     from matplotlib.lines import Line2D
 
     games = ranking.picture_games(results, all_games=all_games)
-    rows = ranking.shown(ranking.standings(results, games))
+    rows = ranking.shown(results, games)
     by_weather = {w: [game for game in games if game.weather == w] for w in ("kind", "hostile")}
     panels = {weather: group for weather, group in by_weather.items() if group}
     spans = [_span(rows, group) for group in panels.values()]
@@ -65,6 +65,8 @@ def summary_figure(
     figure, axes = figures.start(**size, squeeze=False, **grid)
     for ax, (weather, group), span in zip(axes.flat, panels.items(), spans, strict=True):
         _draw_panel(ax, rows, group, span)
+        names = [wrapped(standing.label(games)) for standing in rows]
+        ax.set_yticks(range(len(rows)), names)
         ax.set_title(counted(len(group), f"{weather} game"))
     figures.headline(figure, ranking.headline(results, games), 42 if narrow else 66)
     unit = ranking.yardstick(results, games).words
@@ -84,7 +86,9 @@ def _draw_panel(
     ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     ax.axvline(1, color=INK, linewidth=0.8, linestyle=DASHED, zorder=1)
     for k, standing in enumerate(rows):
-        shares = np.array([standing.shares[game.name] for game in games])
+        shares = np.array(_shares(standing, games))
+        if not len(shares):
+            continue
         colour = BLUE if _ours(standing) else INK
         ax.plot([shares.min(), shares.max()], [k, k], "-", color=GREY, linewidth=1, zorder=2)
         places = {"a game": shares, "median": np.median(shares), "worst": shares.max()}
@@ -93,7 +97,6 @@ def _draw_panel(
         figures.beside(ax, f"{shares.max():.2f}", shares.max(), k, fontsize=9, color=INK)
     ax.set_xlim(*span)
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_yticks(range(len(rows)), [wrapped(standing.player.name) for standing in rows])
     ax.tick_params(axis="y", length=0)
     ax.grid(False, axis="y")
 
@@ -102,8 +105,13 @@ def _ours(standing: Standing) -> bool:
     return standing.player.slug.startswith(OURS)
 
 
+def _shares(standing: Standing, games: Sequence[Game]) -> list[float]:
+    """Those of some games that the player finished."""
+    return [standing.shares[game.name] for game in games if game.name in standing.shares]
+
+
 def _span(rows: Sequence[Standing], games: Sequence[Game]) -> tuple[float, float]:
-    values = [standing.shares[game.name] for standing in rows for game in games]
+    values = [share for standing in rows for share in _shares(standing, games)]
     low, high = min([0.0, *values]), max([1.0, *values])
     return low - 0.04 * (high - low), high + 0.22 * (high - low)
 
@@ -140,7 +148,7 @@ def regret_figure(results: ArenaResults, game: Game) -> Figure:
 
 def _styles(results: ArenaResults, specs: Sequence[PlayerSpec]) -> dict[PlayerSpec, Style]:
     """A style for each player of the picture, the same in every game."""
-    drawn = ranking.shown(ranking.standings(results, ranking.picture_games(results)))
+    drawn = ranking.shown(results, ranking.picture_games(results))
     order = {slug: k for k, slug in enumerate(FIRST)}
     slugs = {s.player.slug for s in drawn} - {UNIFORM}
     chosen = [spec for spec in results.present if spec.slug in slugs]

@@ -159,7 +159,7 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     notes: dict[tuple[str, str], list[Entry]] = {}
 
     def cell(entry: Entry, best: bool) -> str:
-        if entry.finished:
+        if entry.finished or entry.cannot:
             return ranking.cell_text(entry, best=best)
         # What differs in its numbers only is told once.
         key = entry.player, re.sub(r"[\d,.]+", "", entry.failures[0].message)
@@ -179,6 +179,8 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
             head = [_in_two_lines(name) for name in table.head]
             title = "further games" if k else f"{heading}\n{CELL}"
             screen.print(section(title, Table(head, table.rows)))
+        for line in ranking.remarks(results, family):
+            screen.print(f"{printable(line)}\n", markup=False, emoji=False)
     for k, entries in enumerate(notes.values(), start=1):
         say(screen, f"[{k}] {failure_text(entries)}")
     for spec, message in ranking.absent(results).items():

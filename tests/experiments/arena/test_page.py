@@ -351,7 +351,7 @@ def test_rounds_are_the_yardstick_where_uniform_play_is_none():
 
 def test_who_is_shown():
     results = synthetic({**MANY, "botorch-ucb": {game.name: 1.0 for game in GAMES}})
-    seen = [s.player.slug for s in shown(standings(results, GAMES))]
+    seen = [s.player.slug for s in shown(results, GAMES)]
     assert len(seen) == 9
     assert seen[0] == "botorch-ucb"  # the best is never left out
     assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(seen)  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from koloss.experiments.arena.ranking import headline, picture_games, shown, standings
+from koloss.experiments.arena.ranking import headline, picture_games, shown
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -28,16 +28,16 @@ def results(published):
     return published.load()
 
 
-@pytest.mark.parametrize("name", ["caption", "results"])
+@pytest.mark.parametrize("name", ["picture", "caption", "figure", "results"])
 def test_pages_say_what_was_measured(published, results, name):
     page = published.PAGES[name].read_text("utf-8")
-    assert published.between(page, name) == published.texts(results)[name]
+    assert published.between(page, name) == published.texts(results, published.former())[name]
 
 
 def test_negative_control_another_regret_gives_another_caption(published, results):
     runs = [replace(run, regret=run.regret + 1e4 * (run.player == "insured")) for run in results.runs]  # fmt: skip
     told, true = published.texts(replace(results, runs=tuple(runs))), published.texts(results)
-    assert all(told[name] != true[name] for name in true)
+    assert all(told[name] != true[name] for name in ("caption", "results"))
 
 
 def test_every_game_and_player_was_played(published, results):
@@ -49,7 +49,7 @@ def test_every_game_and_player_was_played(published, results):
 
 def test_the_picture_names_its_players(published, results):
     picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
-    drawn = shown(standings(results, picture_games(results)))
+    drawn = shown(results, picture_games(results))
     assert f"regret of {len(drawn)} players" in picture
     title = headline(results, picture_games(results))
     assert all(line in html.unescape(picture) for line in textwrap.wrap(title, 66))

@@ -114,6 +114,9 @@ def test_a_projection_in_closed_form():
     shares = Shares.of({0: (0.2, 1), (2, 3): (0, 0.3)}, 4)
     law = shares.project(np.log([0.1, 0.1, 0.2, 0.6]))
     np.testing.assert_allclose(law, [0.35, 0.35, 0.075, 0.225])
+    with np.errstate(divide="ignore"):
+        law = shares.project(np.log([0.1, 0.9, 0.0, 0.0]))
+    np.testing.assert_allclose(law, [0.2, 0.8, 0, 0])
     law = shares.project(np.array([-4000.0, 0.0, -5000.0, -4999.0]))
     np.testing.assert_allclose(law, [0.2, 0.8, 0, 0], atol=1e-300)
 
@@ -166,6 +169,14 @@ def test_a_law_that_leaves_groups_out_is_projected_in_the_limit(seed):
         assert filled.sum() <= 1.001
 
 
+@pytest.mark.parametrize("tiny", [0.0, 5e-324, 1e-250, 1e-100])
+def test_a_law_with_next_to_nothing_in_a_group(tiny):
+    shares = Shares.of({0: (0.2, 1), (2, 3): (0.1, 0.3)}, 4)
+    law = shares.admit(np.array([tiny, 1.0, tiny, tiny]), np.arange(4.0))
+    assert within(shares, law)
+    assert law[[0, 1]] == pytest.approx([0.2, 0.7])
+
+
 def test_contains():
     shares = Shares.of({0: (0.2, 1), (2, 3): (0, 0.3)}, 4)
     assert shares.contains(np.array([0.2, 0.5, 0.3, 0.0]))
@@ -206,8 +217,7 @@ def test_a_design_that_is_within_the_shares_stays():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ridge", [0.0, 0.05, "auto"])
-@pytest.mark.parametrize("horizon", [2000, None])
+@pytest.mark.parametrize("ridge, horizon", [(0.0, 2000), (0.05, 2000), ("auto", 2000), (0.0, None), ("auto", None)])  # fmt: skip
 @pytest.mark.parametrize("design", ["john", "spanner", "uniform"])
 def test_exploration_is_within_the_shares(ridge, horizon, design):
     settings = {"horizon": horizon, "loss_range": (0, 1), "ridge": ridge, "design": design}
@@ -268,6 +278,42 @@ def test_every_law_is_within_the_shares(game):
             twin.tell(same, loss(same))
     assert twin.state()["digest"] == learner.state()["digest"]
     assert learner.distribution[10:].sum() > (0.2 if game == "plain" else 0.1)
+
+
+KINDS = [name for name in GAMES if name not in ("any", "learned", "sampled")]
+
+
+@pytest.mark.parametrize("game", KINDS)
+def test_exploration_is_enough_for_the_design_within_the_shares(game):
+    """No estimate moves a log-weight by more than κ, and the bound pays for what is explored."""
+    learner = make(**GAMES[game])
+    for _ in range(60):
+        decision = learner.ask()
+        learner.tell(decision, loss(decision))
+    engine, exp2 = learner.engine, learner._exp2
+    eta, gamma = exp2.rates_now()
+    law = exp2.next_law()
+    A = engine.features.T @ (law.p[:, None] * engine.features)
+    if engine.columns is not None:
+        A += engine.columns @ engine.columns.T
+    leverage = np.einsum("ij,ij->i", engine.features @ np.linalg.inv(A), engine.features)
+    bonus = 0.0 if law.bonus is None else law.bonus
+    assert np.max(eta * (0.5 * leverage + bonus)) <= learner.rates.kappa * (1 + 1e-9)
+    promise = learner.guarantee(rounds=1000)
+    falls = 2 * math.sqrt(61 / 1000) if game == "anytime" else 1.0  # the mean of γ_t, like 1/√t
+    assert promise.terms["exploration"] >= 1000 * gamma * falls * (1 - 1e-2)
+
+
+def test_with_less_exploration_an_estimate_could_move_a_weight_farther():
+    engine = make(ridge=0.0, bonus=False).engine
+    eta, gamma, kappa = engine.rates.learning_rate, engine.rates.exploration, engine.rates.kappa
+    largest = leverages(engine.features, engine.weights).max()
+    assert eta * 0.5 * largest / gamma == pytest.approx(kappa)
+    free = make(
+        ridge=0.0, bonus=False, shares=None
+    ).engine  # which explores for the best of all designs
+    eta, gamma, kappa = free.rates.learning_rate, free.rates.exploration, free.rates.kappa
+    assert eta * 0.5 * largest / gamma > 1.2 * kappa
 
 
 def test_negative_control_exploration_alone_does_not_keep_the_shares():
@@ -339,6 +385,10 @@ def test_bad_shares(limits, error, message):
     [
         ({"regret": "hindsight"}, "`regret` must be 'pseudo' where there are `shares`"),
         ({"tuning": "paper", "loss_range": None}, "`tuning` must be 'sharp' where there are"),
+        (
+            {"horizon": None, "ridge": 0.1},
+            "`ridge` must be 0 where there are `shares` and no horizon, got 0.1",
+        ),
         ({"outside": "clip"}, "`outside` must be 'raise' or 'widen' where there are"),
     ],
 )

@@ -66,6 +66,7 @@ GAMES = {
     "any": {"robust_kernel": "any"},
     "two": {"policy": ["thompson", "ucb"]},
     "cost": {"exploration_cost": 0.05},
+    "short": {"horizon": 20},
 }
 
 
@@ -168,6 +169,16 @@ def test_exploration_priced_anew_stays_within_the_shares():
     stage = stage_of(learner)
     assert stage.designs > 1  # it has happened in a game, too
     assert misses(stage.exploration.weights) <= ROUNDING
+
+
+def test_a_group_that_is_not_explored_may_be_priced():
+    points = kl.Points(np.linspace(0, 1, 30)[:, None])
+    free = make(points, kl.Gaussian(0.5))._first
+    rows = tuple(np.flatnonzero(free.weights == 0)[:3].tolist())
+    learner = make(points, kl.Gaussian(0.5), shares={rows: (0.0, 0.5)})
+    np.testing.assert_array_equal(learner._first.weights, free.weights)
+    priced = learner._first.priced(2, np.linspace(1, 5, 30))
+    np.testing.assert_allclose(priced.weights, free.priced(2, np.linspace(1, 5, 30)).weights)
 
 
 def test_negative_control_projecting_the_policy_alone_breaks_the_shares():

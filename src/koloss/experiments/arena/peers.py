@@ -11,6 +11,8 @@ import importlib
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,15 +57,32 @@ class RiverExp3(Player):
         self._policy.update(decision.index, 1 - float(loss))
 
 
-class PyXABHCT(Deterministic):
-    """High-confidence tree of PyXAB on the bounding box; its points are moved to the nearest action."""
+class RiverUCB(Deterministic):
+    """UCB of river, for rewards in [0, 1], and in its own environments in their own units."""
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
-        HCT = _imported("PyXAB.algos.HCT", "PyXAB").HCT
+        bandit = _imported("river.bandit", "river")
+        self._arms, self._unit = list(range(len(self.actions))), _unit(game, "river")
+        self._policy = bandit.UCB(delta=1, seed=_integer(seed))
+
+    def best(self) -> int:
+        return int(self._policy.pull(self._arms))
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        self._policy.update(choice.index, self._unit * (1 - float(loss)))
+
+
+class PyXABHCT(Deterministic):
+    """A high-confidence tree of PyXAB on the bounding box; its points are moved to the nearest action."""
+
+    def __init__(self, game: Game, seed: Any, *, name: str = "HCT") -> None:
+        super().__init__(game)
+        HCT = getattr(_imported(f"PyXAB.algos.{name}", "PyXAB"), name)
         from scipy.spatial import KDTree
 
         low, high = self.actions.min(axis=0), self.actions.max(axis=0)
+        self._unit = _unit(game, "PyXAB")
         self._tree, self._legacy, self._time = KDTree(self.actions), _Legacy(seed), 0
         with self._legacy.swapped():
             self._algorithm = HCT(domain=np.column_stack([low, high]).tolist())
@@ -74,7 +93,7 @@ class PyXABHCT(Deterministic):
     def learn(self, choice: Choice, loss: Any) -> None:
         self._time += 1
         with self._legacy.swapped():  # a new node is cut along a random axis
-            self._algorithm.receive_reward(self._time, 1 - float(loss))
+            self._algorithm.receive_reward(self._time, self._unit * (1 - float(loss)))
 
 
 class VowpalWabbit(Randomised):
@@ -162,8 +181,15 @@ class BoTorchUCB(Deterministic):
         return model.eval()
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered(Choice):
+    """A choice, and what the package wants to be reminded of with its loss."""
+
+    memory: Any = None
+
+
 class CobaLinUCB(Player):
-    """LinUCB of coba on the coordinates and their products of two and three."""
+    """LinUCB of coba on the coordinates, and in up to five dimensions on their products of two and three."""
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
@@ -171,10 +197,10 @@ class CobaLinUCB(Player):
         self._tuples = [tuple(row) for row in self.actions.tolist()]
         self._index = {id(action): i for i, action in enumerate(self._tuples)}
         self._learner = self._make(learners, game, _integer(seed))
-        self._asked: Any = None
 
     def _make(self, learners: Any, game: Game, seed: int) -> Any:
-        return learners.LinUCBLearner(features=[1, "a", "aa", "aaa"], seed=seed)
+        products = ["aa", "aaa"] if self.actions.shape[1] <= 5 else []
+        return learners.LinUCBLearner(features=[1, "a", *products], seed=seed)
 
     @property
     def distribution(self) -> Any:
@@ -182,13 +208,12 @@ class CobaLinUCB(Player):
         return np.array(self._learner._pmf(None, self._tuples))
 
     def ask(self) -> Choice:
-        self._asked = self._learner.predict(None, self._tuples)
-        action, probability, *_ = self._asked
-        return Choice(self._index[id(action)], probability)
+        action, probability, *memory = self._learner.predict(None, self._tuples)
+        return Remembered(self._index[id(action)], probability, (memory or [{}])[0])
 
-    def tell(self, decision: Choice, loss: Any) -> None:
-        action, probability, *memory = self._asked
-        self._learner.learn(None, action, 1 - float(loss), probability, **(memory or [{}])[0])
+    def tell(self, decision: Remembered, loss: Any) -> None:
+        action = self._tuples[decision.index]
+        self._learner.learn(None, action, 1 - float(loss), decision.probability, **decision.memory)
 
 
 class CobaCorral(CobaLinUCB):
@@ -207,6 +232,47 @@ class CobaCorral(CobaLinUCB):
         laws = [learner._pmf(None, self._tuples) for learner in self._band]
         p = np.asarray(self._learner._p_bars)
         return (p / p.sum()) @ np.array(laws)  # it solves for a sum of one to four digits
+
+
+class Gittins(Player):
+    """The engine of gittins with its defaults: greedy but for a share ε; on names alone, with which it did better."""
+
+    def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
+        self._gittins = _imported("gittins", "gittins")
+        bits = max(
+            12, math.ceil(math.log2(8 * len(self.actions)))
+        )  # of its table, for few collisions
+        self._state = self._gittins.create(bits=bits, horizon=2.0 * game.rounds)
+        self._salt, self._time = str(_integer(seed)), 0
+        self._candidates: list[Any] = [(str(k), {}) for k in range(len(self.actions))]
+
+    @property
+    def distribution(self) -> Any:
+        """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
+        law: Any = None
+
+        def explore(estimates: list[float], epsilon: float) -> list[float]:
+            nonlocal law
+            values = np.array(estimates)
+            best = values == values.max()
+            law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
+            return law.tolist()  # type: ignore[no-any-return]
+
+        copy = self._gittins.deserialize(self._gittins.serialize(self._state))
+        self._decide(copy, explore=explore)
+        return law
+
+    def _decide(self, state: Any, **options: Any) -> Any:
+        return self._gittins.decide(state, {}, self._candidates, float(self._time), self._salt, **options)  # fmt: skip
+
+    def ask(self) -> Choice:
+        self._time += 1
+        record = self._decide(self._state)
+        return Remembered(record.chosen, record.propensity, record.decision_id)
+
+    def tell(self, decision: Remembered, loss: Any) -> None:
+        self._gittins.learn(self._state, decision.memory, 1 - float(loss), float(self._time))
 
 
 class NoRegretMWU(Randomised):
@@ -246,6 +312,12 @@ def _imported(module: str, package: str) -> Any:
         raise ImportError(message) from error
 
 
+def _unit(game: Game, package: str) -> float:
+    """What losses are to be multiplied by: their range where the environment is the package's own, whose settings are for it."""
+    low, high = game.loss_range
+    return high - low if game.home == package else 1.0
+
+
 def _integer(seed: Any) -> int:
     """A seed for packages that want an integer."""
     return int(as_generator(seed, LEARNERS).integers(2**30))
@@ -271,32 +343,44 @@ class _Legacy:
 
 PEERS = (
     PlayerSpec(
-        "river EXP3", "river-exp3", RiverExp3, package="river",
-        summary="bandit.Exp3, γ = √(N log N / ((e - 1)n))",
+        "river EXP3", "river-exp3", RiverExp3, package="river", needs=("range",),
+        summary="bandit.Exp3, γ = √(N log N / ((e - 1)n)); divides a late loss by the latest probability",
     ),
     PlayerSpec(
-        "PyXAB HCT", "pyxab-hct", PyXABHCT, package="PyXAB",
-        summary="HCT on the bounding box with its default settings, moved to the nearest action",
+        "river UCB", "river-ucb", RiverUCB, package="river", needs=("range",),
+        summary="bandit.UCB with δ = 1, at home in its own units; does not use coordinates",
     ),
     PlayerSpec(
-        "Vowpal Wabbit SquareCB", "vowpal-wabbit-squarecb", VowpalWabbit, package="vowpalwabbit",
+        "PyXAB HCT", "pyxab-hct", PyXABHCT, package="PyXAB", needs=("range",), late=False,
+        summary="HCT on the bounding box with its default settings (at home in its own units), moved to the nearest action",
+    ),
+    PlayerSpec(
+        "PyXAB VHCT", "pyxab-vhct", partial(PyXABHCT, name="VHCT"), package="PyXAB", needs=("range",), late=False,
+        most_runs=2, summary="VHCT, which knows variances, on the bounding box with its default settings, likewise",
+    ),
+    PlayerSpec(
+        "Vowpal Wabbit SquareCB", "vowpal-wabbit-squarecb", VowpalWabbit, package="vowpalwabbit", needs=("range",),
         summary="--cb_explore_adf --squarecb --gamma_scale 100 -q aa, coordinates as features",
     ),
     PlayerSpec(
-        "BoTorch UCB", "botorch-ucb", BoTorchUCB, package="botorch", most_runs=SLOW,
+        "BoTorch UCB", "botorch-ucb", BoTorchUCB, package="botorch", most_runs=SLOW, needs=(),
         summary=f"SingleTaskGP with its default kernel, fitted at most every {REFIT} rounds, UCB with β = 1; "
         f"keeps the latest {WINDOW} observations only",
     ),
     PlayerSpec(
-        "coba LinUCB", "coba-linucb", CobaLinUCB, package="coba", most_runs=SLOW,
-        summary="LinUCBLearner with features 1, a, aa, aaa and α = 1",
+        "coba LinUCB", "coba-linucb", CobaLinUCB, package="coba", most_runs=SLOW, needs=("range",),
+        summary="LinUCBLearner with features 1, a, aa, aaa (1, a in more than five dimensions) and α = 1",
     ),
     PlayerSpec(
-        "coba Corral", "coba-corral", CobaCorral, package="coba", most_runs=SLOW,
+        "coba Corral", "coba-corral", CobaCorral, package="coba", most_runs=SLOW, needs=("range",),
         summary="CorralLearner (off-policy) over LinUCB as above and ε-greedy with ε = 0.05",
     ),
     PlayerSpec(
-        "noregret multiplicative weights", "noregret-mwu", NoRegretMWU, package="noregret", full=True,
+        "gittins", "gittins", Gittins, package="gittins", needs=("range",),
+        summary="create and decide with their defaults, on names of actions; does not use coordinates, which made it worse",
+    ),
+    PlayerSpec(
+        "noregret multiplicative weights", "noregret-mwu", NoRegretMWU, package="noregret", full=True, needs=("range",), late=False,
         summary="MultiplicativeWeightsUpdate, rate √(8 log N / n), told all losses: a reference, not a rival",
     ),
 )  # fmt: skip

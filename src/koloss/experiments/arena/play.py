@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from koloss.experiments.arena.base import Game, PlayerSpec
+from koloss.experiments.arena.base import Game, Player, PlayerSpec
 from koloss.experiments.arena.data import RECORDED
 from koloss.experiments.arena.games import games
 from koloss.experiments.arena.players import players
 from koloss.games.adversaries import Adversary
 from koloss.games.play import Match
-from koloss.games.store import Job
+from koloss.games.store import CannotPlay, Job
 from koloss.learners import InsuredBandit
 
 CHECKPOINTS = 60
@@ -56,8 +56,9 @@ def keyed(job: Job) -> Job:
     if game is not None:
         digest.update(np.asarray(game.points).tobytes() + repr(game.kernel).encode())
         digest.update(_made_by(game.make))
+        digest.update(repr((game.loss_range, game.unknown)).encode() + _made_by(game.delays))
     if spec is not None:
-        digest.update(f"{spec.full}".encode() + _made_by(spec.make))
+        digest.update(f"{spec.full} {spec.needs} {spec.late}".encode() + _made_by(spec.make))
     return replace(job, carried_digest=digest.hexdigest())
 
 
@@ -66,13 +67,34 @@ def make(job: Job, mine: int, theirs: int) -> Match:
     game, spec = job.carried
     game = replace(game or games()[job.game], rounds=job.rounds)
     spec = spec or players()[job.player]
+    if game.delays is not None and not spec.late:
+        raise CannotPlay("its interface takes a loss only before the next decision")
     player = spec.make(game, mine)
     hears = "full" if spec.full else "bandit"
     if player.feedback != hears:
         raise ValueError(f"`feedback` of {spec.slug} must be {hears!r}, got {player.feedback!r}")
     adversary = _Checked(game, game.make(theirs))
     facts = partial(_insurance, player) if isinstance(player, InsuredBandit) else dict
-    return Match(player, adversary, job.rounds, {"checkpoints": CHECKPOINTS}, facts)
+    if "range" in spec.needs and game.loss_range != (0.0, 1.0) and isinstance(player, Player):
+        player = _Scaled(player, game.loss_range)
+    settings: dict[str, Any] = {"checkpoints": CHECKPOINTS}
+    if game.delays is not None:
+        settings["delay"] = game.delays(theirs, job.rounds)
+    return Match(player, adversary, job.rounds, settings, facts)
+
+
+class _Scaled:
+    """A player that hears losses scaled to [0, 1]."""
+
+    def __init__(self, player: Player, loss_range: tuple[float, float]) -> None:
+        self._player, (self._low, high) = player, loss_range
+        self._width = high - self._low
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._player, name)
+
+    def tell(self, decision: Any, loss: Any) -> None:
+        self._player.tell(decision, (loss - self._low) / self._width)
 
 
 class _Checked(Adversary):
@@ -81,16 +103,22 @@ class _Checked(Adversary):
     def __init__(self, game: Game, adversary: Adversary) -> None:
         self.name, self.shape = game.name, (len(game.points),)
         self.adversary, self.oblivious = adversary, adversary.oblivious
+        self.low, self.high = game.loss_range
 
     def choose(self, t: int, player: Any) -> Any:
         loss = np.asarray(self.adversary(t, player), dtype=float)
         if loss.shape != self.shape:
             rule = f"must have shape {self.shape}, got {loss.shape}"
             raise ValueError(f"the losses of {self.name} {rule}")
-        if not (loss.min() >= -1e-9 and loss.max() <= 1 + 1e-9):  # NaN fails, too
-            rule = f"must be in [0, 1], got {loss.min():.6g} to {loss.max():.6g}"
-            raise ValueError(f"the losses of {self.name} {rule}")
+        slack = 1e-9 * (self.high - self.low)
+        if not (loss.min() >= self.low - slack and loss.max() <= self.high + slack):  # NaN fails
+            rule = f"must be in [{self.low:g}, {self.high:g}]"
+            got = f"{loss.min():.6g} to {loss.max():.6g}"
+            raise ValueError(f"the losses of {self.name} {rule}, got {got}")
         return loss
+
+    def saw(self, t: int, action: Any) -> None:
+        self.adversary.saw(t, action)
 
     def __repr__(self) -> str:
         return repr(self.adversary)

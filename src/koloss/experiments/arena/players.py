@@ -39,11 +39,17 @@ def players() -> dict[str, PlayerSpec]:
 
 
 def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
-    """How to make a learner of the library: with the game's horizon unless there is another."""
+    """How to make a learner of the library: with the game's horizon unless there is another.
+
+    What is unknown of a game it learns, except with the tuning of the paper, which has no way to.
+    """
 
     def make(game: Game, seed: Any) -> Any:
-        options = {"horizon": game.rounds, "loss_range": (0, 1), "rng": seed, **settings}
-        return kind(Points(np.asarray(game.points, dtype=float)), game.kernel, **options)
+        unknown = () if settings.get("tuning") == "paper" else game.unknown
+        loss_range = "learn" if "range" in unknown else game.loss_range
+        kernel = "auto" if "kernel" in unknown else game.kernel
+        options = {"horizon": game.rounds, "loss_range": loss_range, "rng": seed, **settings}
+        return kind(Points(np.asarray(game.points, dtype=float)), kernel, **options)
 
     return make
 
@@ -51,19 +57,19 @@ def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
 LEARNERS = (
     PlayerSpec(
         "Insured", "insured", _learner(InsuredBandit),
-        summary="kl.InsuredBandit: lower confidence bounds of forecasts, insured by exponential weights",
+        needs=(), summary="kl.InsuredBandit: lower confidence bounds of forecasts, insured by exponential weights",
     ),
     PlayerSpec(
         "Insured, Thompson", "insured-thompson", _learner(InsuredBandit, policy="thompson"),
-        summary="kl.InsuredBandit with Thompson sampling in place of confidence bounds",
+        needs=(), summary="kl.InsuredBandit with Thompson sampling in place of confidence bounds",
     ),
     PlayerSpec(
         "Insured, no horizon", "insured-anytime", _learner(InsuredBandit, horizon=None),
-        summary="kl.InsuredBandit that is not told the number of rounds",
+        needs=(), summary="kl.InsuredBandit that is not told the number of rounds",
     ),
     PlayerSpec(
         "Exponential weights", "exp-weights", _learner(BanditExpWeights),
-        summary="kl.BanditExpWeights: EXP2 with a G-optimal design, rates that minimise the proved bound",
+        needs=(), summary="kl.BanditExpWeights: EXP2 with a G-optimal design, rates that minimise the proved bound",
     ),
     PlayerSpec(
         "Exponential weights, paper", "exp-weights-paper", _learner(BanditExpWeights, tuning="paper"),
@@ -71,16 +77,16 @@ LEARNERS = (
     ),
     PlayerSpec(
         "Exponential weights, no horizon", "exp-weights-anytime", _learner(BanditExpWeights, horizon=None, batch=1),
-        summary="kl.BanditExpWeights that is not told the number of rounds, in epochs of one round",
+        needs=(), summary="kl.BanditExpWeights that is not told the number of rounds, in epochs of one round",
     ),
 )  # fmt: skip
 
 BASELINES = (
     PlayerSpec(
-        "EXP3", "exp3", Exp3,
+        "EXP3", "exp3", Exp3, needs=("range",),
         summary="NumPy, weights in log space, γ = √(N log N / ((e - 1)n)); does not use the kernel",
     ),
-    PlayerSpec("Uniform", "uniform", Uniform, summary="every action with the same probability"),
+    PlayerSpec("Uniform", "uniform", Uniform, needs=(), summary="every action with the same probability"),
     PlayerSpec(
         "GP-UCB", "gp-ucb", GPUCB,
         summary="NumPy, the game's kernel plus a constant, noise 0.05, width 1",

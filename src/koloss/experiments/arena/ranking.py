@@ -7,6 +7,7 @@ pages, the terminal and the guide show in their own ways.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -18,7 +19,7 @@ from koloss.experiments.results import ArenaResults, Entry
 UNIFORM = "uniform"
 
 MOST = 9
-"""Players in the picture."""
+"""Players in the picture, and beyond these whoever wins a family."""
 
 FIRST = (UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct", "vowpal-wabbit-squarecb", "river-exp3")  # fmt: skip
 """Players that are shown before others, one of each kind, whatever their results."""
@@ -26,8 +27,13 @@ FIRST = (UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "py
 FAMILIES = {
     "held-out": "Held-out games: nothing was tuned on these",
     "data": "Games from recorded data",
+    "field": "Games of the field: losses late or never told, coins, unknown units, a second turn; nothing was tuned on these",
+    "peers": "The peers' own environments: the insured learner was tuned while its results on these were being looked at",
     "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
 }
+
+TUNED = ("reported", "peers")
+"""Families that are not in the picture."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +64,21 @@ class Standing:
         """Its largest share."""
         return self.shares.get(self.worst_game, math.nan)
 
+    def label(self, games: Sequence[Game]) -> str:
+        """Its name, and in how many of the games it is shown where that is not in all of them."""
+        few = len(self.shares) < len(games)
+        return self.player.name + (f" ({len(self.shares)} of {len(games)} games)" if few else "")
+
     def median(self, games: Sequence[Game] | None = None) -> float:
         """The median of its shares in some games, or in all; not a number where there are none."""
-        names = self.shares if games is None else [game.name for game in games]
-        return median(self.shares[name] for name in names) if names else math.nan
+        chosen = self.shares if games is None else {game.name for game in games}
+        shares = [share for name, share in self.shares.items() if name in chosen]
+        return median(shares) if shares else math.nan
 
 
 def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Game]:
     """Games of the picture: those on which nothing was tuned, where there are any, or all of them."""
-    unseen = [game for game in results.games if game.family != "reported"]
+    unseen = [game for game in results.games if game.family not in TUNED]
     return list(results.games) if all_games or not unseen else unseen
 
 
@@ -84,7 +96,9 @@ def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
 
 
 def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
-    """Players that finished all of the games and heard only their own losses; the smallest worst case first.
+    """Players that finished all of the games that they can play, and heard only their own losses; the smallest worst case first.
+
+    Those that cannot play some of the games come last.
 
     Examples
     --------
@@ -98,8 +112,16 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
     everyone = [_standing(results, spec, games) for spec in results.players if not spec.full]
-    finished = [standing for standing in everyone if len(standing.shares) == len(games)]
-    return sorted(finished, key=lambda standing: standing.worst)
+    finished = [
+        standing
+        for standing in everyone
+        if standing.shares
+        and all(
+            entry.finished or entry.cannot
+            for entry in (results.entry(game.name, standing.player.slug) for game in games)
+        )
+    ]
+    return sorted(finished, key=lambda s: (len(s.shares) < len(games), s.worst))
 
 
 def _standing(results: ArenaResults, spec: PlayerSpec, games: Sequence[Game]) -> Standing:
@@ -113,12 +135,36 @@ def _standing(results: ArenaResults, spec: PlayerSpec, games: Sequence[Game]) ->
     return Standing(spec, shares, errors)
 
 
-def shown(compared: Sequence[Standing]) -> list[Standing]:
-    """Those of the picture: whoever has the smallest worst case, then one of each kind, then others, nine at most."""
+def winners(results: ArenaResults) -> dict[str, list[str]]:
+    """By family, the players with the smallest mean regret in most of its games: several where these are equally many."""
+    firsts: dict[str, list[str]] = {}
+    for family in FAMILIES:
+        best = [results.best(game.name) for game in results.games if game.family == family]
+        wins = Counter(slug for slug in best if slug is not None)
+        most = max(wins.values(), default=0)
+        firsts[family] = [slug for slug, count in wins.items() if count == most]
+    return firsts
+
+
+def shown(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
+    """Those of the picture: whoever has the smallest worst case, one of each kind, others up to nine, and all who win a family.
+
+    A winner that did not finish all of the games is shown in those that it did, below the others.
+    """
+    compared = standings(results, games)
     order = {slug: k for k, slug in enumerate(FIRST)}
     by_kind = sorted(compared, key=lambda s: order.get(s.player.slug, len(FIRST)))
-    chosen = list(dict.fromkeys(s.player.slug for s in [*compared[:1], *by_kind]))[:MOST]
-    return [s for s in compared if s.player.slug in chosen]
+    slugs = list(dict.fromkeys(s.player.slug for s in [*compared[:1], *by_kind]))[:MOST]
+    firsts = {slug for family in winners(results).values() for slug in family}
+    finished = {s.player.slug for s in compared}
+    others = [
+        standing
+        for spec in results.present
+        if spec.slug in firsts - finished
+        for standing in [_standing(results, spec, games)]
+        if standing.shares
+    ]
+    return [s for s in compared if s.player.slug in firsts.union(slugs)] + others
 
 
 # What is said of them.
@@ -126,7 +172,8 @@ def shown(compared: Sequence[Standing]) -> list[Standing]:
 
 def headline(results: ArenaResults, games: Sequence[Game]) -> str:
     """Who has the smallest worst case: its median share in kind games, its worst share, and the worst of the next that is drawn."""
-    if not (drawn := shown(standings(results, games))):
+    drawn = [standing for standing in shown(results, games) if len(standing.shares) == len(games)]
+    if not drawn:
         return "No player finished every game"
     first, unit = drawn[0], f"of {yardstick(results, games).words}"
     words = f"{first.worst:.2f} {unit} in its worst game"
@@ -140,16 +187,17 @@ def headline(results: ArenaResults, games: Sequence[Game]) -> str:
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """What the picture shows, in words and numbers."""
     compared = standings(results, games)
-    drawn, words = shown(compared), [_scene(results, games)]
+    drawn, words = shown(results, games), [_scene(results, games)]
     if not drawn:
         words.append("No player finished every game.")
     else:
-        worst = [f"{s.player.name} {s.worst:.2f} ({s.worst_game})" for s in drawn]
+        worst = [f"{s.label(games)} {s.worst:.2f} ({s.worst_game})" for s in drawn]
         words.append(f"The worst game of each player: {'; '.join(worst)}.")
     if drawn and (kind := _kind(games)):
-        ranked = sorted(drawn, key=lambda s: s.median(kind))
+        ranked = sorted((s for s in drawn if s.median(kind) < math.inf), key=lambda s: s.median(kind))  # fmt: skip
         middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
         words.append(f"The median of the kind games: {'; '.join(middle)}.")
+        words.append(_wins(results))
     if results.shortened is not None:
         words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
     if results.missing:
@@ -157,6 +205,7 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     if full := [spec for spec in results.present if spec.full]:
         words.append(f"Told the losses of all actions, so not compared: {_names(full)}.")
     finished = [s.player for s in compared]
+    finished += [s.player for s in drawn]
     if unfinished := [spec for spec in results.present if spec not in finished and not spec.full]:
         words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
     if others := [s.player for s in compared if s not in drawn]:
@@ -165,15 +214,34 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
 
 
 def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
-    """The same for a first page: six players, and no word of those left out."""
-    drawn, kind = {s.player.slug: s for s in shown(standings(results, games))}, _kind(games)
+    """The same for a first page: numbers of six players, who wins which family, and no word of those left out."""
+    drawn, kind = {s.player.slug: s for s in shown(results, games)}, _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
-    worst = ", ".join(f"{s.player.name} {s.worst:.2f}" for s in some)
+    worst = ", ".join(f"{s.label(games)} {s.worst:.2f}" for s in some)
     middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
     return (
         f"{headline(results, games)}. {_scene(results, games)} Worst game: {worst}. "
-        f"Median of the kind games: {middle}."
+        f"Median of the kind games: {middle}. {_wins(results)}"
     )
+
+
+def picture_text(results: ArenaResults, games: Sequence[Game]) -> str:
+    """What stands for the picture where it cannot be seen."""
+    count = counted(len(shown(results, games)), "player")
+    return f"Regret of {count} in kind and hostile games, as a share of {yardstick(results, games).words}"
+
+
+def _wins(results: ArenaResults) -> str:
+    """Who has the smallest mean regret most often, family by family."""
+    names = {spec.slug: spec.name for spec in results.players}
+    words = []
+    for family, slugs in winners(results).items():
+        best = [results.best(game.name) for game in results.games if game.family == family]
+        if slugs:
+            who = " and ".join(names[slug] for slug in slugs)
+            each = " each" if len(slugs) > 1 else ""
+            words.append(f"{family} {who} ({best.count(slugs[0])} of {len(best)}{each})")
+    return f"Smallest mean regret in most games of a family: {'; '.join(words)}."
 
 
 def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
@@ -237,6 +305,27 @@ def family_tables(
         left -= needed
     players = [spec.slug if slugs else spec.name for spec in present]
     return [Table(["player", *b], list(zip(players, *b.values(), strict=True))) for b in blocks]
+
+
+def remarks(results: ArenaResults, family: str) -> list[str]:
+    """What is to be known of a family's tables: who was told what is unknown, and who cannot play."""
+    games = [game for game in results.games if game.family == family]
+    lines = []
+    facts = {
+        "range": "The range of losses is not known in {}; who needs it is told: {}.",
+        "kernel": "A kernel is not known in {}; who needs one is told that of the game: {}.",
+    }
+    for fact, words in facts.items():
+        where = ", ".join(game.name for game in games if fact in game.unknown)
+        told = [spec for spec in results.present if fact in spec.needs]
+        if where and told:
+            lines.append(words.format(where, _names(told)))
+    late = [game.name for game in games if game.delays is not None]
+    unable = [s for s in results.present if any(results.entry(g, s.slug).cannot for g in late)]
+    if unable:
+        why = "who takes a loss only before the next decision cannot play"
+        lines.append(f"Losses come late in {', '.join(late)}; {why}: {_names(unable)}.")
+    return lines
 
 
 def absent(results: ArenaResults) -> dict[PlayerSpec, str]:

@@ -7,6 +7,7 @@ import pickle
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,10 @@ def play_run(
 def run_of(job: Job, packed: Packed) -> Run:
     """What a run says."""
     trace, facts = Trace.unpack(packed), packed.plain["facts"]
+    floor = (job.carried[0] or all_games()[job.game]).floor
+    if floor is not None:
+        saved: Any = floor * trace.checkpoints
+        trace = replace(trace, best_paid=saved, running=trace.paid - saved, best_index=None)
     promise = facts.get("promise")
     curve = tuple((trace.paid - trace.best_paid).tolist())
     guarantee = None

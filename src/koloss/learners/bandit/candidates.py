@@ -17,11 +17,13 @@ from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
     LossClass,
     Schedule,
     choose_ridge,
     choose_ridge_design,
     choose_schedule,
+    exploration_curve,
     loss_class,
 )
 from koloss.learners.bandit.settings import BanditSettings
@@ -74,7 +76,7 @@ def choose(
     if plain or settings.ridge in ("auto", 0):
         for bonus in bonuses[:1] if plain else bonuses:
             plans.append(_plain(settings, points, replace(game, bonus=bonus), hull, norm, printed))
-    if not plain and settings.ridge != 0:
+    if not (plain or settings.ridge == 0 or (settings.shares and settings.horizon is None)):
         penalised = replace(game, bonus=settings.bonus is not False)
         plans += _penalised(settings, points, penalised, hull, norm)
     least = min(plan.bound for plan in plans) * (1 + NEAR)
@@ -135,6 +137,13 @@ def _penalised(
         design = choose_ridge_design(features, columns, cap, settings.design, laws)
         white, columns = whiten_ridge(features, columns, design)
         gamma, largest = design.exploration, design.largest
+        if laws is not None and settings.learning_rate is None:
+            # The rates were those for the best of all designs.
+            leverage = Leverage(white, design.weights, columns)
+            tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
+            eta = tuned.learning_rate
+            largest = problem.largest_leverage(eta, tuned.kappa)
+            gamma = leverage.exploration(largest)
         if settings.exploration_rate is not None:
             gamma = settings.exploration_rate
             largest = Leverage(white, design.weights, columns)(gamma)
@@ -165,8 +174,7 @@ def _scheduled(
         features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
         columns = columns * 2.0 ** -schedule.level(1)
         cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
-        laws = settings.laws(len(features))
-        design = choose_ridge_design(features, columns, cap, settings.design, laws)
+        design = choose_ridge_design(features, columns, cap, settings.design)
         white, columns = whiten_ridge(features, columns, design)
         rates, leverage = Rates(0.0, 0.0, kappa), design.exploration * design.largest
         method, below = proxy.method, proxy.negative_eigenvalue

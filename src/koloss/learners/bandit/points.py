@@ -260,8 +260,7 @@ class PointsEngine:
         eta = bandit.anytime_rate(problem, kappa, schedule.first_round(level))
         cap = problem.largest_leverage(eta, kappa)
         fixed = Design(self.weights, problem.rank, 0.0, "given")
-        asked = self.design or fixed
-        design = choose_ridge_design(self.features, columns, cap, asked, self.shares)
+        design = choose_ridge_design(self.features, columns, cap, self.design or fixed)
         # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
         leverage = design.exploration * design.largest
         weights = design.weights

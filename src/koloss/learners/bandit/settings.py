@@ -150,6 +150,9 @@ class BanditSettings(Settings):
             if value not in allowed:
                 rule = " or ".join(map(repr, allowed))
                 raise ValueError(f"`{name}` must be {rule} where there are `shares`, got {value!r}")
+        if self.horizon is None and self.ridge not in ("auto", 0):
+            rule = "must be 0 where there are `shares` and no horizon"
+            raise ValueError(f"`ridge` {rule}, got {self.ridge:.6g}")
 
     def laws(self, count: int) -> Shares | None:
         """The laws over so many actions that may be played; None where all may."""

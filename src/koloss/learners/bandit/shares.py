@@ -41,6 +41,9 @@ NEAR = 0.01
 SPREAD = 0.01
 """Part of a design that is made uniform first, so that no group is left out."""
 
+NEGLIGIBLE = 1e-200
+"""A group with less of a proposal is left out by it."""
+
 ROUNDING = 1e-12
 """By how much sums of shares may be off."""
 
@@ -104,32 +107,38 @@ class Shares:
     def top(self, values: Floats) -> Top:
         """The law in Π for which r·values is largest."""
         rows = np.lexsort((-values, self.group))[self._starts]  # type: ignore[attr-defined]
-        spare = np.full(len(rows), True)
-        return Top(rows, self._filled(self.low, values[rows], spare))
+        return Top(rows, self._filled(self.low, values[rows]))
 
     def best(self, values: Floats) -> float:
         """The largest r·values."""
         rows, masses = self.top(values)
         return float(masses @ values[rows])
 
-    def _filled(self, masses: Floats, values: Floats, may: NDArray[np.bool_]) -> Floats:
-        """What is missing to 1 goes to the groups of largest value that may have it."""
-        order = np.argsort(-values, kind="stable")
-        room = np.where(may, self.high - masses, 0.0)[order]
-        before = np.cumsum(room) - room
-        filled = masses.copy()
-        filled[order] += np.clip(1 - masses.sum() - before, 0.0, room)
-        return filled
+    def _filled(self, masses: Floats, values: Floats, may: Any = None) -> Floats:
+        """What is missing to 1 goes to the groups of largest value, or to those that may have it."""
+        filled, high = masses.tolist(), self.high.tolist()
+        left = 1 - sum(filled)
+        for i in (-values).argsort(kind="stable").tolist():
+            if left <= 0:
+                break
+            if may is None or may[i]:
+                more = min(high[i] - filled[i], left)
+                filled[i] += more
+                left -= more
+        return np.array(filled)
 
     # The nearest.
 
     def project(self, log_weights: Floats) -> Floats:
-        """The law in Π nearest to q ∝ exp(log_weights) in KL(·‖q); some weight in every group must be finite."""
+        """The law in Π nearest to q ∝ exp(log_weights) in KL(·‖q); weights may be zero where the groups that have some can do."""
         logs = log_weights[self._order]  # type: ignore[attr-defined]
         tops = np.maximum.reduceat(logs, self._starts)  # type: ignore[attr-defined]
+        empty = tops == -np.inf
+        tops[empty] = 0.0
         q = np.exp(logs - np.repeat(tops, self._sizes))  # type: ignore[attr-defined]
         sums = np.add.reduceat(q, self._starts)  # type: ignore[attr-defined]
-        masses = self._masses(tops + np.log(sums))
+        sums[empty] = 1.0
+        masses = self._masses(np.where(empty, -np.inf, tops + np.log(sums)))
         law: Floats = np.empty_like(q)
         law[self._order] = q * np.repeat(masses / sums, self._sizes)  # type: ignore[attr-defined]
         return law
@@ -148,13 +157,13 @@ class Shares:
         sums = np.bincount(self.group, law, minlength=len(self.low))
         if np.all((sums >= self.low) & (sums <= self.high)):
             return law
-        empty = sums <= 0
-        with np.errstate(divide="ignore"):
-            masses = self._masses(np.log(sums))
+        empty = sums < NEGLIGIBLE
+        law[empty[self.group]], sums[empty] = 0.0, 1.0
+        masses = self._masses(np.where(empty, -np.inf, np.log(sums)))
         if empty.any():
             rows = self.top(values).rows
             masses = self._filled(masses, values[rows], empty)
-            law[rows[empty]] = sums[empty] = 1.0
+            law[rows[empty]] = 1.0
         return law * (masses / sums)[self.group]
 
     def _masses(self, logs: Floats) -> Floats:

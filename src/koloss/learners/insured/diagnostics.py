@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.diagnostics import BanditDiagnostics
+from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
 
 
@@ -100,7 +101,7 @@ class InsuredDiagnostics:
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
     skipped: float  # losses of this stage that came too late to be counted, in parts
     sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
-    trusted: tuple[float, float]  # discount and ridge of the regression that is trusted
+    trusted: Trusted  # the regression that is trusted: how fast it forgets, its bandwidth and noise
     alarms: tuple[Alarm, ...]  # when and why policies were stopped, or played again
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
     chance: SecondChance | None = None  # while the robust learner plays in place of a policy
@@ -126,7 +127,7 @@ class InsuredDiagnostics:
                 f"  late: {self.open} of the policy's {self.told} are open, {self.skipped:.4g} were not counted, "
                 f"{self.sat_out} rounds were left to the robust learner"
             )
-        lines.append(f"  trusted: discount {self.trusted[0]:g}, ridge {self.trusted[1]:g}")
+        lines.append(f"  trusted: {self.trusted}")
         if self.chance is not None:
             lines.append(f"  {self.chance}")
         lines += [f"  {alarm}" for alarm in self.alarms]

@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
@@ -39,6 +41,7 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
+from koloss.learners.insured.bandwidths import Priors
 from koloss.learners.insured.chances import CHANCE, ROOM, Chances
 from koloss.learners.insured.diagnostics import (
     Alarm,
@@ -46,7 +49,7 @@ from koloss.learners.insured.diagnostics import (
     SecondChance,
     alarm_from_dict,
 )
-from koloss.learners.insured.exploration import Exploration, Floats
+from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
@@ -56,8 +59,10 @@ from koloss.learners.insured.policies import (
     make_policies,
     restore_policies,
 )
+from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
 from koloss.learners.ledger import Drawn, Entry, Late, Told, keys_of
 from koloss.learners.losses import read_losses
@@ -67,6 +72,11 @@ from koloss.proxy import Proxy
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
+
+
+def _is_robust(law: Any) -> bool:
+    """Whether a law is the robust learner's; format 3 threw those of policies away."""
+    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -108,6 +118,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
         range. By default `delay`, or a quarter of the rounds without one.
+    absent : sequence of int
+        Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
@@ -151,7 +163,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
-        width: float = 0.3,
+        width: float = 2.0,
         early: bool = True,
         exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
@@ -165,6 +177,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         delay: int = 0,
         hold: int = 0,
         overdraft: int | Literal["auto"] = "auto",
+        absent: Sequence[int] = (),
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
@@ -180,6 +193,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._forecaster = forecaster_for(settings.kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
         self._prepare(engine, robust, batch)
+        if settings.absent:
+            offered = self._roster.without(np.array(settings.absent))
+            self._offer(offered, NOBODY)
+            self._roster.met = offered
         if self._is_short:
             self._end_stage("short")
 
@@ -209,7 +226,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points), engine.shares)
         self._pending = Pending(self._forecaster)  # what is in flight
-        self._exp2: Exp2 | None = None  # the robust learner, once it has played
+        self._roster = Roster(len(engine.points))
+        self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -271,7 +289,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
             one.prediction = one.prediction * factor
 
-    def _new_robust(self) -> Exp2:
+    def _new_robust(self) -> Specialists:
         """Exponential weights from scratch, tuned to the rounds that remain or up to twice as many.
 
         There are few tunings, so that `_proved` can look at all. It may sleep while a policy plays, and goes on after that.
@@ -283,13 +301,77 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             while insured.halved(horizon, halvings + 1) >= remain and horizon > 1 << halvings:
                 halvings += 1
             engine, horizon = self._robust_for(halvings), remain
-        return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2 = Specialists(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2.born = self._account.born
+        if self._roster.era:
+            made = self._robust_offered(exp2, self._roster.offered)
+            exp2.offer(*made, NOBODY, self._roster.era, set())
+        return exp2
 
-    def _wake(self) -> Exp2:
+    def _robust_offered(self, exp2: Specialists, offered: Bools) -> tuple[Offered, bandit.Rates]:
+        """Engine and rates of the robust learner where other actions are offered."""
+        t = exp2.made + 1 if self.settings.horizon is None else None
+        return offer(self.robust, offered, self.settings.design, exp2.rates, t)
+
+    def _wake(self) -> Specialists:
         """The robust learner."""
         if self._exp2 is None:
             self._exp2 = self._new_robust()
+            self._roster.price = max(self._roster.price, self._exp2.price)
         return self._exp2
+
+    # Actions that come and go.
+
+    @property
+    @locked
+    def available(self) -> Bools:
+        """Which actions are offered now."""
+        return self._roster.offered.copy()
+
+    @locked
+    def withdraw(self, rows: Any) -> None:
+        """Offer some actions no more, by their rows. Losses of decisions for them that are still open are used as always.
+
+        The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
+        not depend on actions or losses not yet heard of.
+        """
+        self.settings.check_roster()
+        gone = as_rows("rows", rows, len(self.engine.points))
+        if len(gone):
+            self._offer(self._roster.without(gone), NOBODY)
+
+    @locked
+    def add(self, rows: Any) -> None:
+        """Offer actions that were absent or have been withdrawn, by their rows.
+
+        The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
+        with.
+        """
+        self.settings.check_roster()
+        new = as_rows("rows", rows, len(self.engine.points))
+        if len(new):
+            self._offer(self._roster.including(new), new)
+
+    def _offer(self, offered: Bools, added: Rows) -> None:
+        """Other actions are offered from now on."""
+        roster, stage, exp2 = self._roster, self._last, self._exp2
+        era, design = roster.era + 1, self.settings.design
+        first = explore(self.engine, offered, design, stage.designs + 1, era)
+        robust = None if exp2 is None else self._robust_offered(exp2, offered)
+        for policy in self._policies:
+            if isinstance(policy, UserPolicy):
+                policy.offer(offered)
+        # Nothing can fail from here on.
+        roster.offer(offered, added)
+        self._account.offer(offered, added, era)
+        self._first = first
+        stage.offer(first, added)
+        self._chances.chosen.clear()
+        if exp2 is not None and robust is not None:
+            laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
+            heard_of = {law.number for law in laws if isinstance(law, (Epoch, Late))}
+            exp2.offer(*robust, added, era, heard_of)
+            roster.price = max(roster.price, exp2.price)
 
     def _robust_for(self, halvings: int) -> PointsEngine:
         """The robust learner tuned to the horizon, halved so many times."""
@@ -371,7 +453,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage = self._stage
         if self._may_return:
             first = self.ledger.made
-            best = int(self._forecaster.mean.argmin())
+            best = lowest(self._forecaster.mean, self._account.offered)
             self._chances.put_down(range(first, first + size), best)
         epoch, actions = self._wake().draw(count, self._rng, self.ledger)
         self._pending.draw(epoch.law.p, size)
@@ -429,9 +511,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _is_overdue(self, law: Epoch | Late) -> bool:
         """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
-        assert self._exp2 is not None
+        exp2 = self._exp2
+        assert exp2 is not None
         over = isinstance(law, Late) or law.over
-        return over and (law.number < self._exp2.epochs or self.batch > 1)
+        if law.number == exp2.epochs == exp2.cut:
+            return not exp2.is_exact(law.number)
+        return over and (law.number < exp2.epochs or self.batch > 1)
 
     @locked
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
@@ -470,7 +555,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._chances.deserved(self.ledger.heard, room, self._first.largest)
 
     def _late_lengths(self) -> tuple[int, ...]:
-        return (0,) if self._exp2 is None else (0, self._exp2.late_length)
+        return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
     def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
         if isinstance(law, Round):
@@ -503,7 +588,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
-        index = int(self._forecaster.mean.argmin())
+        index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
         return Recommendation(index, best, self.engine.sign * loss, "estimated")
@@ -524,7 +609,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
         spread = 2 * rho * account.deviation
-        discount, ridge, _ = forecaster.terms[forecaster.trusted]
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
@@ -545,7 +629,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             evidence=stage.bets.evidence,
             skipped=stage.skipped,
             sat_out=self._sat_out,
-            trusted=(discount, ridge),
+            trusted=forecaster.chosen,
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             chance=chance,
@@ -560,7 +644,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
             hull = self._hull
-            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
+            promise = prove(
+                robust, robust.rates, self.batch, rounds, settings.horizon, played, hull
+            )
+            revived = 0 if self._exp2 is None else self._exp2.revived
+            return self._roster.promise(promise, robust, revived)
 
         if self._is_short:
             return within_shares(bound(0, rounds), self.robust)
@@ -591,7 +679,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         played = promises.Played()
         late = forgotten = plays = 0
         if stage is not None:
-            laws: list[Any] = [entry.law for entry in ledger if not isinstance(entry.law, Round)]
+            laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
             overdue = sum(map(self._is_overdue, laws))
             late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
             # What waits will be heard in time, where that was promised.
@@ -611,7 +699,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             robust_rounds=plays,
             kept=longest <= delay,
             whole=at_once > 0,
-            forgotten=ledger.forgotten,
+            missing=ledger.awaited + ledger.forgotten,
         )
         return replace(played, longest_delay=longest), lateness
 
@@ -622,7 +710,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
         laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
-        kept = [law.exploration for law in laws if isinstance(law, Round)] + [watched.exploration]
+        kept = [law.exploration for law in laws if isinstance(law, Round)]
+        kept += [watched.exploration, self._first]
         explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
@@ -630,13 +719,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "batch": self.batch,
             "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
-            "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
+            "roster": self._roster.to_dict(),
+            "first": self._first.number,
             "pending": self._pending.state(),
             "number": watched.number,
             "watched": watched.to_dict(),
@@ -674,8 +764,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
-        features = data.array("root_features", (N, m), order="F")
-        self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
+        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
+        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
@@ -695,13 +785,27 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._paused = data.flag("paused")
         self._account = Account.from_dict(data.part("account"), N, engine.shares)
         self._pending = Pending.from_state(self._forecaster, data.part("pending"))
-        kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
+        if data.has("roster"):
+            self._roster = Roster.from_dict(data.part("roster"), N)
+            self._account.offered = offered = self._roster.offered
+            for policy in self._policies:
+                if isinstance(policy, UserPolicy):
+                    policy.offer(offered)
+        era = self._roster.era
+        kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
+        number = data.count("first", 1)
+        if number not in self._explorations or self._explorations[number].era != era:
+            data.refuse("first", "must be among the explorations, and of the latest era", number)
+        self._first = self._explorations[number]
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
         sleeps = data.flag("sleeps")
         if data.has("exp2"):
-            self._exp2 = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2 = Specialists.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2.born = self._account.born
+            if self._exp2.latest.number != era:
+                data.refuse("exp2.eras", "must end with that of now", self._exp2.latest.number)
             if not sleeps:
                 self._stage = self._exp2
         elif self._is_short:
@@ -729,7 +833,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if stage is not None:
             if stage.made > ledger.made or stage.heard > ledger.heard:
                 data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
-            if isinstance(latest, Epoch):
+            if isinstance(latest, Epoch) and latest.number > stage.latest.first:
                 stage.epoch = latest
             stage.check(data)
         if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):

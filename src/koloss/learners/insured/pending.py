@@ -41,7 +41,7 @@ class Pending:
     Examples
     --------
     >>> import numpy as np
-    >>> forecaster = Forecaster(np.eye(2), discounts=(1.0,), ridge=0.25)
+    >>> forecaster = Forecaster(np.eye(2), Priors.identity(2), discounts=(1.0,))
     >>> pending = Pending(forecaster)
     >>> pending.draw(0)
     >>> pending.mean.tolist(), pending.deviation.round(3).tolist()
@@ -51,7 +51,7 @@ class Pending:
     def __init__(self, forecaster: Forecaster) -> None:
         self.forecaster, self.features = forecaster, forecaster.features
         N = len(self.features)
-        self.discounts = np.unique(forecaster.discounts)
+        self.discounts = np.unique([one.discount for one in forecaster.regressions])
         self.count = 0  # decisions in flight
         self.heard = 0  # losses opened
         # Of every discount: Σ w_s of the proposals in flight by action, Σ w_s p_s of the laws in flight, and Σ w_s of these.
@@ -63,10 +63,10 @@ class Pending:
 
     def _forget(self) -> None:
         """Compute the covariance from scratch when it is needed next."""
-        self._covariance: Any = None  # C⁺, the lower triangle
+        self._covariance: Any = None  # C⁺ in units of the forecast's signal, the lower triangle
         self._variance: Any = None  # φ(a)'C⁺φ(a)
         self._steps = 0
-        self._version = -1  # of the forecast that it was made from
+        self._version: Any = None  # of the forecast that it was made from
 
     # What is in flight.
 
@@ -142,24 +142,26 @@ class Pending:
         if not self.count:
             return self.forecaster.deviation
         self._renew()
-        return np.sqrt(np.maximum(self._variance, 0.0))
+        return np.sqrt(self.forecaster.regression.signal * np.maximum(self._variance, 0.0))
 
     def sample(self, rng: np.random.Generator, scale: float = 1.0, count: int | None = None) -> Any:
         """A draw of all losses with this deviation times `scale`; or several, in columns."""
         covariance = None
         if self.count:
             self._renew()
-            covariance = np.tril(self._covariance)
+            covariance = np.tril(self._covariance) * self.forecaster.regression.signal
             covariance += np.tril(covariance, -1).T
         return self.forecaster.sample(rng, scale, count, covariance)
 
     @property
     def is_blind(self) -> bool:
         """Whether nothing has been heard, and what is in flight says as much of every action as one loss of its own would."""
-        return self.heard == 0 < self.count and bool(self.deviation.max() ** 2 <= self._ridge)
+        return self.heard == 0 < self.count and bool(
+            self.deviation.max() ** 2 <= self.forecaster.ridge
+        )
 
-    def most_wanting(self) -> int:
-        """The action that is in flight least, for its share of rounds in which nobody knows anything.
+    def most_wanting(self, offered: Any = None) -> int:
+        """The action on offer that is in flight least, for its share of rounds in which nobody knows anything.
 
         Nothing is learned then by sweeping the ends of a line. The shares go by how much the loss of an action says of those
         of all the others, so that the middle has most: where losses are convex it is better than the average.
@@ -167,7 +169,8 @@ class Pending:
         if self._shares is None:
             rows = self.features / np.linalg.norm(self.features, axis=1, keepdims=True)
             self._shares = np.einsum("ij,ij->i", rows @ (rows.T @ rows), rows) ** CENTRAL
-        return int(((self.proposed[-1] + self.laws[-1] + 1) / self._shares).argmin())
+        flights = (self.proposed[-1] + self.laws[-1] + 1) / self._shares
+        return int(np.where(True if offered is None else offered, flights, np.inf).argmin())
 
     def glance(self) -> Pending:
         """The same, to look at: it leaves nothing in the memory of this one."""
@@ -177,8 +180,7 @@ class Pending:
 
     @property
     def _trusted(self) -> int:
-        discount, _, _ = self.forecaster.terms[self.forecaster.trusted]
-        return int(self.discounts.searchsorted(discount))
+        return int(self.discounts.searchsorted(self.forecaster.regression.discount))
 
     @property
     def _is_fresh(self) -> bool:
@@ -189,10 +191,10 @@ class Pending:
         """Make the covariance anew, in new arrays, where it is not that of what is known."""
         if self._is_fresh and self._steps < RENEWED:
             return
-        forecaster = self.forecaster
-        C, k = np.asfortranarray(forecaster.covariance), self._trusted
-        self._covariance, self._variance = C, np.square(forecaster.deviation)
-        self._steps, self._version = 0, forecaster.version
+        regression, k = self.forecaster.regression, self._trusted
+        C = np.asfortranarray(regression.covariance)
+        self._covariance, self._variance = C, np.square(regression.deviation)
+        self._steps, self._version = 0, self.forecaster.version
         weights = self.proposed[k] + self.laws[k]
         rows = np.flatnonzero(weights > FAINT)
         if 2 * len(rows) <= len(C):
@@ -200,15 +202,10 @@ class Pending:
                 self._step(row, weights.item(row))
             return
         F = self.features[rows]
-        B = F.T @ (weights[rows, None] * F) / self._ridge
+        B = F.T @ (weights[rows, None] * F) / regression.ridge
         C = np.linalg.solve(np.eye(len(C)) + C @ B, C)  # no inverse of C, which may be tiny
         self._covariance = np.asfortranarray((C + C.T) / 2)
         self._variance = np.einsum("ij,ij->i", self.features @ self._covariance, self.features)
-
-    @property
-    def _ridge(self) -> float:
-        _, ridge, _ = self.forecaster.terms[self.forecaster.trusted]
-        return ridge
 
     def _step(self, index: int, amount: float) -> None:
         """As if so many more losses of an action were known."""
@@ -216,7 +213,7 @@ class Pending:
             return
         C, phi = self._covariance, self.features[index].copy()
         u = dsymv(1.0, C, phi, lower=1)
-        ridge = self._ridge
+        ridge = self.forecaster.regression.ridge
         noise = ridge + amount * ddot(u, phi)
         if noise <= ROUNDING * ridge:  # what is taken away was nearly all that is known
             self._forget()

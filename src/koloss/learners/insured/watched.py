@@ -24,7 +24,7 @@ from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
+from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
@@ -42,7 +42,10 @@ DEAREST = 5.0
 """Largest ratio of prices."""
 
 JUMP = 0.3
-"""Share of the room that is left which one loss may use, if that can be had by exploring."""
+"""Share of the room that is left which one loss may use, if that can be had by exploring: ..."""
+
+USUAL = 3.0
+"""... one that is within so many deviations of its prediction."""
 
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
@@ -232,7 +235,7 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return "budget"
-        wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
+        wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
@@ -274,15 +277,23 @@ class Watched:
         room = np.maximum(self.account.room(budget), budget / 2)
         forecaster = self.forecaster
         sure = forecaster.mean - 2 * forecaster.deviation
-        gap = np.maximum(sure - smallest(forecaster.mean), 1e-12)
+        mean, offered = forecaster.mean, self.offered
+        gap = np.maximum(sure - mean[lowest(mean, offered)], 1e-12)
         s = np.minimum(room / gap, left)
         spare: Floats = np.square(room + gap * s) / s
+        if offered is not None:
+            spare[~offered] = smallest(spare[offered])
         return spare
 
     def left(self, made: int) -> float:
         """Rounds to come, or as many as there were where there is no horizon."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
+
+    @property
+    def jump(self) -> float:
+        """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
+        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
 
     # Its loss.
 
@@ -294,13 +305,14 @@ class Watched:
         weight = 1.0
         if played.counted and not self.allowance.learned:
             budget = self.allowance.budget(ledger.made)
-            weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
+            debt = self.allowance.debt(ledger.made)
+            weight = self.account.weight(played.reach(), budget, debt, played.era)
         index = ~key if explored else key
         if played.counted:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.account.enter(y, played.prediction + step, weight, step)
+            self.account.enter(y, played.prediction + step, weight, step, played.era)
             if own:
                 self.note(y, residual, explored, weight)
         if not own:
@@ -358,7 +370,8 @@ class Watched:
         """Explore by these prices, if that costs less."""
         candidate = self.first.priced(self.designs + 1, prices)
         mean = self.forecaster.mean
-        choice, costs = int(mean.argmin()), mean - smallest(mean)
+        choice = lowest(mean, self.offered)
+        costs = mean - mean[choice]
         if now:
             costs = np.ones_like(costs)
         old, new = (
@@ -390,8 +403,20 @@ class Watched:
 
     @property
     def total(self) -> Floats:
-        """Estimated losses of every action, summed."""
-        return self.paid - self.account.total
+        """Estimated losses of every action, summed; infinite where it is not offered."""
+        total: Floats = self.paid - self.account.total
+        return total if self.offered is None else np.where(self.offered, total, np.inf)
+
+    @property
+    def offered(self) -> Any:
+        """Which actions are offered; None where all are."""
+        return self.account.offered
+
+    def offer(self, first: Exploration, added: Any) -> None:
+        """Other actions are offered from now on, some of them anew; explore them by their own design."""
+        self.first = self.exploration = first
+        self.designs, self.priced = first.number, 0.0
+        self.before.total[added] = self.before.variance[added] = 0.0
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
@@ -413,9 +438,9 @@ class Watched:
         """Share of exploration if the best action by the forecast were proposed."""
         if made < self.allowance.warm_up:
             return SUSPICION
-        choice = int(self.forecaster.mean.argmin())
+        choice = lowest(self.forecaster.mean, self.offered)
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
-        needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
+        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     @property
