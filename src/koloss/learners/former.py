@@ -229,7 +229,11 @@ def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
     from koloss.learners.insured.forecast import DISCOUNTS
 
     shape = len(set(DISCOUNTS)), len(learner["root_features"])
-    nothing = {"proposed": np.zeros(shape), "laws": np.zeros(shape), "mass": np.zeros(shape[0])}
+    nothing: dict[str, Any] = {
+        "proposed": np.zeros(shape),
+        "laws": np.zeros(shape),
+        "mass": np.zeros(shape[0]),
+    }
     nothing |= {"covariance": None, "variance": None, "steps": 0}
     return {"count": len(ledger["entries"]), "heard": ledger["heard"], **nothing}
 

@@ -163,7 +163,8 @@ def test_exploration_priced_anew_stays_within_the_shares():
     np.testing.assert_allclose(W.T @ (weights[:, None] * W), np.eye(W.shape[1]), atol=1e-8)
     free = make()._first.priced(2, prices)
     assert misses(free.weights) > 0.01
-    for t in range(600):
+    learner = make(kl.Points(np.linspace(0, 1, 30)[:, None]), kl.Gaussian(0.3), shares=LIMITS)
+    for t in range(400):
         decision = learner.ask()
         learner.tell(decision, kind(t)[decision.index])
     stage = stage_of(learner)

@@ -149,7 +149,7 @@ class Account:
         while True:
             rows, masses = shares.top(values)
             root = (limit - float(masses @ self.total[rows])) / float(masses @ reach[rows])
-            if root >= s * (1 - 1e-14):
+            if not root < s * (1 - 1e-14):
                 return s
             s, values = root, self.total + root * reach
 
