@@ -117,7 +117,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. By default `delay`, or an eighth of the rounds without one.
+        range. By default `delay`, or a quarter of the rounds without one.
     absent : sequence of int
         Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
