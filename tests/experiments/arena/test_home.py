@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import koloss as kl
 from koloss import arena
 from koloss.experiments.arena import PlayerSpec, home, play_run
 from koloss.experiments.arena.games import games
@@ -175,6 +178,41 @@ def test_packages_at_home_hear_their_own_units():
     assert _unit(HOME["garland"], "river") == _unit(games()["drift"], "PyXAB") == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_trees_at_home_have_the_whole_domain():
+    pytest.importorskip("PyXAB")
+    for name, domain in (("garland", [[0, 1]]), ("himmelblau", [[-5, 5]] * 2)):
+        tree = arena.players()["pyxab-hct"].make(HOME[name], 0)._algorithm
+        np.testing.assert_allclose(tree.partition.get_root().get_domain(), domain, atol=1e-12)
+
+
 def test_names_of_packages_are_those_of_players():
     packages = {spec.package for spec in arena.players().values()}
     assert {game.home for game in HOME.values()} <= packages | {"mabwiser"}
+
+
+def guide_class(name):
+    """A class of the guide on insured learners, as it stands there."""
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "insured.md").read_text("utf-8")
+    lines = guide.split(f">>> class {name}:\n")[1].splitlines()
+    body = itertools.takewhile(lambda line: line.startswith("..."), lines)
+    space = {"np": np}
+    exec("\n".join([f"class {name}:", *(line[4:] for line in body)]), space)
+    return space[name]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_guides_tree_insures_vhct():
+    VHCT = pytest.importorskip("PyXAB.algos.VHCT").VHCT
+    X = np.linspace(0, 1, 50)[:, None]
+    algorithm = VHCT(domain=[[0, 1]])
+    policy = guide_class("Tree")(algorithm, X)
+    learner = kl.InsuredBandit(kl.Points(X), kl.Gaussian(0.3), horizon=600, loss_range=(0, 1), policy=policy, rng=0)  # fmt: skip
+    played = []
+    for _ in range(600):
+        decision = learner.ask()
+        learner.tell(decision, min(1.0, 4 * abs(float(decision.action[0]) - 0.3)))
+        played.append(float(decision.action[0]))
+    assert policy.time == algorithm.iteration > 100  # it was told what it pulled, and nothing else
+    assert abs(np.median(played[300:]) - 0.3) < 0.1
