@@ -228,7 +228,7 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
 
 def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
     """So many wait; what was proposed then does not matter any more."""
-    from koloss.learners.insured.forecast import DISCOUNTS, UNIFORM
+    from koloss.learners.insured.forecast import DISCOUNTS
 
     shape = len(set(DISCOUNTS)), len(learner["root_features"])
     nothing: dict[str, Any] = {
