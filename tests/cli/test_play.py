@@ -209,6 +209,18 @@ def test_arena_has_a_folder_of_its_own(spec, good):
 
 
 @pytest.mark.slow
+def test_runs_of_another_size_are_not_replaced_without_a_word(cli, tmp_path):
+    names = ["--games", "compressor", "--players", "uniform", "--jobs", "1", "--out", str(tmp_path)]
+    said = f"runs in {tmp_path} of another size, seed or version will be played again and replaced"
+    first = cli("arena", *names, "--rounds", "10", "--runs", "2")
+    again = cli("arena", *names, "--rounds", "10", "--runs", "3")  # more of the same
+    other = cli("arena", *names, "--rounds", "12", "--runs", "2")
+    assert [answer.code for answer in (first, again, other)] == [0, 0, 0]
+    assert said not in " ".join((first.err + again.err).split())
+    assert f"2 {said}" in " ".join(other.err.split())
+
+
+@pytest.mark.slow
 def test_quick_arena_and_a_player_that_is_not_there(good, tmp_path):
     """Failures are results: exit code 0. `--quick` is small and leaves out peers."""
     names = ["--games", "compressor", "--players", "uniform", "noregret-mwu"]

@@ -6,6 +6,7 @@ import functools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -131,6 +132,79 @@ def test_delay_is_the_learners_delay():
     assert learner.ledger.longest_delay == 3
     assert learner.ledger.heard == 30
     assert learner.guarantee().terms["delay"] > 0
+
+
+class Diary:
+    """Plays the first of three actions, and writes down after which decision it hears of which."""
+
+    feedback, rank, epsilon = "bandit", None, None
+    actions = np.zeros((3, 1))
+
+    def __init__(self):
+        self.asked, self.heard = 0, []
+
+    def ask(self):
+        self.asked += 1
+        return SimpleNamespace(index=0, probability=None, number=self.asked - 1)
+
+    def tell(self, decision, loss):
+        self.heard.append((self.asked - 1, decision.number, loss))
+
+    def guarantee(self, **options):
+        return None
+
+
+def test_every_loss_has_a_delay_of_its_own():
+    learner, n = Diary(), 40
+    delays = np.random.default_rng(0).integers(-1, 12, n)
+    delays[5] = 10**6
+    table = np.random.default_rng(1).random((n, 3))
+    trace = kl.play(learner, kl.games.Replay(table), n, delay=delays)
+    due = sorted((t + d, t) for t, d in enumerate(delays) if d >= 0)
+    assert learner.heard == [(min(when, n - 1), t, table[t, 0]) for when, t in due]
+    assert {t for _, t, _ in learner.heard}.isdisjoint(np.flatnonzero(delays == -1))
+    assert (delays == -1).sum() >= 2
+    assert trace.losses.tolist() == table[:, 0].tolist()  # what is never told is paid, too
+    one, many = Diary(), Diary()
+    kl.play(one, kl.games.Replay(table), n, delay=3)
+    kl.play(many, kl.games.Replay(table), n, delay=np.full(n, 3))
+    assert one.heard == many.heard
+
+
+@pytest.mark.parametrize(
+    "delay, batch, message",
+    [
+        ([1, 2], 1, r"`delay` must be one whole number, or 3 of them, got shape \(2,\)"),
+        ([0.5, 1.0, 2.0], 1, "got shape .* of float64"),
+        ([0, -2, 1], 1, "`delay` must be at least -1, which is never, got -2"),
+        ([0, 1, 2], 2, "`batch` must be 1 where `delay` is one for each round, got 2"),
+        (-1, 1, "`delay` must be at least 0, got -1"),
+    ],
+)
+def test_bad_delays(delay, batch, message):
+    learner = Diary()
+    with pytest.raises(ValueError, match=message):
+        kl.play(learner, kl.games.Replay([[0.0, 1.0, 0.5]]), 3, delay=delay, batch=batch)
+    assert learner.asked == 0
+
+
+def test_adversaries_that_look_are_told_what_was_played():
+    class Grudge(kl.games.Adversary):
+        oblivious = False
+
+        def __init__(self):
+            self.seen = []
+
+        def choose(self, t, player):
+            return np.eye(3)[len(self.seen) % 3]
+
+        def saw(self, t, action):
+            self.seen.append((t, action))
+
+    grudge = Grudge()
+    trace = kl.play(table_player(20), grudge, 20)
+    assert grudge.seen == list(enumerate(trace.index.tolist()))
+    assert trace.losses.tolist() == [float(i == t % 3) for t, i in grudge.seen]
 
 
 def test_progress_is_called():

@@ -38,7 +38,7 @@ AT_ONCE = "every loss is heard before the next decision"
 MISSING = "whether a loss is heard depends neither on the action nor on the loss"
 """What it assumes where some are never heard."""
 
-OVERDRAFT = 1 / 8
+OVERDRAFT = 1 / 4
 """Decisions that may be open beyond what the budget has room for, as a share of all rounds."""
 
 LENIENCE = 0.05

@@ -188,7 +188,7 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
 
     C⁻¹ = I/faded + A/λ and C⁻¹θ = b/λ, in the coordinates of features that a root R had taken theirs to.
     """
-    from koloss.learners.insured.forecast import DISCOUNTS
+    from koloss.learners.insured.forecast import DISCOUNTS, UNIFORM
 
     engine, former = learner["engine"], learner["forecaster"]
     features, weights = engine["features"], engine["weights"]
@@ -213,6 +213,7 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
         sums = {"gram": np.asfortranarray(back.T @ A @ back), "moment": back.T @ b}
         known = {"C": np.asfortranarray(R @ C @ R.T), "theta": R @ theta, "root": R}
         said = {"discount": discount, "ridge": ridge, "grown": 1.0, "heard": heard, "scale": 1.0}
+        said["guess"] = UNIFORM
         regressions.append({**sums, **known, **numbers, **said, "mean": None, "variance": None})
     count, dimension = len(DISCOUNTS), engine["points"].shape[1]
     return {
@@ -220,6 +221,7 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
         "keys": np.zeros((count, dimension), dtype=np.int64),
         "due": [heard + 1] * count,
         "scores": [0.0] * count,
+        "heard": [-0.5, 0.5] if heard else None,
         "trusted": 0,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import statistics
@@ -21,8 +22,11 @@ from koloss.experiments.arena.ranking import (
     headline,
     overview_table,
     picture_games,
+    picture_text,
+    remarks,
     shown,
     standings,
+    winners,
     yardstick,
 )
 from koloss.experiments.results import Run
@@ -357,6 +361,78 @@ def test_who_is_shown():
     assert {"uniform", "insured", "exp-weights", "gp-ucb", "exp3", "vowpal-wabbit-squarecb"} <= set(seen)  # fmt: skip
     said = caption(results, GAMES)
     assert all(spec.full or spec.name in said for spec in results.players)
+
+
+def words_in(text):
+    return html.unescape(re.sub(r"<[^>]*>", " ", text))
+
+
+def partial_results():
+    """A late game that one cannot play, and a family that is won by one who did not finish another."""
+    late = replace(
+        GAMES[2], name="late", family="field", weather="kind", delays=lambda seed, n: np.zeros(n)
+    )
+    odd = replace(GAMES[0], name="odd", family="field", unknown=("range",), loss_range=(0.0, 9.0))
+    row = {"late": 3.0, "odd": 3.0}
+    regrets = {slug: {**REGRETS[slug], **row} for slug in REGRETS}
+    regrets |= {slug: {**REGRETS["uniform"], **row} for slug in ("gp-ucb-discounted", "pyxab-hct")}
+    regrets["gp-ucb-discounted"] |= {"odd": 1.0, "late": 1.0}
+    made = synthetic(regrets)
+    changes = {("pyxab-hct", "late"): "cannot", ("gp-ucb-discounted", "chase"): "stopped"}
+    runs = [replace(r, status=changes.get((r.player, r.game), "done")) for r in made.runs]
+    return replace(made, games=(*GAMES, late, odd), runs=tuple(runs))
+
+
+def test_whoever_wins_a_family_is_shown():
+    results = partial_results()
+    games = picture_games(results)
+    assert winners(results) == {
+        "held-out": ["gp-ucb", "insured"], "data": ["gp-ucb"], "field": ["gp-ucb-discounted"], "peers": [], "reported": ["gp-ucb"],
+    }  # fmt: skip
+    rows = shown(results, games)
+    assert [s.player.slug for s in rows] == ["insured", "exp3", "uniform", "gp-ucb", "pyxab-hct", "gp-ucb-discounted"]  # fmt: skip
+    assert [s.label(games) for s in rows[-2:]] == ["PyXAB HCT (4 of 5 games)", "GP-UCB, discounted (4 of 5 games)"]  # fmt: skip
+    assert rows[-1].shares == {"valley": 1.0, "record": 1.0, "late": pytest.approx(1 / 3), "odd": pytest.approx(1 / 3)}  # fmt: skip
+    said = caption(results, games)
+    assert "field GP-UCB, discounted (2 of 2)" in said
+    assert "held-out GP-UCB and Insured (1 of 2 each)" in said
+    assert "so not shown" not in said
+    assert picture_text(results, games).startswith("Regret of 6 players in kind")
+    assert headline(results, games).startswith("Insured: ")
+    labels = [label.get_text() for label in arena.summary_figure(results).axes[0].get_yticklabels()]
+    assert len(labels) == 6
+    assert "(4 of 5 games)" in labels[-1].replace("\n", " ")
+    # Without a win and without having finished it is not.
+    runs = [replace(r, regret=r.regret + 5.0 * (r.player == "gp-ucb-discounted")) for r in results.runs]  # fmt: skip
+    beaten = replace(results, runs=tuple(runs))
+    assert "gp-ucb-discounted" not in [s.player.slug for s in shown(beaten, games)]
+    assert "so not shown: GP-UCB, discounted." in caption(beaten, games)
+
+
+def test_winners_beyond_nine_are_shown():
+    row = {game.name: 1.0 for game in GAMES}
+    results = synthetic({**MANY, "insured": row, "exp-weights-paper": {**row, "calm": 0.5}})
+    assert [s.player.slug for s in shown(results, GAMES)].count("exp-weights-paper") == 1
+    assert len(shown(results, GAMES)) == 10
+    without = synthetic({**MANY, "insured": row, "exp-weights-paper": row})
+    assert len(shown(without, GAMES)) == 9
+
+
+def test_tables_say_who_was_told_and_who_cannot(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    results = partial_results()
+    lines = remarks(results, "field")
+    assert lines == [
+        "The range of losses is not known in odd; who needs it is told: GP-UCB; EXP3; GP-UCB, discounted; PyXAB HCT.",
+        "Losses come late in late; who takes a loss only before the next decision cannot play: PyXAB HCT.",
+    ]
+    assert remarks(results, "held-out") == []
+    arena.show_arena(results)
+    printed = " ".join(capsys.readouterr().out.split())
+    for text in (words_in(page_text(results)), arena.markdown_tables(results), printed):
+        assert all(line in " ".join(text.split()) for line in lines)
+    cells = [line for line in arena.markdown_tables(results).splitlines() if line.startswith("| late")]  # fmt: skip
+    assert " cannot |" in cells[0]
 
 
 # Figures.

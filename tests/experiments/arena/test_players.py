@@ -108,6 +108,23 @@ def test_specs():
     assert "latest 200 observations" in SPECS["botorch-ucb"].summary
 
 
+@pytest.mark.parametrize("slug", marked(slug for slug, spec in SPECS.items() if not spec.full))
+def test_every_player_hears_late_losses_or_says_that_it_cannot(slug):
+    """Three losses at once after every third decision, in the reverse order."""
+    game, adversary = make_game(), make_game().make(1)
+    player, open_ = make(slug, game), []
+    if not SPECS[slug].late:
+        assert slug.startswith("pyxab")
+        return
+    for t in range(30):
+        open_.append((player.ask(), adversary(t)))
+        if t % 3 == 2:
+            while open_:
+                decision, losses = open_.pop()
+                player.tell(decision, float(losses[decision.index]))
+    assert player.distribution.sum() == pytest.approx(1)
+
+
 # Laws.
 
 
@@ -132,7 +149,7 @@ def check_law(indices, law):
 
 
 RANDOMISED = [
-    "exp-weights", "exp3", "uniform", "river-exp3", "vowpal-wabbit-squarecb", "coba-corral", "noregret-mwu",
+    "exp-weights", "exp3", "uniform", "river-exp3", "vowpal-wabbit-squarecb", "coba-corral", "gittins", "noregret-mwu",
 ]  # fmt: skip
 
 
@@ -356,3 +373,56 @@ def test_botorch_keeps_the_latest_observations(monkeypatch):
     played = play(player, game, 25)
     assert [index for index, _ in player._heard] == played[-10:]
     assert player._due == 32  # fitted after 1, 2, 4, 8 and 16 rounds
+
+
+@peers_may_warn
+def test_late_losses_are_of_the_decision_they_belong_to():
+    """LinUCB that is told two losses in either order has learned the same weights."""
+    game, weights = make_game(), []
+    for order in ((0, 1), (1, 0)):
+        player = make("coba-linucb", game)
+        decisions = [player.ask(), player.ask()]
+        for k in order:
+            player.tell(decisions[k], (0.2, 0.9)[k])
+        weights.append(player._learner._theta)
+    np.testing.assert_allclose(weights[0], weights[1], atol=1e-9)
+    assert np.abs(weights[0]).max() > 0.01
+
+
+@peers_may_warn
+def test_propensities_of_gittins_are_its_law():
+    game = make_game()
+    player = make("gittins", game)
+    play(player, game, 40)
+    for _ in range(50):
+        law = player.distribution
+        decision = player.ask()
+        assert decision.probability == pytest.approx(law[decision.index], abs=1e-12)
+        player.tell(decision, 0.5)
+    assert law.max() > 0.9
+
+
+@peers_may_warn
+def test_vhct_is_another_tree():
+    game = make_game()
+    trees = [make(f"pyxab-{name}", game)._algorithm for name in ("hct", "vhct")]
+    assert [type(tree).__name__ for tree in trees] == ["HCT", "VHCT"]
+
+
+@peers_may_warn
+def test_river_ucb_by_hand():
+    """Every arm once, then the largest mean reward plus √(2 log n / count)."""
+    game = make_game()
+    player, adversary = make("river-ucb", game), game.make(1)
+    sums, counts = np.zeros(len(POINTS)), np.zeros(len(POINTS))
+    for t in range(60):
+        index = player.ask().index
+        if t < len(POINTS):
+            assert counts[index] == 0
+        else:
+            bound = sums / counts + np.sqrt(2 * np.log(t) / counts)
+            assert bound[index] == pytest.approx(bound.max())
+        loss = float(adversary(t)[index])
+        sums[index] += 1 - loss
+        counts[index] += 1
+        player.tell(Choice(index, 1.0), loss)

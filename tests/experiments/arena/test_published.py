@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
+import json
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -55,3 +56,37 @@ def test_the_picture_names_its_players(published, results):
     assert all(line in html.unescape(picture) for line in textwrap.wrap(title, 66))
     for standing in drawn:
         assert standing.player.name in picture
+
+
+def arena_file(folder, entries):
+    """An arena.json with given regrets, of one run each."""
+    folder.mkdir()
+    results = [
+        {"game": game, "player": player, "rounds": 9, "runs": [{"number": 0, "status": "done", "message": "", "played": 9, "regret": regret, "seconds": 0.1}]}
+        for (game, player), regret in entries.items()
+    ]  # fmt: skip
+    text = json.dumps({"machine": {"koloss": folder.name}, "results": results})
+    (folder / "arena.json").write_text(text, "utf-8")
+    return folder
+
+
+def test_folders_are_put_together(published, tmp_path):
+    """The last counts; what is in none stays and is said; what is no longer there goes."""
+    path = tmp_path / "kept.json"
+    first = arena_file(tmp_path / "first", {("drift", "uniform"): 1.0, ("drift", "exp3"): 2.0, ("switch", "exp3"): 3.0, ("no-such-game", "exp3"): 4.0})  # fmt: skip
+    published.keep(first, path=path)
+    assert published.former(path) == {}
+    peers = arena_file(tmp_path / "peers", {("drift", "uniform"): 5.0, ("drift", "gittins"): 6.0})
+    own = arena_file(tmp_path / "own", {("drift", "uniform"): 7.0, ("switch", "uniform"): 8.0, ("switch", "gittins"): 9.0})  # fmt: skip
+    published.keep(peers, own, path=path)
+    results = published.load(path)
+    regrets = {(run.game, run.player): run.regret for run in results.runs}
+    assert regrets == {
+        ("drift", "uniform"): 7.0, ("drift", "exp3"): 2.0, ("drift", "gittins"): 6.0,
+        ("switch", "uniform"): 8.0, ("switch", "exp3"): 3.0, ("switch", "gittins"): 9.0,
+    }  # fmt: skip
+    assert results.machine == {"koloss": "own"}
+    assert published.former(path) == {"exp3": ["drift", "switch"]}
+    said = published.texts(results, published.former(path))["results"]
+    assert said.startswith("Played for an earlier version, with other random numbers, and kept: EXP3 in drift, switch.")  # fmt: skip
+    assert "kept:" not in published.texts(results)["results"]

@@ -132,7 +132,9 @@ def test_delay_is_charged_and_assumed():
     assert text not in hold(make().guarantee())
     assert "Theorem B3-delay" in promise.statement
     decisions = [learner.ask() for _ in range(9)]
-    assert learner.guarantee().terms["unheard"] == 3  # the reserve: no more can wait than the budget has room for
+    assert (
+        learner.guarantee().terms["unheard"] == 3
+    )  # the reserve: no more can wait than the budget has room for
     learner.tell(decisions[0], 0.5)
     assert learner.guarantee().terms["unheard"] == 3
     own = make(policy=Always(3), delay=2).guarantee()

@@ -270,8 +270,14 @@ def sealed(state):
 
 
 def test_settings():
-    assert insured().settings.delay == HOLD
-    assert insured(delay=9).settings.delay == 9
+    for make in (insured, robust):
+        assert make().settings.planned_delay == HOLD
+        assert make(delay=9).settings.planned_delay == 9
+        assert make(hold=0).settings.planned_delay == 0
+        with pytest.raises(ValueError, match="`batch` must be 1 where `hold` is positive, got 2"):
+            make(batch=2)
+    with pytest.raises(ValueError, match="`hold` must be 0 where `regret` is 'hindsight', got 6"):
+        robust(regret="hindsight")
     assert f"hold={HOLD}" in repr(insured())
     for bad in (-1, 1.5, "all", None, True):
         with pytest.raises((TypeError, ValueError), match="`hold` must be"):
@@ -290,3 +296,29 @@ def test_rewards_are_held_as_they_are_told():
         losses.tell(one, 0.25)
         rewards.tell(other, -0.25)
     assert losses.ledger.held == rewards.ledger.held
+
+
+def test_on_a_ball_and_in_batches():
+    def play(late, size):
+        learner = kl.BanditExpWeights(
+            kl.Ball(2), kl.Quadratic(), horizon=400, loss_range=(0, 4), hold=HOLD, rng=0
+        )
+        waiting, played = [], []
+        for _ in range(12):
+            decisions = learner.ask(size)
+            waiting.append(decisions)
+            played.append(decisions.action)
+            if len(waiting) > late:  # a batch is told within the next one
+                told = waiting.pop(0)
+                learner.tell(told, np.sum((told.action - 0.3) ** 2, axis=1))
+        return np.concatenate(played), learner
+
+    at_once, learner = play(0, 4)
+    late, other = play(1, 4)
+    np.testing.assert_array_equal(at_once, late)
+    assert learner.ledger.heard == other.ledger.heard > 30
+    again = kl.BanditExpWeights.from_state(learner.state())
+    np.testing.assert_array_equal(again.ask(3).action, learner.ask(3).action)
+    # What is told when it was due already makes a difference.
+    too_late, _ = play(4, 4)
+    assert not np.array_equal(at_once, too_late)

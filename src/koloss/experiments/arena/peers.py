@@ -82,6 +82,9 @@ class PyXABHCT(Deterministic):
         from scipy.spatial import KDTree
 
         low, high = self.actions.min(axis=0), self.actions.max(axis=0)
+        if game.home == "PyXAB":  # the actions are middles of cells, and the domain has whole cells
+            half = (high - low) / (2 * len(np.unique(self.actions[:, 0])) - 2)
+            low, high = low - half, high + half
         self._unit = _unit(game, "PyXAB")
         self._tree, self._legacy, self._time = KDTree(self.actions), _Legacy(seed), 0
         with self._legacy.swapped():

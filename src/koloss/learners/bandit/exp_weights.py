@@ -122,7 +122,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         without it, too, but then no useful bound is proved.
     hold : int
         Use no loss before so many further decisions were made, in whichever order and however early it is told: for worlds in
-        which the loss decides when it is told (a sale at once, no sale at the time-out). `delay` is at least as much.
+        which the loss decides when it is told (a sale at once, no sale at the time-out). Rates are for that delay, or for `delay`
+        if that is more.
     learning_rate, exploration_rate : float, optional
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional

@@ -77,7 +77,6 @@ class BanditSettings(Settings):
             self._set("ridge", as_size("ridge", penalty) if penalty else 0.0)
         self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
         self._set("hold", as_int("hold", self.hold, minimum=0, maximum=10**6))
-        self._set("delay", max(self.delay, self.hold))
         self._check_losses()
         self._check_any()
         self._check_features()
@@ -91,11 +90,11 @@ class BanditSettings(Settings):
             self._check_hindsight()
         if self.shares is not None:
             self._check_shares()
-        extras = self.bonus is True or penalised or self.delay or sampled
+        extras = self.bonus is True or penalised or self.planned_delay or sampled
         if self.tuning == "paper" and (self.horizon is None or extras):
             raise ValueError(
                 "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance, got "
-                f"{self.horizon}, {self.ridge}, {self.bonus}, {self.delay} and {self.covariance!r}"
+                f"{self.horizon}, {self.ridge}, {self.bonus}, {self.planned_delay} and {self.covariance!r}"
             )
         if _is_auto(self.kernel):
             self._choose_kernel()
@@ -133,7 +132,7 @@ class BanditSettings(Settings):
 
     def _check_hindsight(self) -> None:
         """Settings for which no bound on the regret in hindsight is proved."""
-        rules = {"tuning": "'sharp'", "covariance": "'exact'", "delay": "0"}
+        rules = {"tuning": "'sharp'", "covariance": "'exact'", "delay": "0", "hold": "0"}
         for name, rule in rules.items():
             if not self.is_default(name):
                 value = getattr(self, name)
@@ -196,8 +195,9 @@ class BanditSettings(Settings):
     def _check_rates(self) -> None:
         if not (isinstance(self.batch, str) and self.batch == "auto"):
             self._set("batch", as_int("batch", self.batch, minimum=1))
-            if self.delay > 0 and self.batch > 1:
-                raise ValueError(f"`batch` must be 1 where `delay` is positive, got {self.batch}")
+            if self.planned_delay > 0 and self.batch > 1:
+                name = "delay" if self.delay else "hold"
+                raise ValueError(f"`batch` must be 1 where `{name}` is positive, got {self.batch}")
         given = [n for n in ("learning_rate", "exploration_rate") if getattr(self, n) is not None]
         if given and self.horizon is None:
             raise ValueError(
@@ -209,6 +209,11 @@ class BanditSettings(Settings):
             raise ValueError(
                 f"`exploration_rate` must be at most 1, got {self.exploration_rate:.6g}"
             )
+
+    @property
+    def planned_delay(self) -> int:
+        """The delay that rates are for: what was declared, or as many decisions as losses are held back for."""
+        return max(self.delay, self.hold)
 
     @property
     def learns_range(self) -> bool:

@@ -210,7 +210,7 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
     """Most rounds of an epoch of single decisions."""
     if settings.batch != "auto":
         return settings.batch
-    if settings.tuning == "paper" or settings.delay > 0 or settings.horizon is None:
+    if settings.tuning == "paper" or settings.planned_delay > 0 or settings.horizon is None:
         return 1
     strict = not settings.learns_range
     if problem.hindsight and not (strict and settings.outside == "raise"):

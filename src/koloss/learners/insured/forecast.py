@@ -19,7 +19,10 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import Key, Priors
-from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.reading import LARGEST, SMALLEST, Reader
+
+UNIFORM = 1 / 12
+"""Variance of a uniform law on an interval of length 1."""
 
 FADED = 2.0
 """A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
@@ -31,18 +34,19 @@ DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
 
 NOISES = 10.0 ** np.arange(-4, 1.1, 0.5)
-"""Values of λ, the noise over the signal."""
+"""Values of λ, the noise over the signal. Signals that are smaller yet are not looked for: they would be taken for noise too soon."""
 
-GUESS, GUESSED = 1 / 12, 2.0
-"""Variance of a loss before anything was heard, that of a uniform one, and of how many losses it has the weight."""
+GUESSED = 2.0
+"""Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
-PENALTY = 3.0
-"""Logarithm of the prior odds against a bandwidth twice or half as large as the kernel's."""
+DOUBT = 3.0
+"""Logarithm of the prior odds against a bandwidth that is twice or half as large as the first."""
 
-DOUBT, USUAL = 0.5, 0.1
+USUAL, UNUSUAL = 0.1, 0.5
+"""The likeliest λ beforehand, and the logarithm of the odds against one ten times as large or small."""
 
 MARGIN = 1.0
-"""The noise is the smallest one whose evidence is no worse than the best by more than this: signals are rather overestimated."""
+"""The smallest λ is taken whose evidence is within this of the largest: a signal is overestimated rather than overlooked."""
 
 REFIT = 1.3
 """Bandwidth and noise are looked at again when so many times as many losses were heard, ..."""
@@ -84,6 +88,7 @@ class Regression:
         self.squares = self.weight = 0.0
         self.grown = 1.0
         self.heard = 0
+        self.guess = UNIFORM  # of the variance of a loss
         self.looks = 0  # how often predictions of all actions were made from scratch
         self._fit()
 
@@ -132,9 +137,10 @@ class Regression:
         dsyr(-gain, u, lower=1, a=self.C, overwrite_a=1)
         daxpy(u, theta, a=gain * error)
         self.misfit = discount * (self.misfit + error * error / spread)
-        if self._mean is not None:
+        if self._mean is not None or self._variance is not None:
             moved = dgemv(1.0, self.features, u)
-            self._mean = self._mean + gain * error * moved
+            if self._mean is not None:
+                self._mean = self._mean + gain * error * moved
             if self._variance is not None:
                 moved *= moved
                 moved *= gain
@@ -161,6 +167,8 @@ class Regression:
         """As if all losses had been so many times as large."""
         self.moment, self.theta = self.moment * factor, self.theta * factor
         self.squares, self.misfit = self.squares * factor**2, self.misfit * factor**2
+        if self.heard:
+            self.guess *= factor**2
         if self._mean is not None:
             self._mean = self._mean * factor
 
@@ -180,15 +188,18 @@ class Regression:
         return (
             -0.5 * np.log1p(g / ridges).sum(axis=0)
             - 0.5 * weight * np.log(ridges)
-            - 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(prior_misfit(ridges) + misfit)
+            - 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(self.guessed(ridges) + misfit)
         )
 
     @property
     def signal(self) -> float:
         """The estimate of s²; the constant in the losses takes one of them."""
         weight = self.weight / self.grown
-        signal: float = (prior_misfit(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
-        return signal
+        return float(self.guessed(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
+
+    def guessed(self, ridge: Any) -> Any:
+        """What the guess adds to the misfit."""
+        return GUESSED * self.guess / (1 + ridge)
 
     # Of all actions.
 
@@ -216,7 +227,7 @@ class Regression:
     def mean(self) -> Any:
         """Predicted loss of every action."""
         if self._mean is None:
-            self.look()
+            self._mean = self.features @ self.theta
         return self._mean
 
     @property
@@ -236,7 +247,7 @@ class Regression:
 
     def state(self) -> dict[str, Any]:
         """Plain data for a snapshot, without the features."""
-        names = (*self._ARRAYS, *self._NUMBERS, "moment", "theta", "discount", "ridge")
+        names = (*self._ARRAYS, *self._NUMBERS, "guess", "moment", "theta", "discount", "ridge")
         kept = {name: getattr(self, name) for name in (*names, "grown", "heard", "scale")}
         return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
 
@@ -253,6 +264,7 @@ class Regression:
             setattr(regression, name, data.array(name, (m,)))
         for name in cls._NUMBERS:
             setattr(regression, name, data.number(name, 0, LARGEST))
+        regression.guess = data.number("guess", SMALLEST, LARGEST)
         regression.grown = data.number("grown", 1, GROWN / discount)
         regression.heard = data.count("heard")
         regression.scale = data.number("scale", 1, FADED)
@@ -261,11 +273,6 @@ class Regression:
         if data.has("variance"):
             regression._variance = data.array("variance", (N,))
         return regression
-
-
-def prior_misfit(ridge: Any) -> Any:
-    """What the guess of the variance of a loss adds to the misfit."""
-    return GUESSED * GUESS / (1 + ridge)
 
 
 class Trusted(NamedTuple):
@@ -281,7 +288,17 @@ class Trusted(NamedTuple):
 
 
 class Forecaster:
-    """Regressions of different discounts, each with the bandwidth and noise that its losses speak for."""
+    """Regressions of different discounts, each with the bandwidth and noise that its losses speak for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> forecaster, coins = Forecaster(np.eye(2)), np.random.default_rng(1).random((500, 2))
+    >>> for t, coin in enumerate(coins < [0.5, 0.1]):
+    ...     forecaster.update(t % 2, float(coin[t % 2]) - 0.5)
+    >>> forecaster.mean.round(1).tolist(), round(forecaster.noise, 2)  # (1/4 + 0.09)/2 is 0.17
+    ([0.0, -0.4], 0.17)
+    """
 
     def __init__(
         self,
@@ -294,12 +311,13 @@ class Forecaster:
         priors = self.priors = priors or Priors.identity(self.features.shape[1])
         root = priors.root(priors.start)
         self.regressions = [
-            Regression(self.features, discount=d, ridge=0.1, root=root) for d in discounts
+            Regression(self.features, discount=d, ridge=USUAL, root=root) for d in discounts
         ]
         K = len(self.regressions)
         self.keys: list[Key] = [priors.start] * K
         self.due = [1] * K  # losses at which bandwidth and noise are looked at
         self.scores = [0.0] * K  # recent log-likelihood
+        self.low, self.high = math.inf, -math.inf  # least and largest loss heard
         self.trusted = 0
         self.regression.look()
 
@@ -320,6 +338,8 @@ class Forecaster:
             scores[k] = MEMORY * scores[k] + likelihood
             if scores[k] - k * HANDICAP > most:
                 best, most = k, scores[k] - k * HANDICAP
+        if not self.low <= value <= self.high:
+            self._widen(value)
         if best != self.trusted:
             self.regression.look_away()
             self.trusted = best
@@ -330,13 +350,20 @@ class Forecaster:
             if regression.heard >= self.due[k]:
                 self._refit(k)
 
+    def _widen(self, value: float) -> None:
+        """Losses guide the guess of their variance as soon as they differ."""
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        if self.high > self.low:
+            for regression in self.regressions:
+                regression.guess = max(UNIFORM * (self.high - self.low) ** 2, SMALLEST)
+
     def _refit(self, k: int) -> None:
-        """Bandwidth and noise of the largest evidence."""
+        """Bandwidth and noise of the largest evidence, with prior odds."""
         regression, priors = self.regressions[k], self.priors
         keys = priors.keys(self.keys[k])
         table = np.stack([regression.evidence(priors.root(key), NOISES) for key in keys])
-        table += np.array([[-PENALTY * priors.distance(key)] for key in keys])
-        table -= DOUBT * np.abs(np.log10(NOISES / USUAL))
+        table -= UNUSUAL * np.abs(np.log10(NOISES / USUAL))
+        table -= np.array([[DOUBT * priors.distance(key)] for key in keys])
         row = int(table.max(axis=1).argmax())
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
@@ -351,6 +378,7 @@ class Forecaster:
 
     def rescale(self, factor: float) -> None:
         """As if all losses had been so many times as large."""
+        self.low, self.high = self.low * factor, self.high * factor
         for regression in self.regressions:
             regression.rescale(factor)
 
@@ -425,6 +453,7 @@ class Forecaster:
             "keys": np.array(self.keys),
             "due": list(self.due),
             "scores": list(self.scores),
+            "heard": None if self.low > self.high else [self.low, self.high],
             "trusted": self.trusted,
         }
 
@@ -447,6 +476,10 @@ class Forecaster:
         due, scores = data.items("due", K), data.items("scores", K)
         forecaster.due = [due.count(str(k)) for k in range(K)]
         forecaster.scores = [scores.number(str(k)) for k in range(K)]
+        forecaster.low, forecaster.high = math.inf, -math.inf
+        if data.has("heard"):
+            heard = data.items("heard", 2)
+            forecaster.low, forecaster.high = heard.number("0"), heard.number("1")
         forecaster.trusted = data.count("trusted", 0, K - 1)
         return forecaster
 

@@ -117,7 +117,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. By default `delay`, or an eighth of the rounds without one.
+        range. By default `delay`, or a quarter of the rounds without one.
     absent : sequence of int
         Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
@@ -250,7 +250,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        debt = settings.overdraft if settings.overdraft != "auto" else settings.delay or None
+        debt = (
+            settings.overdraft if settings.overdraft != "auto" else settings.planned_delay or None
+        )
         cost, per = settings.costs
         if cost is not None:
             allowance = replace(allowance, cost=cost / self._width, per=per)
@@ -674,7 +676,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
         """What the bounds need to know of the game so far: the robust learner's, and what came late."""
         stage, ledger, settings = self._exp2, self.ledger, self.settings
-        delay, made, heard = settings.delay, ledger.made, ledger.heard
+        delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
         longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
         played = promises.Played()
         late = forgotten = plays = 0

@@ -99,17 +99,16 @@ class InsuredSettings(Settings):
         robust = self.robust
         self._set("loss_range", robust.loss_range)
         self._set("hold", robust.hold)
-        self._set("delay", robust.delay)
         self._set("shares", robust.shares)
         self._check_absent()
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
                 f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
             )
-        if robust.learns_range and self.delay:
+        if robust.learns_range and robust.planned_delay:
             name = "hold" if self.hold else "delay"
             raise ValueError(
-                f"`{name}` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+                f"`{name}` must be 0 with a `loss_range` of 'learn' and a policy, got {getattr(self, name)}"
             )
 
     def check_roster(self) -> None:
@@ -186,9 +185,14 @@ class InsuredSettings(Settings):
         return replace(self.robust, ridge=0.0, bonus=False, delay=0, hold=0)
 
     @property
+    def planned_delay(self) -> int:
+        """That of the robust learner."""
+        return max(self.delay, self.hold)
+
+    @property
     def shares_engine(self) -> bool:
         """Whether the robust learner has the features, and the rates, with which policies are watched."""
-        return self.ridge == 0 and self.delay == 0
+        return self.ridge == 0 and self.planned_delay == 0
 
     @property
     def policies(self) -> tuple[Any, ...]:
