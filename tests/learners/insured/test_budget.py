@@ -12,6 +12,7 @@ import pytest
 import koloss as kl
 from koloss.experiments.arena.games import games
 from koloss.guarantees import insured
+from koloss.learners.insured.account import Account
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.watched import Watched
 from tests.learners.insured.games import POLICIES, Always, Calls, make, play
@@ -274,6 +275,7 @@ def test_the_worst_case_is_not_far_from_the_bound():
 
 def test_negative_control_a_policy_without_insurance_exceeds_the_bound(monkeypatch):
     monkeypatch.setattr(Watched, "rate_needed", lambda self, choice, budget, exploration=None: 0.01)
+    monkeypatch.setattr(Account, "may_draw", lambda *_: True)
     learner = make(kl.Points(np.eye(2)), kl.Linear(), horizon=ROUNDS, policy=Always(1), early=False)
     assert regrets_of_game(learner, WORST["fixed"]).max() > learner.guarantee().total
 

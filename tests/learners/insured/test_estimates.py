@@ -10,7 +10,7 @@ from scipy import stats
 
 import koloss as kl
 from koloss.guarantees import insured
-from koloss.learners.insured.watched import JUMP
+from koloss.learners.insured.watched import JUMP, USUAL
 from tests.learners.insured.games import LEVEL, POLICIES, Always, kind, make, play
 from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
 
@@ -123,23 +123,25 @@ def test_exploration_is_the_smallest_that_the_rule_allows():
     assert not stage.suspicious
     place, choice = stage.exploration, int(np.argmax(learner.distribution))
     room = budget - 1 - learner._account.total
+    deviation = math.sqrt((stage.noise + 2.5) / (stage.heard + 10))
+    share = min(1.0, JUMP / min(1.0, USUAL * deviation))  # that a usual loss may use
 
     def fits(gamma):
         p = gamma * place.weights
         p[choice] += 1 - gamma
         W = place.features
         k = np.abs(W @ np.linalg.inv(W.T @ (p[:, None] * W)) @ W[p > 0].T).max(axis=1)
-        return np.all(k <= JUMP * room)
+        return np.all(k <= share * room)
 
     low, high = 1e-9, 0.5
     assert fits(high)
     for _ in range(50):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(middle) else (middle, high)
-    cap = place.largest / stage.cap(budget) / JUMP
-    assert stage.quiet < high  # noise asks for less
+    cap = place.largest / stage.cap(budget) / share
     played = law_of(learner, learner.ask()).rate
-    assert max(high, cap) * (1 - 1e-6) <= played <= 1.02 * max(high, cap)
+    needed = max(high, cap, stage.quiet)
+    assert needed * (1 - 1e-6) <= played <= 1.02 * needed
 
 
 def test_diagnostics_read_like_a_report():

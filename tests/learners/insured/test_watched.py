@@ -231,17 +231,29 @@ def test_suspicion_explores_more_and_a_ceiling_stops():
     zero = np.zeros(N)
     assert stage.next_round(0, zero, 1e6).rate == SUSPICION  # nothing is known yet
     stage.bets.add(-0.4, explored=False)
-    stage.bets.add(0.3, explored=True)
-    assert stage.next_round(0, zero, 1e6).rate < 0.01
     for _ in range(10):
+        stage.bets.add(0.3, explored=True)
+    assert stage.next_round(0, zero, 1e6).rate < 0.01
+    stage.heard, stage.noise = 1000, 50.0  # deviations of about 0.2
+    for _ in range(5):
+        stage.bets.add(0.45, explored=False)
+    assert stage.next_round(0, zero, 1e6).rate < 0.01  # worse than exploring, but not by much
+    for _ in range(40):
         stage.bets.add(0.5, explored=False)
-    assert stage.next_round(0, zero, 1e6).rate < 0.01  # by noise of variance 1/4 that may be chance
-    stage.heard = 1000
     assert stage.next_round(0, zero, 1e6).rate == SUSPICION
     # The ceiling: just enough room, and just not enough.
     enough = 1 + float(np.max(stage.exploration.reach(0))) / CEILING
     assert stage.next_round(0, zero, enough * 1.0001).rate == pytest.approx(CEILING, rel=1e-3)
     assert stage.next_round(0, zero, enough * 0.9) == "budget"
+
+
+def test_losses_that_are_predicted_well_may_use_less_of_the_room():
+    stage, zero = make_stage(), np.zeros(N)
+    stage.bets = Bets(explored_rounds=1, explored_mean=1.0)  # no suspicion
+    needed = stage.rate_needed(0, 1e4)
+    for heard, noise, times in ((0, 0.0, 1 / JUMP), (9990, 397.5, 3 * 0.2 / JUMP), (10**6, 0.0, 1)):
+        stage.heard, stage.noise = heard, noise  # with ten losses of variance 1/4 before
+        assert stage.next_round(0, zero, 1e4).rate == pytest.approx(times * needed, rel=1e-3)
 
 
 def test_noise_asks_for_exploration():
