@@ -41,7 +41,7 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.bandwidths import Priors
+from koloss.learners.insured.bandwidths import forecast_space
 from koloss.learners.insured.chances import CHANCE, ROOM, Chances
 from koloss.learners.insured.diagnostics import (
     Alarm,
@@ -764,8 +764,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
-        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
-        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
+        features, priors = forecast_space(settings.kernel, engine)
+        self._forecaster = Forecaster.from_state(features, data.part("forecaster"), priors, m)
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
