@@ -204,7 +204,7 @@ FORGED = 40
 """Changes of each learner's state in one call."""
 
 
-@trial("snapshots: forged states of format 2 are refused, or load", quick=1, full=14)
+@trial("snapshots: forged states of formats 2 and 3 are refused, or load", quick=1, full=14)
 def forged_before(rng: np.random.Generator) -> Cases:
     """The same with states from before, which are completed before they are read."""
     for path in sorted(BEFORE.glob("*.npz")):
@@ -224,7 +224,7 @@ def forged_before(rng: np.random.Generator) -> Cases:
 
 
 BEFORE = Path(__file__).parents[1] / "tests" / "learners" / "data"
-"""Files of format 2."""
+"""Files of formats 2 and 3."""
 
 
 @trial("snapshots: whatever else is given as a state", quick=1, full=8)

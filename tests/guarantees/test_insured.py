@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -82,41 +82,160 @@ def test_bias():
         assert bias <= eps * 1000 + max(eps * 1000 * math.sqrt(D), B / 20) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("horizon", [1000, None])
-def test_terms_and_assumptions_by_hand(horizon):
-    theirs = {"exploration": 1.0, "variance": 2.0, "prior": 3.0, "bias": 4.0, "delay": 5.0}
-    texts = ("every loss is in [0, 3]", "at most 1000 rounds", "the weather is fair")
-    last = Guarantee("Theorem B", 800, theirs, 2400.0, tuple(map(Assumption, texts)), notes=("so",))
-    numbers = {"width": 3.0, "shares": (0.5, 1.25), "crowd": 4, "warm_up": 7, "heard": 1, "late": 0}
-    flags = {"own": True, "early": True, "alarms": ["stopped"]}
+THEIRS = {"exploration": 1.0, "variance": 2.0, "prior": 3.0, "bias": 4.0, "delay": 5.0}
+TEXTS = ("every loss is in [0, 3]", "at most 1000 rounds", "the weather is fair")
+UNOPENED = "neither losses nor when they are heard depend on actions or losses not yet heard of"
+
+
+def robust(terms=THEIRS, texts=TEXTS, rounds=800):
+    """What the robust learner promises, of losses within 3."""
+    assumed = tuple(map(Assumption, texts))
+    return Guarantee("Theorem B", rounds, dict(terms), 3.0 * rounds, assumed, notes=("so",))
+
+
+def promise(last=None, made=900, **changes):
+    """The insured promise in a game of losses within 3, with an error of 0.01, two policies and seven rounds on trust."""
+    known = {f.name for f in fields(insured.Lateness)}
+    lateness = {name: changes.pop(name) for name in known & set(changes)}
+    settings = {"horizon": 1000, "width": 3.0, "shares": (0.5, 1.25), "warm_up": 7, "heard": 1}
+    settings |= {"own": False, "early": False, "alarms": ["stopped"], "made": made} | changes
     problem = replace(GAME, epsilon=0.01, loss_bound=1.5)
+    late = insured.Lateness(**{"overdraft": math.inf} | lateness)
+    return insured.guarantee(problem, last or robust(), lateness=late, **settings)
 
-    def promise(made, **changes):
-        settings = numbers | flags | {"horizon": horizon, "made": made} | changes
-        return insured.guarantee(problem, last, **settings)
 
-    B = insured.scale(problem, horizon or 800)
-    assert promise(900).terms == pytest.approx(
-        {
-            "budget": 3 * 1.75 * B,
-            "bias": 4 + insured.bias(problem, 1.25 * B, horizon, 800),
-            "unheard": 3 * 4 * 2,
-            "warm-up": 21,
-            "robust learner": 6,
-            "delay": 5,
-        }
+def texts(guarantee):
+    return {assumption.text: assumption.holds for assumption in guarantee.assumptions}
+
+
+@pytest.mark.parametrize("horizon", [1000, None])
+def test_terms_by_hand(horizon):
+    problem = replace(GAME, epsilon=0.01, loss_bound=1.5)
+    B = math.sqrt((10 + (math.e**2 - 3) / 4 * 10) * (horizon or 800) * math.log(200))
+    bias = 0.01 * 800 * (1 + math.sqrt(1.75 * B))  # the budget is more than a twentieth of B allows
+    assert insured.bias(problem, 1.75 * B, horizon, 800) == pytest.approx(bias)
+    expected = {"budget": 3 * 1.75 * B, "bias": 4 + bias, "unheard": 12, "warm-up": 21}
+    found = promise(horizon=horizon, crowd=4)
+    assert found.terms == pytest.approx(expected | {"robust learner": 6, "delay": 5})
+    assert found.statement == "Theorem I1, then Theorem B"
+    assert found.notes == ("stopped", "so")
+    assert "heuristic" in promise(early=True).notes[1]
+    # All policies have one account, so that what waits is counted once; and no more than the overdraft.
+    assert promise(crowd=4, overdraft=3).terms["unheard"] == 9
+
+
+def test_range_and_rounds_are_said_to_hold_once_checked():
+    holds = list(texts(promise()).values())
+    assert holds == [True, True, None]
+    assert list(texts(promise(horizon=None)).values()) == [True, None, None]
+    assert promise(heard=0).assumptions[0].holds is None
+    assert promise(made=1001).assumptions[1].holds is False
+
+
+# What is printed where losses come late (theory F5, the table of cases).
+
+
+def test_case_1_nothing_late():
+    before = texts(promise(made=700))
+    assert before["every loss is heard before the next decision"] is None
+    assert len(before) == 4
+    assert len(texts(promise())) == 3  # all rounds are over
+    assert promise().proved
+    assert promise().terms["unheard"] == 0
+
+
+def test_case_2_the_losses_of_policies_late():
+    during = promise(made=700, crowd=4, policy=2)
+    assert during.proved
+    assert during.terms["robust learner"] == 6
+    said = texts(during)
+    assert said[UNOPENED] is None
+    assert "no loss of the robust learner comes after its next decision" in said
+    assert "no more than 4 decisions wait for their losses" in said
+    assert "every loss is heard before the next decision" not in said
+    # Within the overdraft any number may wait, and at the end nothing is to come.
+    assert not any(
+        "no more than" in text for text in texts(promise(made=700, crowd=4, overdraft=4))
     )
-    holds = [assumption.holds for assumption in promise(900).assumptions]
-    assert holds == [True, horizon and True, None, None, None, None]
-    assert promise(900, heard=0).assumptions[0].holds is None
-    if horizon is not None:
-        assert promise(1001).assumptions[1].holds is False
-    assert len(promise(900, own=False).assumptions) == 5
-    assert len(promise(900, crowd=0).assumptions) == 3
-    assert len(promise(900, crowd=0, late=1).assumptions) == 6
-    assert promise(900).statement == "Theorem I1, then Theorem B"
-    assert promise(900, early=False).notes == ("stopped", "so")
-    assert "heuristic" in promise(900).notes[1]
+    assert len(texts(promise(crowd=4))) == 4
+    own = texts(promise(crowd=4, own=True))
+    assert "the policy does not depend on actions not yet heard of" in own
+
+
+def test_case_3_a_delay_that_was_declared():
+    few = "at most 6 other losses are heard before that of an action"
+    oblivious = "losses do not depend on the player's actions"
+    last = robust(texts=(*TEXTS, few, oblivious))
+    found = promise(last, made=700, delay=6, crowd=6, overdraft=6)
+    assert found.terms["unheard"] == 3 * 6
+    assert found.proved
+    said = texts(found)
+    assert (
+        said[few]
+        is said[UNOPENED]
+        is said["every loss that is not forgotten is heard in the end"]
+        is None
+    )
+    assert oblivious not in said  # it is more than is needed
+    assert texts(promise(last, delay=6, crowd=6))[few] is True
+    broken = promise(last, made=700, delay=6, crowd=6, kept=False)
+    assert texts(broken)[few] is False
+    assert not broken.valid
+    # Its losses are within the declared delay, however many came after its next decision.
+    assert promise(last, made=700, delay=6, crowd=6, robust=50).proved
+    assert not promise(last, made=700, delay=6, crowd=6, robust=50, kept=False).proved
+    assert not promise(last, made=700, delay=6, crowd=6, whole=True).proved
+    assert not any("no guarantee" in note for note in found.notes)
+    hopeless = promise(robust(THEIRS | {"delay": 3000.0}), made=700, delay=6, crowd=6)
+    assert not hopeless.informative
+    assert hopeless.notes[-1] == "no guarantee at a delay of 6"
+
+
+def test_case_3_losses_that_are_held_back():
+    few = "at most 6 other losses are heard before that of an action"
+    last = robust(texts=(*TEXTS, few))
+    said = texts(promise(last, made=700, delay=6, hold=6, crowd=6))
+    assert said["every loss is told before more than 6 further decisions are made"] is None
+    assert said["losses do not depend on actions or losses not yet used"] is None
+    assert few not in said
+    assert UNOPENED not in said  # when they are told may depend on anything
+    said = texts(promise(last, made=700, delay=9, hold=6, crowd=9))
+    assert UNOPENED in said
+
+
+@pytest.mark.parametrize("horizon", [1000, None])
+def test_case_4_late_and_not_declared(horizon):
+    found = promise(made=700, horizon=horizon, crowd=3, robust=2, robust_rounds=300)
+    assert not found.proved
+    assert any(note.startswith("2 losses of the robust learner came late") for note in found.notes)
+    said = texts(found)
+    assert "no further loss of the robust learner comes after its next decision" in said
+    assert said[UNOPENED] is None
+    if horizon is None:  # no bound covers it but counting
+        assert found.terms["robust learner"] == 900
+        assert "delay" not in found.terms
+    else:  # B(n) and what its late losses cost
+        assert (found.terms["robust learner"], found.terms["delay"]) == (6, 5)
+    few = promise(horizon=horizon, crowd=3, robust=2, robust_rounds=4)  # 12 in place of 15
+    assert few.terms["robust learner"] == 12
+    assert "delay" not in few.terms
+    assert few.terms["budget"] == promise(horizon=horizon).terms["budget"]
+
+
+def test_case_5_never_told():
+    text = "whether a loss is heard depends neither on the action nor on the loss"
+    assert texts(promise(missing=1, crowd=4))[text] is None
+    assert text in texts(promise(missing=1))
+    assert text not in texts(promise(crowd=4))
+
+
+def test_a_learned_range_does_not_cover_what_is_late():
+    settings = {"premiums": (0.2, 0.3), "horizon": 1000}
+    assert promise(**settings).proved
+    for late in ({"crowd": 1}, {"policy": 1}, {"robust": 1}):
+        found = promise(**settings, **late)
+        assert not found.proved
+        assert any("learned range" in note for note in found.notes)
 
 
 Phi = np.column_stack([np.array([-1.0, 0.3, 1.0]), np.ones(3)])

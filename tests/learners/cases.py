@@ -17,6 +17,7 @@ from koloss.errors import LossOutOfBounds
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 SQUARE, DISC = kl.Box([0.5, 0.5], [1.0, 1.5]), kl.Ball(2)
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2]])
+SHARES = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.2)}
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ LEARNERS = {
     "bandit, hindsight": bandit(regret="hindsight"),
     "bandit, delay": bandit(delay=3),
     "bandit, paper": bandit(tuning="paper"),
+    "bandit, shares": bandit(shares=SHARES),
     "bandit, ball": bandit_on_ball(),
     "bandit, ball, anytime": bandit_on_ball(horizon=None),
     "insured": insured(),
@@ -177,6 +179,7 @@ LEARNERS = {
     "insured, anytime": insured(horizon=None),
     "insured, two stages": insured(policy=["ucb", "optimistic"], trigger=[0.5, 0.25], premium=0.5),
     "insured, delay": insured(delay=3),
+    "insured, shares": insured(shares=SHARES),
     "insured, too short": insured(horizon=5, rank=20),
     "exp weights, points": on_points(WEIGHTS, bump),
     "exp weights, points, anytime": on_points(WEIGHTS, bump, horizon=None),

@@ -122,7 +122,7 @@ class BanditMachine(Asking):
 
 
 class InsuredMachine(Asking):
-    """A policy that is insured, and may be stopped at any time."""
+    """A policy that is insured, and may be stopped and let back at any time."""
 
     kinds = (kl.InsuredBandit,)
 
@@ -130,15 +130,23 @@ class InsuredMachine(Asking):
     def hand_over(self):
         self.learner.hand_over()
 
+    @rule()
+    def pause(self):
+        self.learner.pause()
+
+    @rule()
+    def re_arm(self):
+        self.learner.re_arm()
+
     @invariant()
     def in_budget(self):
         if hasattr(self, "learner"):
-            seen, promise = self.learner.diagnostics, self.learner.guarantee()
-            # Each may cost the width of the range.
-            assert promise.terms["unheard"] >= seen.outstanding
-            if seen.estimated_regret is not None:
-                assert seen.estimated_regret <= seen.budget + 1e-9
-                assert 0 < seen.exploration <= 1
+            seen, unheard = self.learner.diagnostics, self.learner.guarantee().terms["unheard"]
+            # Losses are within [0, 1]: each that waits may cost 1.
+            promised = seen.budget + min(unheard, seen.overdraft)
+            assert seen.estimated_regret + seen.open <= promised + 1e-9
+            assert unheard >= min(seen.open - 1, seen.overdraft)
+            assert 0 < seen.exploration <= 1
 
 
 class FullMachine(Asking):

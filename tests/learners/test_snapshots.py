@@ -23,7 +23,10 @@ import pytest
 import koloss as kl
 from koloss._files import PARTS, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
+from koloss.guarantees.insured import scale as insured_scale
 from koloss.learners import snapshots
+from koloss.learners.bandit.exp2 import Epoch
+from koloss.learners.ledger import Late
 from koloss.learners.snapshots import FORMAT, seal, unseal
 from tests.learners.cases import LEARNERS, number, play, same
 
@@ -83,7 +86,7 @@ def test_snapshot_is_plain_data_and_a_copy(case):
     "damage, message",
     [
         (lambda s: {**s, "version": FORMAT + 1}, "newer koloss"),
-        (lambda s: {**s, "version": 1}, "of format 2 or 3, got a snapshot of format 1"),
+        (lambda s: {**s, "version": 1}, "of format 2 to 4, got a snapshot of format 1"),
         (lambda s: {**s, "kind": "Something"}, "must be a snapshot of .*, got one of Something"),
         (lambda s: {k: v for k, v in s.items() if k != "digest"}, "damaged"),
         (lambda s: {**s, "ledger": {**s["ledger"], "made": 10**6}}, "damaged"),
@@ -220,7 +223,18 @@ FORGERIES = [
     ("insured", "learner.watched.exploration", 99, "must be among those of the snapshot, got 99"),
     ("insured", "learner.watched.paid", NAN, "`learner.watched.paid` in `state` must be a finite"),
     ("insured", "learner.forecaster.trusted", 9, "`learner.forecaster.trusted` in `state` must be"),
-    ("insured", "learner.strays", [5, 3], "`learner.strays` in `state` must be in order"),
+    (
+        "insured",
+        "learner.chances.chosen",
+        [[3, 99]],
+        r"`learner.chances.chosen.0.1` in `state` must be",
+    ),
+    (
+        "insured",
+        "learner.account.outstanding",
+        99,
+        r"`learner.account.outstanding` in `state` must",
+    ),
     (
         "insured, too short",
         "learner.alarms.0.reason",
@@ -327,8 +341,8 @@ def test_what_is_not_plain_data_is_refused(name):
 
 
 def test_other_versions_are_refused():
-    for version in (0, 4, "3", True, 3.0, None, np.array(3), 10**5000):
-        with pytest.raises(SnapshotError, match="`state` must be of format 2 or 3, got"):
+    for version in (0, 5, "3", True, 3.0, None, np.array(3), 10**5000):
+        with pytest.raises(SnapshotError, match="`state` must be of format 2 to 4, got"):
             kl.BanditExpWeights.from_state({**state_of("bandit"), "version": version})
 
 
@@ -390,7 +404,8 @@ def test_sealed_state_comes_back():
 
 DATA = Path(__file__).parent / "data"
 BEFORE = {path.stem: path for path in sorted(DATA.glob("*.npz"))}
-"""Files of format 2; those named late hold what is left of epochs that were over long before."""
+"""Files of format 2, and of format 3 where the name says so; those named late hold what is left of epochs that were over
+long before."""
 
 
 @pytest.mark.parametrize("path", BEFORE.values(), ids=lambda p: p.stem)
@@ -410,7 +425,7 @@ def test_files_of_before_are_read(path, tmp_path):
 
 
 AFTER = json.loads((DATA / "after.json").read_text(encoding="utf-8"))
-"""What the learners of these files went on to play then."""
+"""What the learners of these files went on to play then; a policy under watch has other rules now."""
 
 
 @pytest.mark.parametrize("name", AFTER)
@@ -435,6 +450,82 @@ def test_files_of_before_go_on_as_then(name):
         played.append(decision.action)
         learner.tell(decision, loss(k))
     np.testing.assert_allclose(played, AFTER[name], rtol=1e-6, atol=1e-9)
+
+
+INSURED = [name for name in BEFORE if name.startswith("insured")]
+
+
+@pytest.mark.parametrize("name", INSURED)
+def test_accounts_of_before_by_hand(name):
+    """Λ of the policy in play, the largest of those before it, and all that dropped losses may have cost."""
+    state = kl.load_state(BEFORE[name])
+    learner = kl.InsuredBandit.from_state(state)
+    said, watched = state["learner"], state["learner"]["watched"]
+    width = said["hull"]["width"] if said.get("hull") else 1.0
+    earlier = sum(alarm["estimated_regret"] / width for alarm in said["alarms"][: said["number"]])
+    expected = watched["paid"] - watched["total"] + earlier + said["counts"][2]
+    account = learner._account
+    np.testing.assert_allclose(account.total, expected, rtol=1e-12)
+    np.testing.assert_array_equal(account.variance, watched["variance"])
+    waiting = [entry.law for entry in learner.ledger if not isinstance(entry.law, Epoch)]
+    assert account.outstanding == len(waiting) + state["ledger"]["forgotten"]
+    assert learner.diagnostics.playing == ("robust" if said["exp2"] else learner.settings.names[said["number"]])  # fmt: skip
+    assert learner.diagnostics.estimated_regret == pytest.approx(expected.max() * width)
+    budget, debt = learner.diagnostics.budget / width, learner.diagnostics.overdraft
+    assert account.used + account.outstanding <= budget + debt
+
+
+@pytest.mark.parametrize("name", INSURED)
+def test_insured_learners_of_before_go_on(name):
+    first, second = (kl.InsuredBandit.from_state(kl.load_state(BEFORE[name])) for _ in range(2))
+    learned, played = first._hull.learned, []
+    for one in (first, second):
+        account, before = one._account, one._account.copy()
+        waiting = list(one.ledger)
+        one.tell([entry.id for entry in waiting], np.full(len(waiting), 43.0 if learned else 0.5))
+        assert account.outstanding == one.ledger.forgotten
+        if not learned and before.outstanding:
+            assert (account.total != before.total).all()
+        indices = []
+        for _ in range(250):
+            decision = one.ask()
+            indices.append(decision.index)
+            one.tell(decision, decision.action[0] + (40 if learned else 0))
+        played.append(indices)
+    assert played[0] == played[1]
+    assert same(first.state(), second.state())
+    assert same(kl.InsuredBandit.from_state(first.state()).state(), first.state())
+
+
+def test_what_format_3_threw_away_is_skipped():
+    # Of a stage that was over nothing but the number was kept: its losses cost what they are above the least possible.
+    state = kl.load_state(BEFORE["insured-3-stages"])
+    learner = kl.InsuredBandit.from_state(state)
+    entry = next(entry for entry in learner.ledger if isinstance(entry.law, Late))
+    before = learner._account.copy()
+    learner.tell(entry.id, 0.3)
+    np.testing.assert_allclose(learner._account.total, before.total + 0.3)
+    assert learner._account.outstanding == before.outstanding - 1
+
+
+def test_budgets_and_alarms_of_before_are_as_they_were():
+    learner = kl.InsuredBandit.from_state(kl.load_state(BEFORE["insured-3-stages"]))
+    assert learner.settings.budgets == (1.0, 0.75)
+    assert learner.settings.premium == (0.5, 0.5)  # was 0.5 for each; now it would be 0.5 for both
+    (alarm,) = learner.alarms
+    assert alarm.budget == pytest.approx(insured_scale(learner.engine.problem, 400))
+    learner = kl.InsuredBandit.from_state(kl.load_state(BEFORE["insured-3-robust"]))
+    assert [alarm.reason for alarm in learner.alarms] == ["late loss"]
+    assert "a late loss did not fit" in str(learner.diagnostics)
+    assert learner.diagnostics.chance is not None  # which nobody had then
+
+
+def test_more_open_decisions_than_are_allowed_now_are_charged():
+    state = kl.load_state(BEFORE["insured-3-robust"])
+    counts = [0, 300, 120, 0, 0, 0]
+    learner = kl.InsuredBandit.from_state(forged(state, "learner.counts", counts))
+    assert learner.settings.overdraft == 300 > 400 / 8
+    assert learner.guarantee().terms["unheard"] >= 300
 
 
 def test_a_learning_rate_of_before_does_not_rise():

@@ -7,26 +7,36 @@ In units of ρ, the width of the losses' range: with m features, a design of lev
 is the scale of the robust learner's bound after n rounds. A stage that is watched may use D = (trigger + premium) B(n) of
 estimated regret, the jump of the round to come included. Then
 
-    R_n ≤ ρ Σ_stages D + ε n (1 + √R) + (the robust learner's bound),
+    R_n ≤ ρ (Σ_stages D + min(C, O - 1)) + ε n (1 + √R) + (the robust learner's bound),
 
-where √R bounds the norm of a whitened action, and every loss not heard before an alarm costs at most ρ.
+where √R bounds the norm of a whitened action, O is the most decisions of a policy that wait for their losses, and C how many may
+beyond what the budget has room for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from koloss.guarantees.bandit import BanditProblem, psi
 from koloss.guarantees.base import Assumption, Guarantee
-from koloss.guarantees.promises import LATE
+from koloss.guarantees.promises import IN_TIME, LATE, OBLIVIOUS
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
 
 UNOPENED = "neither losses nor when they are heard depend on actions or losses not yet heard of"
-"""What Theorem I1 assumes where losses come late."""
+"""What Theorem I1 assumes where losses come late, ..."""
+
+UNUSED = "losses do not depend on actions or losses not yet used"
+"""... where they are held back until all have been told, ..."""
+
+AT_ONCE = "every loss is heard before the next decision"
+"""... and where they do not come late."""
+
+MISSING = "whether a loss is heard depends neither on the action nor on the loss"
+"""What it assumes where some are never heard."""
 
 OVERDRAFT = 1 / 8
 """Decisions that may be open beyond what the budget has room for, as a share of all rounds."""
@@ -126,6 +136,27 @@ def largest(bound: Callable[[int, int], Guarantee], rounds: int, horizon: int | 
     return best
 
 
+@dataclass(frozen=True)
+class Lateness:
+    """What came late, and what was said of it: on this depends what is promised (theory F5, "what is printed")."""
+
+    delay: int = 0  # d, where it was declared
+    hold: int = 0  # decisions for which losses were held back
+    crowd: int = 0  # most decisions of a policy that waited for their losses while it made another
+    overdraft: float = 0.0  # C: how many may beyond what the budget has room for
+    policy: int = 0  # losses of policies that came after others
+    robust: int = 0  # λ: losses of the robust learner that came after its next decision, or will
+    robust_rounds: int = 0  # |Q|: rounds that it has played, or may yet play
+    kept: bool = True  # whether no loss came later than was declared
+    whole: bool = False  # whether actions were drawn at once
+    missing: int = 0  # losses that have not been told, forgotten ones among them
+
+    @property
+    def any(self) -> bool:
+        """Whether losses come late."""
+        return max(self.delay, self.crowd, self.policy, self.robust) > 0
+
+
 def guarantee(
     problem: BanditProblem,
     last: Guarantee,  # of the robust learner
@@ -133,32 +164,30 @@ def guarantee(
     horizon: int | None,
     width: float,  # ρ
     shares: Sequence[float],  # budgets of the policies, in units of B(n)
-    crowd: int,  # most decisions of a policy that waited for their losses while it made another
-    overdraft: float,  # and how many may beyond what the budget has room for
+    lateness: Lateness,
     warm_up: int,  # rounds played on trust
     made: int,  # decisions
     heard: int,  # losses
-    late: int,  # losses that came after others
     own: bool,  # whether a policy is the user's
     early: bool,  # whether policies are stopped on evidence
     alarms: Sequence[str],
     premiums: Sequence[
         float
     ] = (),  # where the range is learned: R of the policies, in units of B(n)
-    disordered: bool = False,  # whether losses came after other decisions
 ) -> Guarantee:
-    """Theorem I1: the budgets of all stages, the error of the features, and the robust learner's bound."""
+    """Theorem I1: the budgets of all policies, the error of the features, what waits, and the robust learner's bound."""
     n = last.rounds
     budgets = [share * scale(problem, horizon or n) for share in shares]
     terms = {
         "budget": width * sum(budgets),
         "bias": bias(problem, sum(budgets), horizon, n),
-        "unheard": width * min(crowd, overdraft),
+        "unheard": width * min(lateness.crowd, lateness.overdraft),
         "warm-up": width * warm_up,
     }
     if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)
         terms["range"] = sum(1 + premium * scale(problem, horizon or n) for premium in premiums)
-    for name, value in last.terms.items():
+    theirs, proved, notes = _robust_part(last, lateness, horizon, width)
+    for name, value in theirs.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
     checked: dict[str, bool | None] = {}
@@ -167,30 +196,75 @@ def guarantee(
     if horizon is not None:
         checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
     assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
-    if not (late or crowd):
-        if made < n:
-            assumptions.append(Assumption("every loss is heard before the next decision"))
-    else:
-        assumptions = [a for a in assumptions if a.text != LATE]
-        assumptions.append(Assumption(UNOPENED, oblivious=True))
-        if crowd < overdraft and made < n:
-            assumptions.append(Assumption(f"no more than {crowd} decisions wait for their losses"))
-        if own:
-            assumptions.append(Assumption("the policy does not depend on actions not yet heard of"))
-    notes = list(alarms)
-    proved = last.proved
-    if premiums and disordered:
+    if premiums and lateness.any:
         proved = False
         notes.append("with a learned range losses that come after other decisions are not covered")
     if early:
         notes.append(
             "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
         )
-    return replace(
+    promise = replace(
         last,
         statement=f"Theorem I1, then {last.statement}",
         terms=terms,
-        assumptions=tuple(assumptions),
+        assumptions=tuple(_assumed(assumptions, lateness, own, ends=made >= n)),
         proved=proved,
-        notes=(*notes, *last.notes),
+        notes=(*alarms, *notes, *last.notes),
     )
+    if lateness.delay and not promise.informative:
+        note = f"no guarantee at a delay of {lateness.delay}"
+        promise = replace(promise, notes=(*promise.notes, note))
+    return promise
+
+
+def _robust_part(
+    last: Guarantee, lateness: Lateness, horizon: int | None, width: float
+) -> tuple[Mapping[str, float], bool, list[str]]:
+    """The robust learner's terms, whether they are proved, and what is to be said of them."""
+    if lateness.delay and lateness.whole:
+        note = "actions drawn at once are not covered where losses come late"
+        return last.terms, False, [note]
+    covered = horizon is not None and lateness.delay > 0 and lateness.kept
+    if covered or not lateness.robust:
+        return last.terms, last.proved, []
+    note = (
+        f"{lateness.robust} losses of the robust learner came late without a `delay` that covers them: its part is for what happened "
+        "in this game, on average over such games, and promises nothing for rounds to come"
+    )
+    most = width * lateness.robust_rounds
+    if horizon is None or most < sum(last.terms.values()):  # a round costs no more than the range
+        return {"robust learner": most}, False, [note]
+    return last.terms, False, [note]
+
+
+def _assumed(
+    assumptions: Sequence[Assumption], lateness: Lateness, own: bool, *, ends: bool
+) -> list[Assumption]:
+    """What is assumed of losses that come late; `ends`: no round is to come."""
+    delay, hold = lateness.delay, lateness.hold
+    if not lateness.any:
+        at_once = [] if ends else [Assumption(AT_ONCE)]
+        return [*assumptions, *at_once, *_missing(lateness)]
+    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS, IN_TIME.format(delay))]
+    in_time = (ends or None) if lateness.kept else False
+    if delay and delay == hold:
+        told = f"every loss is told before more than {hold} further decisions are made"
+        late += [Assumption(told, in_time), Assumption(UNUSED, oblivious=True)]
+    else:
+        late.append(Assumption(UNOPENED, oblivious=True))
+        if delay:
+            late.append(Assumption(IN_TIME.format(delay), in_time))
+            late.append(Assumption("every loss that is not forgotten is heard in the end"))
+    if not (delay or ends):
+        more = "no further loss" if lateness.robust else "no loss"
+        late.append(Assumption(f"{more} of the robust learner comes after its next decision"))
+        if lateness.crowd < lateness.overdraft:
+            text = f"no more than {lateness.crowd} decisions wait for their losses"
+            late.append(Assumption(text))
+    if own:
+        late.append(Assumption("the policy does not depend on actions not yet heard of"))
+    return [*late, *_missing(lateness)]
+
+
+def _missing(lateness: Lateness) -> list[Assumption]:
+    return [Assumption(MISSING)] if lateness.missing else []

@@ -53,6 +53,9 @@ LATE = "neither losses nor when they are heard depend on actions not yet heard o
 LATE_IN_EPOCHS = "nor do losses of an epoch depend on late actions heard of during it"
 """... and where epochs are whole, too."""
 
+IN_TIME = "at most {} other losses are heard before that of an action"
+"""What `delay` promises."""
+
 HEARD = "whether a loss is heard does not depend on the loss"
 """What a bound assumes where some are not."""
 
@@ -122,8 +125,8 @@ def fixed(
         if played.at_once:
             needed.append(Assumption(LATE_IN_EPOCHS, oblivious=True))
     if problem.delay > 0:
-        text = f"at most {problem.delay} other losses are heard before that of an action"
-        needed.append(Assumption(text, played.longest_delay <= problem.delay))
+        kept = played.longest_delay <= problem.delay
+        needed.append(Assumption(IN_TIME.format(problem.delay), kept))
         needed.append(Assumption(OBLIVIOUS, oblivious=True))
     if played.unheard:
         needed.append(Assumption(HEARD))
@@ -180,6 +183,8 @@ def anytime(
     if played.late:
         late = f"{played.late} losses came after their epoch"
         notes.append(f"{late}, which Theorem B4 does not cover")
+    elif problem.delay:
+        notes.append("Theorem B4 does not cover losses that come late")
     if game.sampled:
         notes.append("Theorem B4 is proved for the exact covariance")
     statement = f"Theorem B4 (anytime){game.place}{_manner(problem)}"
@@ -241,6 +246,28 @@ def outside(
     terms = {**promise.terms, "outside": cost}
     assumed, notes = (first, *rest), (*promise.notes, note)
     return replace(promise, terms=terms, trivial=math.inf, assumptions=assumed, notes=notes)
+
+
+# Shares of traffic (theory F5.8).
+
+
+def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
+    """A bound against all laws within shares, as one against every action: `largest` is the share that each can have.
+
+    The best law within them, with that share of the best action, costs no more than the rest of the range in a round.
+    """
+    inside = min(sum(promise.terms.values()), promise.trivial)
+    unit = f" {promise.unit}" if promise.unit else ""
+    known = f"against the best law within the shares the bound is {inside:.4g}{unit}"
+    notes = [f"{known}; 'shares' is what they may cost against one action"]
+    if delay:
+        notes.append("Theorem B3-delay is not proved for laws that are projected onto shares")
+    return replace(
+        promise,
+        terms={**promise.terms, "shares": promise.trivial * (1 - largest)},
+        proved=promise.proved and not delay,
+        notes=(*notes, *promise.notes),
+    )
 
 
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:

@@ -17,6 +17,7 @@ import math
 import reprlib
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import (
     Any,
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._arrays import as_int, as_points, to_numpy
 from koloss._random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
-from koloss.errors import ForkedLearner, NoDistribution
+from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
 from koloss.learners.former import completed
 from koloss.learners.ledger import (
@@ -92,12 +93,14 @@ class Learner(abc.ABC, Generic[S, L]):
 
     settings: S
     ledger: Ledger[L]
+    _hold = 0  # decisions that have to be made after one before its loss is used
     rank: int | None = None  # number of features, where there are any
     epsilon: float | None = None  # error of the features, where there are any
 
     def _begin(self, settings: S, rng: Any) -> None:
         """A new game."""
         self.settings, self.ledger = settings, Ledger()
+        self._hold = getattr(settings, "hold", 0)
         self._rng = as_generator(rng, LEARNERS)
         self._settle_here()
 
@@ -122,6 +125,10 @@ class Learner(abc.ABC, Generic[S, L]):
     @abc.abstractmethod
     def _read(self, entries: Sequence[Entry[L]], loss: Any) -> Sequence[Any]:
         """Losses in the form that is learned from, one per entry, or an error; changes nothing."""
+
+    def _limits(self) -> tuple[float, float]:
+        """The interval of what `_read` gives where losses are numbers."""
+        return -math.inf, math.inf
 
     def _admit(self, entry: Entry[L], loss: Any) -> None:
         """A last chance to refuse a loss that is learned from alone: where others are told of it, who may fail."""
@@ -195,6 +202,8 @@ class Learner(abc.ABC, Generic[S, L]):
         if count is not None:
             count = self._as_count(count)
         with self._lock:
+            if self._hold:
+                self._use_due()  # what a policy has failed to hear
             law, drawn = self._draw(count)
             ledger = self.ledger
             number = ledger.heard if law is None else law.number
@@ -202,6 +211,9 @@ class Learner(abc.ABC, Generic[S, L]):
             if len(ledger.opened) > FEWEST_WHOLE:
                 room = min(MOST_WHOLE, WHOLE_NUMBERS // (self.rank or 1) ** 2)
                 ledger.condense(max(FEWEST_WHOLE, room), self._condensed)
+            if self._hold:
+                with suppress(PolicyError):  # the decision has been made
+                    self._use_due()
         _, action, index, p = drawn
         if count is None:
             return Decision(first, action, index, p, number, ledger.mark)
@@ -244,6 +256,9 @@ class Learner(abc.ABC, Generic[S, L]):
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
+            if self._hold:
+                self._keep(entries, losses)
+                return
             law = entries[0].law if entries else None
             # Nothing can fail from here on, but for what `_admit` is for.
             if law is not None and law.together and _are_of(law, entries):
@@ -254,6 +269,23 @@ class Learner(abc.ABC, Generic[S, L]):
                 self._admit(entry, one)
                 self.ledger.settle((entry,))
                 self._learn(entry.law, (entry,), (one,))
+
+    def _keep(self, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
+        """Hold losses back until enough further decisions have been made."""
+        self.ledger.keep(entries, losses)
+        try:
+            self._use_due()
+        except PolicyError:
+            self.ledger.hand_back(entries)
+            raise
+
+    def _use_due(self) -> None:
+        """Learn from losses that were held back long enough, in the order of their decisions."""
+        while (due := self.ledger.due(self._hold)) is not None:
+            entry, loss = due
+            self._admit(entry, loss)
+            self.ledger.settle((entry,))
+            self._learn(entry.law, (entry,), (loss,))
 
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
         """Wait no more for the losses of some decisions, or of all with an id below `before`; how many were outstanding.
@@ -413,6 +445,8 @@ class Learner(abc.ABC, Generic[S, L]):
                 "rng": generator_to_dict(self._rng),
                 "learner": self._save(),
             }
+            if self._hold:
+                data["held"] = self.ledger.held_to_dict()
             return seal(type(self).__name__, data)
 
     @classmethod
@@ -433,13 +467,14 @@ class Learner(abc.ABC, Generic[S, L]):
         """What is in a snapshot, with all that one of this format has."""
         state, version = unseal(cls.__name__, snapshot)
         if version < FORMAT:
-            state = completed(state, cls.settings_type.__dataclass_fields__)
+            state = completed(state, version, cls.settings_type.__dataclass_fields__)
         return Reader(state)
 
     def _restore(self, data: Reader) -> None:
         with data.suspicion():
             self.settings = self.settings_type.from_dict(data.part("settings"))  # type: ignore[assignment]
             self._rng = generator_from_dict(data.raw("rng"))
+            self._hold = getattr(self.settings, "hold", 0)
         self._settle_here()
         self._welcome()
         with data.suspicion():
@@ -455,6 +490,8 @@ class Learner(abc.ABC, Generic[S, L]):
             self.ledger = Ledger.from_dict(ledger, laws, keys, self._late_lengths())
             if self.feedback == "bandit" and bool(laws) != bool(self.ledger.made):
                 ledger.refuse("laws", "must be there once decisions have been made", laws)
+            if self._hold:
+                self.ledger.load_held(data.part("held"), *self._limits())
             self._check(data)
             data.finish()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -165,6 +167,8 @@ class Ledger(Generic[L]):
         self.forgotten = 0  # decisions whose losses are not waited for any more
         self.current: L | None = None  # the latest law
         self.opened: deque[int] = deque()  # first ids of the latest laws, which are kept whole
+        self.held: dict[int, Any] = {}  # losses told and not yet used, by id
+        self._turns: list[int] = []  # a heap of their ids, and of some that are gone
         self._entries: dict[int, Entry[L] | Batch[L]] = {}  # of a batch all ids have the batch
 
     def __len__(self) -> int:
@@ -181,6 +185,11 @@ class Ledger(Generic[L]):
     def unheard(self) -> int:
         """Decisions whose losses have not been heard, forgotten ones among them."""
         return len(self._entries) + self.forgotten
+
+    @property
+    def awaited(self) -> int:
+        """Decisions whose losses have not been told and are waited for."""
+        return len(self._entries) - len(self.held)
 
     def enter(self, law: L | None, keys: Sequence[Any]) -> int:
         """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
@@ -228,12 +237,14 @@ class Ledger(Generic[L]):
         """Entries of decisions that are this learner's and outstanding; changes nothing."""
         if type(decision) is Decision and decision.learner == self.mark:
             entry = self._entries.get(decision.id)
-            if type(entry) is Entry:  # the lane for single calls
+            if type(entry) is Entry and decision.id not in self.held:  # the lane for single calls
                 return (entry,)
         ids = self.ids(decision, name)
         if len(ids) > 1 and len(set(ids)) < len(ids):
             raise UnknownDecision(f"`{name}` must not repeat an id, got one twice")
         try:
+            for i in self.held.keys() & ids:
+                raise KeyError(i)
             known = self._entries[ids[0]] if ids else None
             if isinstance(known, Batch) and self._is_all_of(known, ids):
                 return known
@@ -283,6 +294,7 @@ class Ledger(Generic[L]):
     def _strike(self, ids: Sequence[int], heard: int) -> None:
         for i in ids:
             del self._entries[i]
+            self.held.pop(i, None)
         delay = self.heard - heard
         if delay:
             self.late += len(ids)
@@ -298,11 +310,48 @@ class Ledger(Generic[L]):
             gone = [entry.id for entry in self.find(ids, "ids")]
         else:
             limit = as_int("before", before, minimum=0)
-            gone = [i for i in self._entries if i < limit]
+            gone = [i for i in self._entries if i < limit and i not in self.held]
         for i in gone:
             del self._entries[i]
         self.forgotten += len(gone)
         return len(gone)
+
+    # Losses that are told before they may be used.
+
+    def keep(self, entries: Sequence[Entry[L]], losses: Sequence[Any]) -> None:
+        """Hold losses back."""
+        for entry, loss in zip(entries, losses, strict=True):
+            self.held[entry.id] = float(loss)
+            heapq.heappush(self._turns, entry.id)
+
+    def hand_back(self, entries: Sequence[Entry[L]]) -> None:
+        """Losses of these that are still held have not been told after all."""
+        for entry in entries:
+            self.held.pop(entry.id, None)
+
+    def due(self, hold: int) -> tuple[Entry[L], Any] | None:
+        """The oldest decision with a loss that is held and after which `hold` others were made, with the loss."""
+        turns = self._turns
+        while turns and turns[0] not in self.held:
+            heapq.heappop(turns)
+        if not turns or turns[0] + hold >= self.made:
+            return None
+        return self._entry(turns[0]), self.held[turns[0]]
+
+    def held_to_dict(self) -> dict[str, Any]:
+        """Plain data of the losses that are held."""
+        ids = sorted(self.held)
+        losses = np.array([self.held[i] for i in ids], dtype=float)
+        return {"ids": np.array(ids, dtype=np.int64), "losses": losses}
+
+    def load_held(self, data: Reader, low: float, high: float) -> None:
+        """Take back what `held_to_dict` gave; losses are between these."""
+        ids = data.array("ids", (None,), 0, whole=True).tolist()
+        if ids != sorted(self._entries.keys() & ids):
+            data.refuse("ids", "must be those of decisions that wait, in order", ids)
+        slack = 1e-9 * (high - low) if high - low < math.inf else 0.0
+        losses = data.array("losses", (len(ids),), low - slack, high + slack)
+        self.keep([self._entry(i) for i in ids], losses.tolist())
 
     # Snapshots.
 

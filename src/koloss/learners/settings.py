@@ -114,6 +114,8 @@ def _plain(value: Any) -> Any:
         return {"plain": value.to_dict(arrays=True)}
     if isinstance(value, (list, tuple)):
         return {"tuple": [_plain(v) for v in value]}
+    if isinstance(value, dict):
+        return {"mapping": [[_plain(k), _plain(v)] for k, v in value.items()]}
     if isinstance(value, np.ndarray):
         return {"array": value.copy()}
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -127,10 +129,14 @@ def _from_plain(value: Any) -> Any:
     ((form, data),) = value.items()
     if form == "tuple" and isinstance(data, (list, tuple)):
         return tuple(_from_plain(v) for v in data)
+    if form == "mapping" and isinstance(data, (list, tuple)):
+        return {_from_plain(k): _from_plain(v) for k, v in data}
     if form == "array" and isinstance(data, np.ndarray):
         return np.array(data)
     if form == "described" and isinstance(data, str):
         return Described(data)
     if form != "plain":
-        raise ValueError(f"a setting must be plain, a tuple, an array or described, got {form!r}")
+        raise ValueError(
+            f"a setting must be plain, a tuple, a mapping, an array or described, got {form!r}"
+        )
     return Plain.from_dict(data)

@@ -25,8 +25,8 @@ from koloss._files import clear_parts, lock, naming, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 
-FORMAT = 3
-"""Form of the snapshots written here; those of format 2 are read, those of format 1 are of another form and are refused."""
+FORMAT = 4
+"""Form of the snapshots written here; those from format 2 on are read, those of format 1 are of another form and are refused."""
 
 ARRAY = "__array__"
 """Key of a reference to an array in the JSON part of a file."""
@@ -47,12 +47,12 @@ def unseal(kind: str, snapshot: Any) -> tuple[dict[str, Any], int]:
     version = snapshot["version"]
     if type(version) is int and version == 1:
         raise SnapshotError(
-            f"`state` must be of format 2 or {FORMAT}, got a snapshot of format 1, from a version of "
+            f"`state` must be of format 2 to {FORMAT}, got a snapshot of format 1, from a version of "
             "koloss before the first release"
         )
     if type(version) is not int or not 2 <= version <= FORMAT:
         newer = ": it needs a newer koloss" if type(version) is int and version > FORMAT else ""
-        raise SnapshotError(f"`state` must be of format 2 or {FORMAT}, got {shown(version)}{newer}")
+        raise SnapshotError(f"`state` must be of format 2 to {FORMAT}, got {shown(version)}{newer}")
     theirs = snapshot["kind"]
     if not isinstance(theirs, str) or theirs != kind:
         named = isinstance(theirs, str) and theirs.isidentifier()

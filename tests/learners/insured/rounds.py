@@ -8,11 +8,13 @@ import numpy as np
 
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
+from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import Ucb
-from koloss.learners.insured.watched import Allowance, Watched
+from koloss.learners.insured.watched import JUMP, Allowance, Watched
+from koloss.learners.ledger import Ledger
 
 N, M = 14, 4
 DESIGNS = {"john": john_design, "spanner": barycentric_spanner, "uniform": uniform_design}
@@ -34,12 +36,13 @@ def make_exploration(design="john", seed=0, *, correlated=False):
     return Exploration(1, white, np.asarray(weighed.weights))
 
 
-def make_stage(exploration=None, *, cap=math.inf, kind=Watched):
-    """A policy under watch; budgets are given to what is tested."""
+def make_stage(exploration=None, *, cap=math.inf, budget=1e9, kind=Watched):
+    """A policy under watch, whose losses are entered within a budget; those of rounds are given to what is tested."""
     first = exploration or EXPLORATIONS["john"]
-    allowance = Allowance(1.0, 0.5, 10.0, 1000, 0, cap, early=True)
+    unit = budget / math.sqrt(1000)
+    allowance = Allowance(1.0, 0.5, unit, 1000, 0, cap, early=True, overdraft=math.inf)
     points, forecaster = np.arange(N)[:, None], Forecaster(first.features)
-    return kind(0, points, Ucb(0.3), forecaster, first, allowance)
+    return kind(0, points, Ucb(0.3), forecaster, first, allowance, Account(N))
 
 
 class Fixed(Watched):
@@ -48,7 +51,21 @@ class Fixed(Watched):
     share = 0.1
 
     def rate_needed(self, choice, budget, exploration=None):
-        return self.share
+        return self.share * JUMP
+
+
+class Known:
+    """A forecast without doubt."""
+
+    def __init__(self, mean):
+        self.mean, self.deviation = np.asarray(mean, dtype=float), np.zeros(len(mean))
+
+
+def hear(stage, played, index, y, *, explored=False):
+    """A stage hears the loss of a round that it has drawn; why it ends, if it does."""
+    if played.counted:
+        stage.account.draw()
+    return stage.learn(played, ~index if explored else index, y, Ledger())
 
 
 def redesigned(seed=0, *, correlated=False):

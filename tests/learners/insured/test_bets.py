@@ -59,11 +59,23 @@ def test_means_are_recent():
         bets.add(float(y), explored=False)
         mean += (y - mean) * max(1 / t, 0.1)
     assert bets.policy_mean == pytest.approx(mean)
-    assert bets.suspicious  # nothing explored
+    assert bets.suspects(0.25)  # nothing explored
     add(bets, [], [0.3] * 200 + [-0.2] * 60)
     assert bets.explored_mean < -0.15
     add(bets, [-0.4] * 40)
-    assert not bets.suspicious
+    assert not bets.suspects(0.0)
+
+
+def test_suspicion_is_beyond_a_deviation_of_noise():
+    # Policy and exploration equally good: long means of 19 and 39 independent losses, one deviation, so in 16 of 100 rounds.
+    rng, bets, rounds = np.random.default_rng(1), Bets(), 20_000
+    suspected = {0.0: 0, 1 / 12: 0}
+    for _ in range(rounds):
+        bets.add(float(rng.uniform(-0.5, 0.5)), explored=bool(rng.random() < 0.5))
+        for noise in suspected:
+            suspected[noise] += bets.suspects(noise)
+    assert 0.12 <= suspected[1 / 12] / rounds <= 0.2
+    assert 0.45 <= suspected[0.0] / rounds <= 0.55  # negative control: without noise it is a coin
 
 
 def test_wealth_stays_positive_and_finite():

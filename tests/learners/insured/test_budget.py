@@ -42,24 +42,25 @@ WAYS = {
 
 
 def hostile_game(learner, rounds, way, *, losses="worst", seed=0):
-    """The largest estimated regret over the budget."""
+    """The largest of what policies have used and may yet lose, Λ + O, over what was promised: D + min(C, O_T - 1)."""
     low, high = learner.engine.low, learner.engine.high
     count, late, shuffled = WAYS[way]
-    rng, waiting, largest = np.random.default_rng(seed), [], 0.0
+    rng, waiting, largest, at_last_draw = np.random.default_rng(seed), [], 0.0, 1
+    account = learner._account
     for _ in range(rounds // count):
+        drawn = account.outstanding
         waiting.extend([learner.ask()] if count == 1 else learner.ask(count))
+        if account.outstanding > drawn:
+            at_last_draw = account.outstanding
         while len(waiting) > late and not is_robust(learner):
             decision = waiting.pop(int(rng.integers(len(waiting))) if shuffled else 0)
             loss = float(rng.choice([low, high]))
             if losses == "worst":
                 loss = worst_loss(learner, decision)
-            budget, before = learner.diagnostics.budget, len(learner.alarms)
             learner.tell(decision, loss)
-            seen = learner.diagnostics
-            for alarm in seen.alarms[before:]:
-                largest = max(largest, alarm.estimated_regret / budget)
-            if seen.budget is not None:
-                largest = max(largest, seen.estimated_regret / seen.budget)
+            allowance, made = learner._last.allowance, learner.ledger.made
+            promise = allowance.budget(made) + min(allowance.debt(made), at_last_draw - 1)
+            largest = max(largest, (account.used + account.outstanding) / promise)
         if is_robust(learner):
             break
     return largest
@@ -69,7 +70,7 @@ def hostile_game(learner, rounds, way, *, losses="worst", seed=0):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("losses", ["worst", "random"])
-def test_estimated_regret_never_exceeds_the_budget(name, way, losses):
+def test_policies_never_use_more_than_was_promised(name, way, losses):
     settings = {"early": False, "loss_range": (-1, 3)} | SETTINGS[name]
     for seed in range(2):
         learner = make(rng=seed, **settings)
@@ -79,15 +80,14 @@ def test_estimated_regret_never_exceeds_the_budget(name, way, losses):
 def test_the_budget_is_nearly_used_up_somewhere():
     # So that the test above can fail: losses that are the worst, told at once.
     used = [hostile_game(make(early=False, rng=seed), 1000, "at once") for seed in range(4)]
-    assert 0.9 < max(used) <= 1 + 1e-9
+    assert 0.8 < max(used) <= 1 + 1e-9
 
 
 def test_negative_control_too_small_a_reach_exceeds_the_budget(monkeypatch):
     right = Exploration.reach
-    monkeypatch.setattr(Exploration, "reach", lambda self, choice: right(self, choice) / 3)
-    for seed in range(3):
-        exact = make(kernel=kl.Polynomial(2), horizon=200, early=False, rng=seed)
-        assert hostile_game(exact, 200, "at once") > 1
+    monkeypatch.setattr(Exploration, "reach", lambda self, choice: right(self, choice) / 10)
+    settings = {"kernel": kl.Polynomial(2), "horizon": 200, "early": False}
+    assert max(hostile_game(make(rng=s, **settings), 200, "at once") for s in range(5)) > 1
 
 
 # Alarms.
@@ -134,9 +134,12 @@ def test_no_alarm_in_kind_weather(name):
 def test_a_predicting_adversary_is_found_out():
     for seed in range(20):
         learner, regret = arena_game("predictive", seed, 700)
-        (alarm,) = learner.alarms
-        assert alarm.round < 600
-        assert alarm.reason in ("evidence", "budget")
+        first = learner.alarms[0]
+        assert first.round < 600
+        assert first.reason in ("evidence", "regret", "budget")
+        # It may have had another chance, which it has used up again or not.
+        policies = [alarm.policy for alarm in learner.alarms]
+        assert policies == [("ucb", "robust")[k % 2] for k in range(len(policies))]
         assert regret <= learner.guarantee(rounds=700).total
         assert regret < 300  # four fifths of 700 for GP-UCB alone
 
@@ -172,7 +175,11 @@ def test_batches_and_late_losses_do_not_stop_a_good_policy():
 def test_stages_follow_each_other():
     bad, worse = Always(3), Always(2)
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.2, 0.9, 1.0])
-    settings = {"policy": [bad, "optimistic", worse], "trigger": [0.2, 0.2, 0.3]}
+    settings = {
+        "policy": [bad, "optimistic", worse],
+        "trigger": [0.2, 0.2, 0.3],
+        "premium": [0.75] * 3,
+    }
     learner = make(arms, kl.Linear(), horizon=4000, **settings)
     play(learner, lambda t: losses, 300)
     assert learner.diagnostics.playing == learner.alarms[0].successor == "optimistic"
@@ -271,18 +278,17 @@ def test_negative_control_a_policy_without_insurance_exceeds_the_bound(monkeypat
     assert regrets_of_game(learner, WORST["fixed"]).max() > learner.guarantee().total
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="losses of one batch count as late, each after those told before it, and one that does not fit ends the stage",
-)
-def test_batches_told_at_once_do_not_stop_a_policy():
+@pytest.mark.parametrize("horizon", [20_000, 10**7])
+def test_batches_told_at_once_do_not_stop_a_policy(horizon):
     prices = np.linspace(1, 3, 30)
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        learner = make(kl.Points(prices[:, None]), kl.Gaussian(0.5), horizon=20_000, rng=rng)
+        learner = make(kl.Points(prices[:, None]), kl.Gaussian(0.5), horizon=horizon, rng=rng)
         for _ in range(30):
             batch = learner.ask(50)
             price = batch.action[:, 0]
             sold = rng.random(50) < np.exp(-((price / 2) ** 2))
             learner.tell(batch, 1 - price * sold / 3)
-        assert "late loss" not in {alarm.reason for alarm in learner.alarms}
+        assert learner.alarms == []
+        seen = learner.diagnostics
+        assert (seen.playing, seen.skipped, seen.sat_out) == ("ucb", 0, 0)

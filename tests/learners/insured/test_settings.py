@@ -7,6 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
+from koloss.learners.insured.bandwidths import CONSTANT
 from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
 from tests.learners.insured.inside import resumed, stage_of
 
@@ -186,9 +187,10 @@ def test_the_range_of_losses_must_be_given():
 
 
 def test_the_forecast_has_the_prior_of_the_kernel():
-    # Features of prior covariance I: their Gram matrix is the kernel's, scaled to 1, plus a constant.
+    # That of its Gram matrix, scaled to 1, and a constant that may be large.
     learner = make(kl.Points(np.random.default_rng(1).random((20, 2))), kl.Polynomial(2))
     X = learner.actions
     K = kl.Polynomial(2)(X)
-    F = stage_of(learner).forecaster.features
-    np.testing.assert_allclose(F @ F.T, K / np.diag(K).max() + 1, rtol=1e-8, atol=1e-8)
+    regression = stage_of(learner).forecaster.regression
+    prior = regression.features @ regression.covariance @ regression.features.T
+    np.testing.assert_allclose(prior, K / np.diag(K).max() + CONSTANT, rtol=1e-8, atol=1e-8)

@@ -11,7 +11,7 @@ import numpy as np
 from koloss._random import LEARNERS, as_generator
 from koloss.actions import Points
 from koloss.experiments.arena.base import Choice, Game, Player
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.forecast import Regression
 from koloss.proxy import exact_features, pivoted_cholesky
 
 CENTRE = 0.5
@@ -144,7 +144,7 @@ class GPUCB(Deterministic):
     ) -> None:
         super().__init__(game)
         self.width = width
-        self.forecaster = Forecaster(features(game), discounts=(discount,))
+        self.forecaster = Regression(features(game), discount=discount)
 
     def best(self) -> int:
         return int(np.argmin(self.forecaster.mean - self.width * self.forecaster.deviation))
@@ -163,7 +163,7 @@ class GPThompson(Player):
     def __init__(self, game: Game, seed: Any, *, discount: float = 1.0, scale: float = 1.0) -> None:
         super().__init__(game)
         self.scale = scale
-        self.forecaster = Forecaster(features(game), discounts=(discount,))
+        self.forecaster = Regression(features(game), discount=discount)
         self._rng = as_generator(seed, LEARNERS)
         self._show = self._rng.spawn(1)[0]
         self._root: Any = None

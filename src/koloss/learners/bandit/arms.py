@@ -59,8 +59,9 @@ class ArmsEngine(PointsEngine):
 
     @classmethod
     def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
-        if problem.leverage != len(features):
-            data.refuse("problem.leverage", "must be the number of actions", problem.leverage)
+        if problem.leverage < len(features):
+            rule = "must be the number of actions, or more where there are shares"
+            data.refuse("problem.leverage", rule, problem.leverage)
 
 
 def arms_engine(
@@ -76,13 +77,17 @@ def arms_engine(
         raise ValueError(
             f"`loss_class` of 'any' must have a finite set of actions, got {settings.actions!r}"
         )
-    N = len(points)
-    problem = replace(game, rank=N, leverage=float(N), constant=True)
+    N, shares = len(points), settings.laws(len(points))
+    weights = np.full(N, 1 / N)
+    if shares is not None:  # no design within the shares has a larger least weight
+        weights = shares.project(np.zeros(N))
+    leverage = float(N) if shares is None else float(1 / weights.min())
+    problem = replace(game, rank=N, leverage=leverage, constant=True)
     return ArmsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.zeros((N, 0), order="F"),
         columns=None,
-        weights=np.full(N, 1 / N),
+        weights=weights,
         log_prior=log_prior,
         problem=problem,
         rates=choose_rates(settings, problem),
@@ -98,4 +103,5 @@ def arms_engine(
         proxy="indicators",
         losses="",
         printed={},
+        shares=shares,
     )

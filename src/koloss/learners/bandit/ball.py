@@ -412,7 +412,7 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
             loss_bound=high - center,
             epsilon=0.0,
             log_prior=d * math.log(2 * (n or 1)),
-            delay=settings.delay,
+            delay=settings.planned_delay,
             learned=settings.learns_range,
         ),
         low=low,

@@ -17,11 +17,13 @@ from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.ridge import (
+    SHARES_EXPLORED,
     LossClass,
     Schedule,
     choose_ridge,
     choose_ridge_design,
     choose_schedule,
+    exploration_curve,
     loss_class,
 )
 from koloss.learners.bandit.settings import BanditSettings
@@ -74,11 +76,11 @@ def choose(
     if plain or settings.ridge in ("auto", 0):
         for bonus in bonuses[:1] if plain else bonuses:
             plans.append(_plain(settings, points, replace(game, bonus=bonus), hull, norm, printed))
-    if not plain and settings.ridge != 0:
+    if not (plain or settings.ridge == 0 or (settings.shares and settings.horizon is None)):
         penalised = replace(game, bonus=settings.bonus is not False)
         plans += _penalised(settings, points, penalised, hull, norm)
     least = min(plan.bound for plan in plans) * (1 + NEAR)
-    if not settings.is_default("design"):  # which may be far from the best
+    if settings.shares or not settings.is_default("design"):  # which may be far from the best
         least = math.inf
     made = [plan.candidate() for plan in plans if plan.bound <= least]
     return min(made, key=lambda candidate: candidate.bound)
@@ -98,7 +100,7 @@ def _plain(
         if game.constant:
             scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
             features = np.column_stack([features, np.full(len(points), scale)])
-        design = choose_design(features, settings.design)
+        design = choose_design(features, settings.design, settings.laws(len(points)))
         white = whiten(features, design).features
         rank, leverage = white.shape[1], float(np.max(np.sum(white**2, axis=1)))
         problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
@@ -131,9 +133,17 @@ def _penalised(
         if settings.learning_rate is not None:
             eta = settings.learning_rate
         cap = problem.largest_leverage(eta, kappa)
-        design = choose_ridge_design(features, columns, cap, settings.design)
+        laws = settings.laws(len(points))
+        design = choose_ridge_design(features, columns, cap, settings.design, laws)
         white, columns = whiten_ridge(features, columns, design)
         gamma, largest = design.exploration, design.largest
+        if laws is not None and settings.learning_rate is None:
+            # The rates were those for the best of all designs.
+            leverage = Leverage(white, design.weights, columns)
+            tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
+            eta = tuned.learning_rate
+            largest = problem.largest_leverage(eta, tuned.kappa)
+            gamma = leverage.exploration(largest)
         if settings.exploration_rate is not None:
             gamma = settings.exploration_rate
             largest = Leverage(white, design.weights, columns)(gamma)

@@ -209,13 +209,18 @@ class Exp2:
 
         None where more actions wait than Σ has rows, so that Σ takes less room.
         """
-        if len(keys) > len(self.theta):
+        engine = self.engine_of(epoch.number)
+        if len(keys) > engine.problem.rank:
             return None
         law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
-        directions = [self.engine.estimate(law, key, 1.0) for key in keys]
+        directions = [engine.estimate(law, key, 1.0) for key in keys]
         numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
         rows = [np.concatenate([numbers, v, *ends]) for v in directions]
         return [Late(epoch.number, row) for row in rows]
+
+    def engine_of(self, number: int) -> Engine:
+        """The engine with whose features an epoch was played."""
+        return self.engine
 
     @property
     def late_length(self) -> int:
@@ -342,7 +347,13 @@ class Exp2:
 
     def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
-        m, over, draws = self.engine.problem.rank, data.flag("over"), data.count("draws", 1)
+        number, over, draws = (
+            data.count("number", 1, self.epochs),
+            data.flag("over"),
+            data.count("draws", 1),
+        )
+        engine = self.engine_of(number)
+        m = engine.problem.rank
         sums: list[Any] = [None, None]
         for k, name in enumerate(("gain", "anchor")):
             if over:
@@ -350,8 +361,8 @@ class Exp2:
             else:
                 sums[k] = data.array(name, (m,))
         return Epoch(
-            law=self.engine.law_from_dict(data.part("law"), over),
-            number=data.count("number", 1, self.epochs),
+            law=engine.law_from_dict(data.part("law"), over),
+            number=number,
             eta=data.number("eta", 0),
             gamma=data.number("gamma", 0, 1, positive=True),
             weight=data.number("weight", 0, 1),
@@ -419,3 +430,11 @@ def prove(
         rule, sums = heard.outside, (heard.beyond, heard.squares)
         promise = promises.outside(promise, last, rule, *sums, R=R, n=rounds)
     return promise.of_rewards() if engine.sign < 0 else promise
+
+
+def within_shares(promise: Guarantee, engine: Engine) -> Guarantee:
+    """The same where laws are projected onto shares of traffic."""
+    if not isinstance(engine, PointsEngine) or engine.shares is None:
+        return promise
+    largest = float(engine.shares.reachable.min())
+    return promises.within_shares(promise, largest, engine.problem.delay)

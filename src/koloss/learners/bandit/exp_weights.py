@@ -17,7 +17,7 @@ from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -120,6 +120,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     delay : int
         Tune for losses that come after up to so many others; needs epochs of one round. Losses may come late
         without it, too, but then no useful bound is proved.
+    hold : int
+        Use no loss before so many further decisions were made, in whichever order and however early it is told: for worlds in
+        which the loss decides when it is told (a sale at once, no sale at the time-out). Rates are for that delay, or for `delay`
+        if that is more.
     learning_rate, exploration_rate : float, optional
         η and γ, in place of the tuned ones; the guarantee takes them as they are.
     spacing : float, optional
@@ -130,6 +134,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         Which regret to bound: against the action that is best on average, or against the one that was best in the end, which
         matters where losses answer to what was played. The latter gives actions a bonus for the variance of their estimates, at
         1.7 times the bound. For finite sets.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, for groups that do not overlap, of a finite set.
+        Every law that decisions are drawn from has them exactly; what that may cost is a term of the guarantee.
     rng : seed or Generator, optional
 
     Examples
@@ -184,11 +191,13 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         prior: Any = None,
         loss_class: Literal["rank-one", "general", "any"] = "general",
         delay: int = 0,
+        hold: int = 0,
         learning_rate: float | None = None,
         exploration_rate: float | None = None,
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -244,6 +253,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         epoch = self._exp2.epoch
         if epoch is not None and not isinstance(self.engine, PointsEngine):
             epoch.law.ahead = None
+
+    def _limits(self) -> tuple[float, float]:
+        return self._exp2.range.limits
 
     def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
@@ -324,7 +336,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
-        return diagnose(self._exp2, len(self.ledger))
+        return diagnose(self._exp2, self.ledger.awaited)
 
     # The bound.
 
@@ -399,7 +411,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
         horizon = self.settings.horizon
         heard = self._exp2.range
-        return prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        return within_shares(promise, engine)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:

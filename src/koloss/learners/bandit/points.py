@@ -33,13 +33,14 @@ from koloss.learners.bandit.ridge import (
     exploration_curve,
 )
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 
 Floats = NDArray[np.float64]
 
 
-SAID = ("outside", "learned", "sign")
+SAID = ("outside", "learned", "sign", "shares")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
 
@@ -91,6 +92,7 @@ class PointsEngine:
     leverage: float = 0.0  # of its design there; the problem has an upper bound, for any design
     design: str | None = None  # "john" where a new level has a new design
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
+    shares: Shares | None = None  # the laws that may be played; None: all
 
     place: ClassVar[str] = ""
 
@@ -119,11 +121,14 @@ class PointsEngine:
         return self.features @ theta
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
-        """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9)."""
+        """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9); projected where there are shares."""
         score = self.scores(theta)
         if credit is not None:
             score = score - credit
         log_q = self.log_prior - eta * score
+        if self.shares is not None:
+            projected: Floats = (1 - gamma) * self.shares.project(log_q) + gamma * self.weights
+            return projected
         q = np.exp(log_q - log_q.max())
         p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
         return p
@@ -317,6 +322,9 @@ class PointsEngine:
         else:
             data.nothing("schedule")
         weights = data.distribution("weights", N)
+        shares = settings.laws(N)
+        if shares is not None and not shares.contains(weights):
+            data.refuse("weights", "must be within the shares", weights)
         rates = rates_from_dict(data.part("rates"), settings.horizon)
         if columns is not None:
             check_ridge(data, features, columns, weights, problem, rates)
@@ -345,6 +353,7 @@ class PointsEngine:
             losses=data.word("losses"),
             eigenvalue=eigenvalue,
             printed=printed_from_dict(data.part("printed")) if printed else {},
+            shares=shares,
         )
 
     @classmethod

@@ -60,7 +60,7 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         log_prior=data.number("log_prior", 0),
         bonus=bonus,
         shrink=data.number("shrink", shrink, shrink),
-        delay=data.count("delay", settings.delay, settings.delay),
+        delay=data.count("delay", settings.planned_delay, settings.planned_delay),
         constant=data.flag("constant"),
         ridge=ridge,
         floor=data.number("floor", 0),

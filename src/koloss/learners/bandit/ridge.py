@@ -27,6 +27,7 @@ from koloss.designs.ridge import (
 )
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
+from koloss.learners.bandit.shares import Shares, design_within
 from koloss.learners.bandit.tuning import choose_design, is_exact
 from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
@@ -167,12 +168,22 @@ def with_penalty(
 
 
 def choose_ridge_design(
-    features: Floats, columns: Floats, cap: float, design: str | Design
+    features: Floats,
+    columns: Floats,
+    cap: float,
+    design: str | Design,
+    shares: Shares | None = None,
 ) -> RidgeDesign:
     """Where to explore: the log-det design, or the one asked for with as much exploration as the cap takes."""
     if isinstance(design, str) and design == "john":
-        return ridge_design(features, columns, cap)
-    weights = np.asarray(to_numpy(choose_design(features, design).weights), dtype=float)
+        best = ridge_design(features, columns, cap)
+        if shares is None or shares.contains(best.weights):
+            return best
+        penalty = columns / math.sqrt(best.exploration)
+        weights = design_within(shares, features, penalty, best.weights, improve=True)
+    else:
+        chosen = choose_design(features, design, shares).weights
+        weights = np.asarray(to_numpy(chosen), dtype=float)
     largest = Leverage(features, weights, columns)
     gamma = largest.exploration(cap)
     return RidgeDesign(weights, gamma, largest(gamma) if math.isfinite(gamma) else cap)

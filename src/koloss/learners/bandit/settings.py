@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
+from koloss.learners.bandit.shares import Shares, as_shares
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
@@ -51,11 +52,13 @@ class BanditSettings(Settings):
     prior: Any = None
     loss_class: Literal["rank-one", "general", "any"] = "general"
     delay: int = 0
+    hold: int = 0
     learning_rate: float | None = None
     exploration_rate: float | None = None
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
+    shares: Any = None
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -73,6 +76,7 @@ class BanditSettings(Settings):
             penalty = as_float("ridge", self.ridge, minimum=0.0)
             self._set("ridge", as_size("ridge", penalty) if penalty else 0.0)
         self._set("delay", as_int("delay", self.delay, minimum=0, maximum=10**6))
+        self._set("hold", as_int("hold", self.hold, minimum=0, maximum=10**6))
         self._check_losses()
         self._check_any()
         self._check_features()
@@ -84,11 +88,13 @@ class BanditSettings(Settings):
             raise ValueError(f"`{name}` must be left out with the sampled covariance, got {value}")
         if self.regret == "hindsight":
             self._check_hindsight()
-        extras = self.bonus is True or penalised or self.delay or sampled
+        if self.shares is not None:
+            self._check_shares()
+        extras = self.bonus is True or penalised or self.planned_delay or sampled
         if self.tuning == "paper" and (self.horizon is None or extras):
             raise ValueError(
                 "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance, got "
-                f"{self.horizon}, {self.ridge}, {self.bonus}, {self.delay} and {self.covariance!r}"
+                f"{self.horizon}, {self.ridge}, {self.bonus}, {self.planned_delay} and {self.covariance!r}"
             )
         if _is_auto(self.kernel):
             self._choose_kernel()
@@ -126,13 +132,30 @@ class BanditSettings(Settings):
 
     def _check_hindsight(self) -> None:
         """Settings for which no bound on the regret in hindsight is proved."""
-        rules = {"tuning": "'sharp'", "covariance": "'exact'", "delay": "0"}
+        rules = {"tuning": "'sharp'", "covariance": "'exact'", "delay": "0", "hold": "0"}
         for name, rule in rules.items():
             if not self.is_default(name):
                 value = getattr(self, name)
                 raise ValueError(
                     f"`{name}` must be {rule} where `regret` is 'hindsight', got {value!r}"
                 )
+
+    def _check_shares(self) -> None:
+        """Shares, and settings with which nothing is proved of them."""
+        self._set("shares", as_shares(self.shares, self.actions))
+        rules = {"regret": ("pseudo",), "tuning": ("sharp",), "outside": ("raise", "widen")}
+        for name, allowed in rules.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                rule = " or ".join(map(repr, allowed))
+                raise ValueError(f"`{name}` must be {rule} where there are `shares`, got {value!r}")
+        if self.horizon is None and self.ridge not in ("auto", 0):
+            rule = "must be 0 where there are `shares` and no horizon"
+            raise ValueError(f"`ridge` {rule}, got {self.ridge:.6g}")
+
+    def laws(self, count: int) -> Shares | None:
+        """The laws over so many actions that may be played; None where all may."""
+        return None if self.shares is None else Shares.of(self.shares, count)
 
     def _check_any(self) -> None:
         """Where nothing is assumed of losses, features and their errors have no say."""
@@ -172,8 +195,9 @@ class BanditSettings(Settings):
     def _check_rates(self) -> None:
         if not (isinstance(self.batch, str) and self.batch == "auto"):
             self._set("batch", as_int("batch", self.batch, minimum=1))
-            if self.delay > 0 and self.batch > 1:
-                raise ValueError(f"`batch` must be 1 where `delay` is positive, got {self.batch}")
+            if self.planned_delay > 0 and self.batch > 1:
+                name = "delay" if self.delay else "hold"
+                raise ValueError(f"`batch` must be 1 where `{name}` is positive, got {self.batch}")
         given = [n for n in ("learning_rate", "exploration_rate") if getattr(self, n) is not None]
         if given and self.horizon is None:
             raise ValueError(
@@ -185,6 +209,11 @@ class BanditSettings(Settings):
             raise ValueError(
                 f"`exploration_rate` must be at most 1, got {self.exploration_rate:.6g}"
             )
+
+    @property
+    def planned_delay(self) -> int:
+        """The delay that rates are for: what was declared, or as many decisions as losses are held back for."""
+        return max(self.delay, self.hold)
 
     @property
     def learns_range(self) -> bool:

@@ -46,7 +46,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         epsilon=0.0,
         log_prior=float(-log_prior.min()),
         shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
-        delay=settings.delay,
+        delay=settings.planned_delay,
         constant=centred,
         learned=settings.learns_range,
         hindsight=settings.regret == "hindsight",
@@ -87,6 +87,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         schedule=best.schedule,
         design="john" if settings.is_default("design") else None,
         eigenvalue=best.eigenvalue,
+        shares=settings.laws(len(points)),
     )
 
 

@@ -16,6 +16,7 @@ from koloss.errors import RankUnreachable
 from koloss.guarantees import bandit, paper
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.shares import Shares, shared_design
 from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
 
 EXACT_LIMIT = 500
@@ -158,8 +159,11 @@ def _quick_bound(problem: BanditProblem) -> float:
     return float(sum(problem.terms(u / L, kappa).values()))
 
 
-def choose_design(features: Any, design: str | Design) -> Design:
-    """Where to explore: the design asked for, on these features."""
+def choose_design(features: Any, design: str | Design, shares: Shares | None = None) -> Design:
+    """Where to explore: the design asked for, on these features; within the shares where there are any."""
+    if shares is not None:
+        asked = choose_design(features, design)
+        return shared_design(features, asked, shares, improve=design == "john")
     if isinstance(design, Design):
         if design.weights.shape[0] != features.shape[0]:
             raise ValueError(
@@ -206,7 +210,7 @@ def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
     """Most rounds of an epoch of single decisions."""
     if settings.batch != "auto":
         return settings.batch
-    if settings.tuning == "paper" or settings.delay > 0 or settings.horizon is None:
+    if settings.tuning == "paper" or settings.planned_delay > 0 or settings.horizon is None:
         return 1
     strict = not settings.learns_range
     if problem.hindsight and not (strict and settings.outside == "raise"):

@@ -12,18 +12,28 @@ so that w = 0 skips it: the least possible loss stands in for that of the action
 An entry raises Λ(a) by at most 1 + w κ(a), where κ(a) ≥ |k(a, b)| for all b. So, with a budget D and an overdraft C, rounds are
 drawn only while Λ + O + 1 ≤ D + C and Λ + 1 ≤ D, and an entry has the largest weight with which it ends within both. Then
 Λ + O ≤ D + min(C, O - 1) on every path, whatever is late, comes in bursts, or is never told (Theorem F5.4).
+
+Where there are shares of traffic, all of this is asked of the laws r within them and not of single actions, Λ(r) = Σ r(a)Λ(a).
+
+Where actions come and go (`roster`), an action has Λ(a) = 0 when it is added, and rounds drawn before that do not count for it, in
+O(a) as little as when they are entered. What is withdrawn is not looked at. There are no shares then.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.learners.bandit.shares import Shares
+from koloss.learners.insured.exploration import largest, lowest, smallest
 from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """By how much sums may be off."""
@@ -32,62 +42,143 @@ ROUNDING = 1e-9
 class Account:
     """Λ of every action, and how many rounds are open."""
 
-    def __init__(self, actions: int) -> None:
+    def __init__(self, actions: int, shares: Shares | None = None) -> None:
+        self.shares = shares  # the laws that regret is against; None: all actions
         self.total: Floats = np.zeros(actions)  # Λ
         self.variance: Floats = np.zeros(actions)  # Σ of squared steps of Λ beside the predictions
         self.outstanding = 0  # O
+        self.offered: Bools | None = None  # None as long as all actions are
+        self.born: Ints = np.zeros(actions, dtype=np.int64)  # era in which each was added
+        self.before: Ints = np.zeros(actions, dtype=np.int64)  # open rounds drawn before that
+
+    @property
+    def there(self) -> Any:
+        """The actions that are offered, to index by."""
+        return slice(None) if self.offered is None else self.offered
 
     @property
     def used(self) -> float:
-        """The largest Λ(a): the estimated regret."""
-        return float(self.total.max())
+        """The largest Λ: the estimated regret."""
+        return self.largest(self.total)
+
+    @property
+    def reserved(self) -> float:
+        """The largest Λ(a) + O(a)."""
+        if self.offered is None:
+            return self.used + self.outstanding
+        return self.largest(self.total - self.before) + self.outstanding
+
+    def largest(self, values: Floats) -> float:
+        """The largest of values of all actions that are offered, or of their means under the laws within the shares."""
+        return float(values[self.there].max()) if self.shares is None else self.shares.best(values)
 
     def room(self, budget: float) -> Floats:
-        """What one more entry may add to every Λ(a) beside 1."""
-        return budget - 1 - self.total
+        """What one more entry may add to every Λ(a) beside 1; where an action is not offered, no less than elsewhere."""
+        room = budget - 1 - self.total
+        if self.offered is not None:
+            room[~self.offered] = room[self.offered].max()
+        return room
 
     def may_draw(self, budget: float, overdraft: float, count: int = 1) -> bool:
         """Whether so many more rounds may be drawn at once."""
-        used = self.used
-        return used + 1 <= budget and used + self.outstanding + count <= budget + overdraft
+        return self.used + 1 <= budget and self.reserved + count <= budget + overdraft
+
+    @property
+    def deviation(self) -> float:
+        """That of the noise in the largest Λ; of a law's at most the mean of those of its actions."""
+        if self.shares is None:
+            return math.sqrt(float(self.variance[lowest(-self.total, self.offered)]))
+        rows, masses = self.shares.top(self.total)
+        return float(masses @ np.sqrt(self.variance[rows]))
 
     def deviations(self, budget: float) -> float:
         """By how many deviations of its noise the account of some action is below the budget, at least."""
         doubt = np.sqrt(self.variance)
+        if self.shares is not None:
+            return (budget - 1 - self.used) / max(self.deviation, 1e-300)
         with np.errstate(divide="ignore"):
-            return float(np.min(self.room(budget) / doubt))
+            return float(np.min((self.room(budget) / doubt)[self.there]))
 
     def draw(self, count: int = 1) -> None:
         """So many rounds are drawn."""
         self.outstanding += count
 
-    def weight(self, reach: Floats, budget: float, overdraft: float) -> float:
+    def offer(self, offered: Bools, added: Any, era: int) -> None:
+        """From this era on these actions are offered, some of them anew."""
+        self.offered = offered
+        self.total[added] = self.variance[added] = 0.0
+        self.born[added], self.before[added] = era, self.outstanding
+
+    def counted(self, era: int) -> Any:
+        """The actions that rounds of an era count for."""
+        return self.there if self.offered is None else self.offered & (self.born <= era)
+
+    def weight(self, reach: Floats, budget: float, overdraft: float, era: int = 0) -> float:
         """The largest weight of a round, opened next, whose estimates reach at most so far: known without its outcome."""
         # Where Λ > D - 1 only 0 fits, if a constant is a feature: every action is reached.
-        limit = min(budget, budget + overdraft - (self.outstanding - 1))
+        limit: Any = min(budget, budget + overdraft - (self.outstanding - 1))
+        if self.shares is not None:
+            return self._farthest(self.shares, reach, limit - 1, 1.0)
         room = limit - 1 - self.total
+        if self.offered is not None:
+            counted = self.counted(era)
+            if not counted.any():
+                return 1.0
+            limit = np.minimum(budget, budget + overdraft - (self.outstanding - self.before - 1))
+            room, reach = (limit - 1 - self.total)[counted], reach[counted]
         if room.min() <= 0:
             return 0.0
         return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
 
+    def rate(self, reach: Floats, budget: float) -> float:
+        """The least γ with which an entry that reaches `reach`/γ ends within the budget; may be above 1."""
+        if self.shares is not None:
+            farthest = self._farthest(self.shares, reach, budget - 1, np.inf)
+            return 1 / farthest if farthest > 0 else float("inf")
+        room = self.room(budget)
+        return largest(reach / room) if smallest(room) > 0 else float("inf")
+
+    def _farthest(self, shares: Shares, reach: Floats, limit: float, most: float) -> float:
+        """The largest s ≤ most with Λ(r) + s Σ r(a) reach(a) ≤ limit for all laws r within the shares.
+
+        The left side is convex in s: Newton's steps from above end at the root, after as many as there are laws on the way.
+        """
+        if self.used >= limit:
+            return 0.0
+        s, values = most, reach if most == np.inf else self.total + most * reach
+        while True:
+            rows, masses = shares.top(values)
+            root = (limit - float(masses @ self.total[rows])) / float(masses @ reach[rows])
+            if not root < s * (1 - 1e-14):
+                return s
+            s, values = root, self.total + root * reach
+
     def enter(
-        self, y: float, estimate: Floats | None, weight: float, step: Floats | None = None
+        self,
+        y: float,
+        estimate: Floats | None,
+        weight: float,
+        step: Floats | None = None,
+        era: int = 0,
     ) -> None:
-        """Enter a loss with its estimates and their weight; one that is skipped needs none.
+        """Enter a loss of an era with its estimates and their weight; one that is skipped needs none.
 
         `step` is what the estimates have beside the prediction: noise, mostly.
         """
+        counted = self.counted(era)
         if estimate is None or weight == 0:
-            self.total += y + 0.5
+            self.total[counted] += y + 0.5
         else:
-            self.total += y + (1 - weight) / 2 - weight * estimate
+            self.total[counted] += (y + (1 - weight) / 2 - weight * estimate)[counted]
         if step is not None:
-            self.variance += np.square(weight * step)
+            self.variance[counted] += np.square(weight * step)[counted]
         self.outstanding -= 1
+        if self.offered is not None:
+            self.before[self.born > era] -= 1
 
     def holds(self, budget: float, overdraft: float) -> bool:
         """Whether the promise is kept."""
-        return self.used + self.outstanding <= budget + overdraft + ROUNDING * max(1.0, abs(budget))
+        return self.reserved <= budget + overdraft + ROUNDING * max(1.0, abs(budget))
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit."""
@@ -96,21 +187,24 @@ class Account:
 
     def copy(self) -> Account:
         """The account as it is now."""
-        account = Account(len(self.total))
+        account = Account(len(self.total), self.shares)
         account.total, account.variance = self.total.copy(), self.variance.copy()
         account.outstanding = self.outstanding
         return account
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        sums = {"total": self.total.copy(), "variance": self.variance.copy()}
+        names = ("total", "variance", "born", "before")
+        sums = {name: getattr(self, name).copy() for name in names}
         return {**sums, "outstanding": self.outstanding}
 
     @classmethod
-    def from_dict(cls, data: Reader, actions: int) -> Account:
+    def from_dict(cls, data: Reader, actions: int, shares: Shares | None = None) -> Account:
         """The account in a snapshot."""
-        account = cls(actions)
+        account = cls(actions, shares)
         account.total = data.array("total", (actions,))
         account.variance = data.array("variance", (actions,), 0)
-        account.outstanding = data.count("outstanding")
+        account.outstanding = most = data.count("outstanding")
+        account.born = data.array("born", (actions,), 0, whole=True)
+        account.before = data.array("before", (actions,), 0, most, whole=True)
         return account

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +41,13 @@ class Bets:
         """Wealth over what ends the stage: more with every bet, lest one of many succeed by chance."""
         return self.wealth / max(ODDS, ODDS_EACH * self.bets)
 
-    @property
-    def suspicious(self) -> bool:
-        """Whether the policy has done no better than exploration of late."""
-        return self.explored_rounds == 0 or self.policy_mean >= self.explored_mean
+    def suspects(self, noise: float) -> bool:
+        """Whether the policy has done worse than exploration of late, by a deviation of losses of this variance or more."""
+        if self.explored_rounds == 0:
+            return True
+        # The means forget at 1/10 and 1/20, which leaves them the variance of means of 19 and 39.
+        seen = 1 / min(max(self.policy_rounds, 1), 19) + 1 / min(self.explored_rounds, 39)
+        return self.policy_mean - self.explored_mean >= math.sqrt(noise * seen)
 
     def add(self, y: float, explored: bool) -> None:
         """Take note of a loss."""

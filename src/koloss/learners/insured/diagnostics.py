@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.diagnostics import BanditDiagnostics
+from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
 
 
@@ -40,6 +41,7 @@ REASONS = {
     "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
+    "late loss": "a late loss did not fit into its budget",  # by former rules
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""
@@ -84,6 +86,7 @@ class InsuredDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
+    held: int  # losses told and not yet used (`hold`)
     estimated_regret: float  # of all policies, without bias, as far as losses were heard
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
@@ -94,11 +97,11 @@ class InsuredDiagnostics:
     exploration: float  # share of exploration that the next round needs at least
     explored: int  # actions explored in this stage
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
-    suspicious: bool  # whether the policy has done no better than exploration of late; then more is explored
+    suspicious: bool  # whether the policy has done worse than exploration of late, beyond noise; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
     skipped: float  # losses of this stage that came too late to be counted, in parts
     sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
-    trusted: tuple[float, float]  # discount and ridge of the regression that is trusted
+    trusted: Trusted  # the regression that is trusted: how fast it forgets, its bandwidth and noise
     alarms: tuple[Alarm, ...]  # when and why policies were stopped, or played again
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
     chance: SecondChance | None = None  # while the robust learner plays in place of a policy
@@ -107,6 +110,8 @@ class InsuredDiagnostics:
 
     def __str__(self) -> str:
         waiting = f"{self.outstanding} {self.told} outstanding"
+        if self.held:
+            waiting += f", {self.held} held back"
         low, high = self.band
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         lines.append(
@@ -122,7 +127,7 @@ class InsuredDiagnostics:
                 f"  late: {self.open} of the policy's {self.told} are open, {self.skipped:.4g} were not counted, "
                 f"{self.sat_out} rounds were left to the robust learner"
             )
-        lines.append(f"  trusted: discount {self.trusted[0]:g}, ridge {self.trusted[1]:g}")
+        lines.append(f"  trusted: {self.trusted}")
         if self.chance is not None:
             lines.append(f"  {self.chance}")
         lines += [f"  {alarm}" for alarm in self.alarms]

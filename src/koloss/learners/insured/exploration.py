@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from koloss.learners.bandit.shares import Shares
 from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
@@ -34,11 +35,27 @@ def largest(values: Floats) -> float:
     return value
 
 
-class Exploration:
-    """A design π, features in which Σ(π) = I, and what one round can do to the estimates."""
+def lowest(values: Floats, offered: Any = None) -> int:
+    """Row of the smallest value, among the actions that are offered where not all are."""
+    return int((values if offered is None else np.where(offered, values, np.inf)).argmin())
 
-    def __init__(self, number: int, features: Floats, weights: Floats) -> None:
-        self.number, self.features, self.weights = number, features, weights
+
+class Exploration:
+    """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
+
+    Where actions come and go each era has its own; features of actions that are not offered are zero.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        features: Floats,
+        weights: Floats,
+        shares: Shares | None = None,
+        era: int = 0,
+    ) -> None:
+        self.number, self.features, self.weights, self.era = number, features, weights, era
+        self.shares = shares  # within which designs are made
         self.cdf = np.cumsum(weights)
         self.cdf /= self.cdf[-1]
         self.support = np.flatnonzero(weights)
@@ -64,10 +81,13 @@ class Exploration:
         weights = np.zeros_like(self.weights)
         weights[at] = w / c
         weights /= weights.sum()
+        if self.shares is not None:
+            with np.errstate(divide="ignore"):
+                weights = self.shares.project(np.log(weights))
         mu = weights[at]
         root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
         white = solve_triangular(root, self.features.T, lower=True, check_finite=False)
-        return Exploration(number, np.asfortranarray(white.T), weights)
+        return Exploration(number, np.asfortranarray(white.T), weights, self.shares, self.era)
 
     def draw(self, uniform: float) -> int:
         """An action by inversion of the cumulative sums."""
@@ -115,10 +135,13 @@ class Exploration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {"number": self.number, "features": self.features, "weights": self.weights}
+        names = ("number", "features", "weights", "era")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_dict(cls, data: Reader, count: int, rank: int) -> Exploration:
-        """The exploration in a snapshot, of so many actions with so many features."""
-        features = data.array("features", (count, rank), order="F")
-        return cls(data.count("number", 1), features, data.distribution("weights", count))
+    def from_dict(cls, data: Reader, count: int, rank: int, latest: int = 0) -> Exploration:
+        """The exploration in a snapshot, of so many actions with so many features, of an era up to the latest."""
+        era = data.count("era", 0, latest)
+        features = data.array("features", (count, None if era else rank), order="F")
+        weights = data.distribution("weights", count)
+        return cls(data.count("number", 1), features, weights, era=era)

@@ -23,23 +23,25 @@ serve them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal, Self
+
+import numpy as np
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured, promises
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove
+from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
+from koloss.learners.insured.bandwidths import Priors
 from koloss.learners.insured.chances import CHANCE, ROOM, Chances
 from koloss.learners.insured.diagnostics import (
     Alarm,
@@ -47,8 +49,9 @@ from koloss.learners.insured.diagnostics import (
     SecondChance,
     alarm_from_dict,
 )
-from koloss.learners.insured.exploration import Exploration, Floats
+from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -56,10 +59,12 @@ from koloss.learners.insured.policies import (
     make_policies,
     restore_policies,
 )
+from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn, Entry, Late, Told, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
@@ -67,6 +72,11 @@ from koloss.proxy import Proxy
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
+
+
+def _is_robust(law: Any) -> bool:
+    """Whether a law is the robust learner's; format 3 threw those of policies away."""
+    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -100,17 +110,24 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     robust_kernel : Kernel, "any" or "auto", optional
         For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
         kind, and has its features to pay for.
-    loss_norm, proxy, rank, design, loss_class, delay, spacing, goal
+    loss_norm, proxy, rank, design, loss_class, hold, spacing, goal
         As for `BanditExpWeights`, without the class "any".
+    delay : int
+        Most other losses that are heard between a decision and its loss. Losses may come late without it, too, but then
+        nothing is promised for the robust learner's; see the guide.
     overdraft : int or "auto"
         Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. An eighth of the rounds by default.
+        range. By default `delay`, or an eighth of the rounds without one.
+    absent : sequence of int
+        Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
         That of the robust learner, as for `BanditExpWeights`. Policies are watched with features that have no penalty.
     batch : int or "auto"
         Most rounds in an epoch of the robust learner; one without a horizon.
     regret : "pseudo"
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
+    shares : dict, optional
+        Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     rng : seed or Generator, optional
 
     Examples
@@ -146,7 +163,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
-        width: float = 0.3,
+        width: float = 2.0,
         early: bool = True,
         exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
@@ -158,21 +175,28 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         ridge: float | Literal["auto"] = "auto",
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
+        hold: int = 0,
         overdraft: int | Literal["auto"] = "auto",
+        absent: Sequence[int] = (),
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
+        shares: Any = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
         engine = points_engine(settings.watched)
-        robust = engine if settings.ridge == 0 else points_engine(settings.robust)
+        robust = engine if settings.shares_engine else points_engine(settings.robust)
         batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
         self._forecaster = forecaster_for(settings.kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
         self._prepare(engine, robust, batch)
+        if settings.absent:
+            offered = self._roster.without(np.array(settings.absent))
+            self._offer(offered, NOBODY)
+            self._roster.met = offered
         if self._is_short:
             self._end_stage("short")
 
@@ -183,29 +207,27 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
         self.engine, self.robust, self.batch = engine, robust, batch
         self.rank, self.epsilon = engine.problem.rank, engine.problem.epsilon
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.shares[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
         self._width, self._center = engine.high - engine.low, engine.center
         self._hull = engine.loss_range()
         self._is_short = insured.is_pointless(problem, horizon, least)
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights)
+        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
         self.alarms: list[Alarm] = []
-        self._late = 0  # losses of a stage that had heard others since the decision
+        self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
-        self._paused = (
-            False  # whether the operator has stopped the policy, so that only he lets it play again
-        )
+        self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
-        self._robust_delay = (
-            0  # most losses heard between a decision of the robust learner and its own
-        )
+        self._robust_late = 0  # losses of the robust learner that came after its next decision
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
-        self._account = Account(len(engine.points))
-        self._exp2: Exp2 | None = None  # the robust learner, once it has played
+        self._account = Account(len(engine.points), engine.shares)
+        self._pending = Pending(self._forecaster)  # what is in flight
+        self._roster = Roster(len(engine.points))
+        self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
 
@@ -223,19 +245,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _watched(self, number: int, designs: int = 1) -> Watched:
         """The stage of a policy."""
         settings, problem, horizon = self.settings, self.engine.problem, self.settings.horizon
-        share, premium = sum(settings.shares[: number + 1]), sum(settings.premiums[: number + 1])
+        share, premium = sum(settings.budgets[: number + 1]), sum(settings.premiums[: number + 1])
         unit = insured.scale(problem, 1)
         allowance = Allowance(share, premium, unit, horizon, self._warm_up, None, settings.early)
         cap = insured.largest_leverage(problem, allowance.budget(1), horizon)
         allowance, policy = replace(allowance, cap=cap), self._policies[number]
-        debt = None if settings.overdraft == "auto" else float(settings.overdraft)
+        debt = (
+            settings.overdraft if settings.overdraft != "auto" else settings.planned_delay or None
+        )
         cost, per = settings.costs
         if cost is not None:
             allowance = replace(allowance, cost=cost / self._width, per=per)
         allowance = replace(allowance, learned=self.engine.learned, overdraft=debt)
         points, forecaster = self.engine.points, self._forecaster
-        account, first = self._account, self._first
-        stage = Watched(number, points, policy, forecaster, first, allowance, account, designs)
+        account, first, pending = self._account, self._first, self._pending
+        stage = Watched(
+            number, points, policy, forecaster, first, allowance, account, designs, pending
+        )
         self._show_range(stage)
         return stage
 
@@ -265,7 +291,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         for one in {id(one): one for one in laws if isinstance(one, Round)}.values():
             one.prediction = one.prediction * factor
 
-    def _new_robust(self) -> Exp2:
+    def _new_robust(self) -> Specialists:
         """Exponential weights from scratch, tuned to the rounds that remain or up to twice as many.
 
         There are few tunings, so that `_proved` can look at all. It may sleep while a policy plays, and goes on after that.
@@ -277,13 +303,77 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             while insured.halved(horizon, halvings + 1) >= remain and horizon > 1 << halvings:
                 halvings += 1
             engine, horizon = self._robust_for(halvings), remain
-        return Exp2(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2 = Specialists(engine, engine.rates, horizon=horizon, batch=self.batch)
+        exp2.born = self._account.born
+        if self._roster.era:
+            made = self._robust_offered(exp2, self._roster.offered)
+            exp2.offer(*made, NOBODY, self._roster.era, set())
+        return exp2
 
-    def _wake(self) -> Exp2:
+    def _robust_offered(self, exp2: Specialists, offered: Bools) -> tuple[Offered, bandit.Rates]:
+        """Engine and rates of the robust learner where other actions are offered."""
+        t = exp2.made + 1 if self.settings.horizon is None else None
+        return offer(self.robust, offered, self.settings.design, exp2.rates, t)
+
+    def _wake(self) -> Specialists:
         """The robust learner."""
         if self._exp2 is None:
             self._exp2 = self._new_robust()
+            self._roster.price = max(self._roster.price, self._exp2.price)
         return self._exp2
+
+    # Actions that come and go.
+
+    @property
+    @locked
+    def available(self) -> Bools:
+        """Which actions are offered now."""
+        return self._roster.offered.copy()
+
+    @locked
+    def withdraw(self, rows: Any) -> None:
+        """Offer some actions no more, by their rows. Losses of decisions for them that are still open are used as always.
+
+        The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
+        not depend on actions or losses not yet heard of.
+        """
+        self.settings.check_roster()
+        gone = as_rows("rows", rows, len(self.engine.points))
+        if len(gone):
+            self._offer(self._roster.without(gone), NOBODY)
+
+    @locked
+    def add(self, rows: Any) -> None:
+        """Offer actions that were absent or have been withdrawn, by their rows.
+
+        The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
+        with.
+        """
+        self.settings.check_roster()
+        new = as_rows("rows", rows, len(self.engine.points))
+        if len(new):
+            self._offer(self._roster.including(new), new)
+
+    def _offer(self, offered: Bools, added: Rows) -> None:
+        """Other actions are offered from now on."""
+        roster, stage, exp2 = self._roster, self._last, self._exp2
+        era, design = roster.era + 1, self.settings.design
+        first = explore(self.engine, offered, design, stage.designs + 1, era)
+        robust = None if exp2 is None else self._robust_offered(exp2, offered)
+        for policy in self._policies:
+            if isinstance(policy, UserPolicy):
+                policy.offer(offered)
+        # Nothing can fail from here on.
+        roster.offer(offered, added)
+        self._account.offer(offered, added, era)
+        self._first = first
+        stage.offer(first, added)
+        self._chances.chosen.clear()
+        if exp2 is not None and robust is not None:
+            laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
+            heard_of = {law.number for law in laws if isinstance(law, (Epoch, Late))}
+            exp2.offer(*robust, added, era, heard_of)
+            roster.price = max(roster.price, exp2.price)
 
     def _robust_for(self, halvings: int) -> PointsEngine:
         """The robust learner tuned to the horizon, halved so many times."""
@@ -350,6 +440,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
             if not isinstance(drawn, str):
+                played = drawn[0]
+                law = played.distribution() if played.choice is None else played.choice
+                self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
                 if size > 1:
                     self._at_once += size
@@ -362,15 +455,20 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage = self._stage
         if self._may_return:
             first = self.ledger.made
-            best = int(self._forecaster.mean.argmin())
+            best = lowest(self._forecaster.mean, self._account.offered)
             self._chances.put_down(range(first, first + size), best)
-        return self._wake().draw(count, self._rng, self.ledger)
+        epoch, actions = self._wake().draw(count, self._rng, self.ledger)
+        self._pending.draw(epoch.law.p, size)
+        return epoch, actions
 
     @property
     def _may_return(self) -> bool:
         """Whether the last policy may play again on evidence."""
         built_in = isinstance(self._last.policy, BuiltIn) and not self._hull.learned
         return built_in and isinstance(self._stage, Exp2) and not (self._is_short or self._paused)
+
+    def _limits(self) -> tuple[float, float]:
+        return self._hull.limits
 
     def _read(self, entries: Sequence[Entry[Any]], loss: Any) -> Sequence[Any]:
         low, high = self._hull.limits
@@ -384,13 +482,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
+            self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
+            self._pending.drop(None, entries[0].heard)
+            return
         if not isinstance(law, Round):
             assert self._exp2 is not None
-            if not law.together:
-                delay = ledger.heard - 1 - entries[0].heard
-                self._robust_delay = max(self._robust_delay, delay)
+            self._robust_late += len(entries) * self._is_overdue(law)
             for entry, loss in zip(entries, losses, strict=True):
                 self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+                self._pending.open(None, entry.key, entry.heard)
                 self._compare(law, entry, float(loss))
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
@@ -400,13 +501,35 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._hull.learned:
             self._hear_range(float(losses[0]), law)
         y = (float(losses[0]) - self._center) / self._width
-        self._forecaster.update(key if key >= 0 else ~key, y)
+        index = key if key >= 0 else ~key
+        self._forecaster.update(index, y)
+        self._pending.open(law.choice, index, entries[0].heard)
         own = law.number == stage.number
-        self._late += own and law.heard != stage.heard
+        self._late += ledger.heard - 1 > entries[0].heard
         reason = stage.learn(law, key, y, ledger, own)
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+
+    def _is_overdue(self, law: Epoch | Late) -> bool:
+        """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
+        exp2 = self._exp2
+        assert exp2 is not None
+        over = isinstance(law, Late) or law.over
+        if law.number == exp2.epochs == exp2.cut:
+            return not exp2.is_exact(law.number)
+        return over and (law.number < exp2.epochs or self.batch > 1)
+
+    @locked
+    def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
+        waited = list(self.ledger)
+        count = super().forget(ids, before=before)
+        wait = {entry.id for entry in self.ledger}
+        for entry in waited:
+            if entry.id not in wait:
+                choice = entry.law.choice if isinstance(entry.law, Round) else None
+                self._pending.drop(choice, entry.heard)
+        return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
         """What the action put down would have gained, by the robust learner's estimate of its loss."""
@@ -419,7 +542,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             center, direction = float(law.numbers[1]), law.numbers[4 : m + 4]
         else:
             center, direction = law.center, engine.estimate(law.law, entry.key, 1.0)
-        share = 1 - float(engine.features[best] @ direction)
+        phi = engine.features[best]
+        if engine.shares is not None:  # it would have been played as far as they allow
+            phi = engine.shares.admit(best, -self._forecaster.mean) @ engine.features
+        share = 1 - float(phi @ direction)
         self._chances.compare((loss - center) * share / self._width)
 
     def _deserves_a_chance(self) -> bool:
@@ -431,7 +557,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._chances.deserved(self.ledger.heard, room, self._first.largest)
 
     def _late_lengths(self) -> tuple[int, ...]:
-        return (0,) if self._exp2 is None else (0, self._exp2.late_length)
+        return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
     def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
         if isinstance(law, Round):
@@ -464,7 +590,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
             return self._stage.recommend()
-        index = int(self._forecaster.mean.argmin())
+        index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
         return Recommendation(index, best, self.engine.sign * loss, "estimated")
@@ -484,13 +610,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
             chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
         estimate = account.used * rho
-        spread = 2 * rho * math.sqrt(float(account.variance[int(account.total.argmax())]))
-        discount, ridge, _ = forecaster.terms[forecaster.trusted]
+        spread = 2 * rho * account.deviation
         return InsuredDiagnostics(
             playing="robust" if robust else self.settings.names[stage.number],
             rounds=ledger.made,
             heard=ledger.heard,
-            outstanding=len(ledger),
+            outstanding=ledger.awaited,
+            held=len(ledger.held),
             estimated_regret=estimate,
             band=(estimate - spread, estimate + spread),
             budget=budget * rho,
@@ -501,11 +627,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
             explored=stage.explored,
             premium=stage.premium_paid * rho,
-            suspicious=robust is None and stage.bets.suspicious,
+            suspicious=robust is None and stage.suspicious,
             evidence=stage.bets.evidence,
             skipped=stage.skipped,
             sat_out=self._sat_out,
-            trusted=(discount, ridge),
+            trusted=forecaster.chosen,
             alarms=tuple(self.alarms),
             estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
             chance=chance,
@@ -514,50 +640,80 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         )
 
     def _proved(self, rounds: int) -> Guarantee:
-        stage, ledger, settings, engine = self._exp2, self.ledger, self.settings, self.engine
-        played = promises.Played()
-        if stage is not None:
-            played = stage.played(self._robust_delay, stage.made - stage.heard)
-        at_once = self._at_once + played.at_once
-        longest = max(self._longest_at_once, played.longest_at_once)
-        played = replace(played, made=ledger.made, at_once=at_once, longest_at_once=longest)
+        ledger, settings, engine = self.ledger, self.settings, self.engine
+        played, lateness = self._seen(rounds)
 
         def bound(halvings: int, rounds: int) -> Guarantee:
             robust = self._robust_for(halvings) if halvings else self.robust
             hull = self._hull
-            return prove(robust, robust.rates, self.batch, rounds, settings.horizon, played, hull)
+            promise = prove(
+                robust, robust.rates, self.batch, rounds, settings.horizon, played, hull
+            )
+            revived = 0 if self._exp2 is None else self._exp2.revived
+            return self._roster.promise(promise, robust, revived)
 
         if self._is_short:
-            return bound(0, rounds)
+            return within_shares(bound(0, rounds), self.robust)
         last = insured.largest(bound, rounds, settings.horizon)
         promise = insured.guarantee(
             engine.problem,
             last,
             horizon=settings.horizon,
             width=engine.high - engine.low,
-            shares=settings.shares,
+            shares=settings.budgets,
             premiums=settings.premiums if engine.learned else (),
-            disordered=max(self._late, self._crowd) > 0,
-            crowd=max(engine.problem.delay, self._crowd),
-            overdraft=self._last.allowance.debt(rounds),
+            lateness=lateness,
             warm_up=self._warm_up,
             made=ledger.made,
             heard=ledger.heard,
-            late=self._late,
             own="own" in settings.names,
             early=settings.early,
             alarms=[str(alarm) for alarm in self.alarms],
         )
+        promise = within_shares(promise, self.robust)
         return promise.of_rewards() if engine.sign < 0 else promise
+
+    def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+        """What the bounds need to know of the game so far: the robust learner's, and what came late."""
+        stage, ledger, settings = self._exp2, self.ledger, self.settings
+        delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
+        longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+        played = promises.Played()
+        late = forgotten = plays = 0
+        if stage is not None:
+            laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
+            overdue = sum(map(self._is_overdue, laws))
+            late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
+            # What waits will be heard in time, where that was promised.
+            unheard = forgotten + (0 if delay else len(laws) - overdue)
+            played = replace(stage.played(longest, unheard), late=late)
+            plays = min(stage.made + max(rounds - made, 0), rounds)
+        at_once = self._at_once + played.at_once
+        longest_at_once = max(self._longest_at_once, played.longest_at_once)
+        played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+        lateness = insured.Lateness(
+            delay=delay,
+            hold=settings.hold,
+            crowd=max(delay, self._crowd),
+            overdraft=self._last.allowance.debt(rounds),
+            policy=self._late,
+            robust=late,
+            robust_rounds=plays,
+            kept=longest <= delay,
+            whole=at_once > 0,
+            missing=ledger.awaited + ledger.forgotten,
+        )
+        return replace(played, longest_delay=longest), lateness
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_delay", "_at_once", "_longest_at_once", "_sat_out")
+    _COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
 
     def _save(self) -> dict[str, Any]:
         robust, watched = self._exp2, self._last
         laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
-        kept = [law.exploration for law in laws if isinstance(law, Round)] + [watched.exploration]
+        kept = [law.exploration for law in laws if isinstance(law, Round)]
+        kept += [watched.exploration, self._first]
         explorations = {one.number: one for one in kept}
         return {
             "engine": self.engine.to_dict(),
@@ -565,13 +721,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             "batch": self.batch,
             "hull": self._hull_state(),
             "forecaster": self._forecaster.state(),
-            "root_features": self._forecaster.features,
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": [getattr(self, name) for name in self._COUNTS],
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
+            "roster": self._roster.to_dict(),
+            "first": self._first.number,
+            "pending": self._pending.state(),
             "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
@@ -603,13 +761,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         settings = self.settings
         engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
         robust = engine
-        if settings.ridge == 0:
+        if settings.shares_engine:
             data.nothing("robust")
         else:
             robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
         N, m = engine.features.shape
-        features = data.array("root_features", (N, m), order="F")
-        self._forecaster = Forecaster.from_state(features, data.part("forecaster"))
+        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
+        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.width, N, given, saved)
@@ -627,14 +785,29 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             setattr(self, name, counts.count(str(k)))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N)
-        kept = [Exploration.from_dict(one, N, m) for one in data.parts("explorations")]
+        self._account = Account.from_dict(data.part("account"), N, engine.shares)
+        self._pending = Pending.from_state(self._forecaster, data.part("pending"))
+        if data.has("roster"):
+            self._roster = Roster.from_dict(data.part("roster"), N)
+            self._account.offered = offered = self._roster.offered
+            for policy in self._policies:
+                if isinstance(policy, UserPolicy):
+                    policy.offer(offered)
+        era = self._roster.era
+        kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
         self._explorations = {one.number: one for one in (*kept, self._first)}
+        number = data.count("first", 1)
+        if number not in self._explorations or self._explorations[number].era != era:
+            data.refuse("first", "must be among the explorations, and of the latest era", number)
+        self._first = self._explorations[number]
         self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
         self._last.load(data.part("watched"), self._explorations)
         sleeps = data.flag("sleeps")
         if data.has("exp2"):
-            self._exp2 = Exp2.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2 = Specialists.from_dict(robust, data.part("exp2"), settings.horizon)
+            self._exp2.born = self._account.born
+            if self._exp2.latest.number != era:
+                data.refuse("exp2.eras", "must end with that of now", self._exp2.latest.number)
             if not sleeps:
                 self._stage = self._exp2
         elif self._is_short:
@@ -662,13 +835,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if stage is not None:
             if stage.made > ledger.made or stage.heard > ledger.heard:
                 data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
-            if isinstance(latest, Epoch):
+            if isinstance(latest, Epoch) and latest.number > stage.latest.first:
                 stage.epoch = latest
             stage.check(data)
         if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
             data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
         if self._account.outstanding > ledger.unheard:
             data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
+        if self._pending.count != len(ledger):
+            data.refuse("learner.pending.count", "must wait", self._pending.count)
         if self._last.heard > ledger.heard:
             data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
         super()._check(data)

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.exploration import lowest
+from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal
 
@@ -22,8 +23,9 @@ DRAWS = 256
 class Policy(Protocol):
     """What an object needs to be insured: it proposes actions, and is told losses.
 
-    While in play it hears the losses of all actions, of its own and of those explored. Two more methods are used where it has
-    them: `state()`, a snapshot that is plain data, and `restore(state)`.
+    While in play it hears the losses of all actions, of its own and of those explored. Three more methods are used where it has
+    them: `state()`, a snapshot that is plain data, and `restore(state)`; and `offered(mask)`, which is told which actions there are
+    whenever some are added or withdrawn: it may propose those alone.
 
     Examples
     --------
@@ -59,6 +61,10 @@ class Watching(Protocol):
     noise: float  # Σ of squared residuals of the predictions
     first: Any  # the first exploration, with the features
 
+    @property
+    def offered(self) -> Any:
+        """Which actions there are, where some are not offered."""
+
 
 class BuiltIn(abc.ABC):
     """A policy of the library's, with a width that it may use."""
@@ -67,34 +73,43 @@ class BuiltIn(abc.ABC):
         self.width = width
 
     @abc.abstractmethod
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         """The row of an action, or a law from which the learner draws one."""
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        return self.propose(forecaster, stage, None)
+        return self.propose(forecast, stage, None)
 
 
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        score = forecaster.deviation
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        if forecast.is_blind:
+            return forecast.most_wanting(stage.offered)
+        score = forecast.deviation
         score *= -self.width
-        score += forecaster.mean
-        return int(score.argmin())
+        score += forecast.mean
+        return lowest(score, stage.offered)
 
 
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
-        return int(forecaster.sample(rng, self.width).argmin())
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+        if forecast.is_blind:
+            return forecast.most_wanting(stage.offered)
+        return lowest(forecast.sample(rng, self.width), stage.offered)
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
-        best = forecaster.sample(np.random.default_rng(0), self.width, DRAWS).argmin(axis=0)
-        return np.bincount(best, minlength=len(forecaster.features)) / DRAWS
+        if forecast.is_blind:
+            return np.eye(len(forecast.features))[forecast.most_wanting(stage.offered)]
+        drawn = forecast.sample(np.random.default_rng(0), self.width, DRAWS)
+        if stage.offered is not None:
+            drawn[~stage.offered] = np.inf
+        best = drawn.argmin(axis=0)
+        return np.bincount(best, minlength=len(forecast.features)) / DRAWS
 
 
 class Optimistic(BuiltIn):
@@ -103,10 +118,10 @@ class Optimistic(BuiltIn):
     Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
     """
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         N, m = stage.first.features.shape
         eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
-        score = -eta * (stage.total + forecaster.mean)
+        score = -eta * (stage.total + forecast.mean)
         q = np.exp(score - score.max())
         return q / q.sum()
 
@@ -142,22 +157,44 @@ class UserPolicy:
     def __init__(self, policy: Policy, count: int, next_proposal: Any = None) -> None:
         self.policy, self.count = policy, count
         self._next = next_proposal  # one that has been looked at and not played
+        self._offered: Any = None
 
-    def propose(self, forecaster: Forecaster, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
-        proposal = self.law(forecaster, stage)
+        proposal = self.law(forecast, stage)
         self._next = None
         return proposal
 
-    def law(self, forecaster: Forecaster, stage: Watching) -> Any:
+    def law(self, forecast: Pending, stage: Watching) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._next is None:
-            self._next = self._checked(self._call("propose", self.policy.propose))
+            proposal = self._checked(self._call("propose", self.policy.propose))
+            absent = self._absent(proposal)
+            if absent is not None:
+                raise PolicyError(
+                    f"what the policy proposes must be offered, got row {absent}, which is not available"
+                )
+            self._next = proposal
         return self._next
 
     def hear(self, index: int, loss: float) -> None:
         """Tell the policy a loss."""
         self._call("hear", lambda: self.policy.hear(index, loss))
+
+    def offer(self, offered: Any) -> None:
+        """Tell the policy which actions there are from now on; a proposal that was kept is made anew if it has others."""
+        if callable(getattr(self.policy, "offered", None)):
+            self._call("offered", lambda: self.policy.offered(offered.copy()))  # type: ignore[attr-defined]
+        self._offered = offered
+        if self._next is not None and self._absent(self._next) is not None:
+            self._next = None
+
+    def _absent(self, proposal: Any) -> int | None:
+        """A row in a proposal that is not offered."""
+        if self._offered is None:
+            return None
+        rows = [proposal] if isinstance(proposal, int) else np.flatnonzero(proposal)
+        return next((int(row) for row in rows if not self._offered[row]), None)
 
     def state(self) -> dict[str, Any]:
         """What a snapshot keeps: the policy's own state where it has one, and a proposal that was looked at."""

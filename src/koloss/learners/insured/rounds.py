@@ -30,6 +30,11 @@ class Round:
 
     together: ClassVar[bool] = False
 
+    @property
+    def era(self) -> int:
+        """In which it was drawn."""
+        return self.exploration.era
+
     def shrink(self) -> None:
         """Keep only what late losses need."""
         self.law = None

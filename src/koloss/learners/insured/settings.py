@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
+from koloss.actions import Points
 from koloss.designs import Design
 from koloss.kernels import White
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
+from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
@@ -25,7 +27,7 @@ class InsuredSettings(Settings):
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
-    width: float = 0.3
+    width: float = 2.0
     early: bool = True
     exploration_cost: Any = None
     robust_kernel: Any = None
@@ -37,10 +39,13 @@ class InsuredSettings(Settings):
     ridge: float | Literal["auto"] = "auto"
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
+    hold: int = 0
     overdraft: int | Literal["auto"] = "auto"
+    absent: tuple[int, ...] = ()
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
+    shares: Any = None
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -93,14 +98,41 @@ class InsuredSettings(Settings):
             self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
         robust = self.robust
         self._set("loss_range", robust.loss_range)
+        self._set("hold", robust.hold)
+        self._set("shares", robust.shares)
+        self._check_absent()
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
                 f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
             )
-        if robust.learns_range and self.delay:
+        if robust.learns_range and robust.planned_delay:
+            name = "hold" if self.hold else "delay"
             raise ValueError(
-                f"`delay` must be 0 with a `loss_range` of 'learn' and a policy, got {self.delay}"
+                f"`{name}` must be 0 with a `loss_range` of 'learn' and a policy, got {getattr(self, name)}"
             )
+
+    def check_roster(self) -> None:
+        """Refuse actions that come and go where they cannot."""
+        if not isinstance(self.actions, Points):
+            kind = type(self.actions).__name__
+            raise ValueError(f"`actions` must be Points where some come and go, got a {kind}")
+        if self.loss_range == "learn":
+            raise ValueError("`loss_range` must be known where actions come and go, got 'learn'")
+        if self.shares is not None:
+            raise ValueError(
+                f"`shares` must be left out where actions come and go, got {self.shares!r}"
+            )
+
+    def _check_absent(self) -> None:
+        if np.size(self.absent):
+            self.check_roster()
+            count = len(self.actions.X)  # type: ignore[attr-defined]
+            rows = as_rows("absent", self.absent, count)
+            if len(rows) == count:
+                raise ValueError(f"`absent` must leave an action, got all {count}")
+            self._set("absent", tuple(rows.tolist()))
+        else:
+            self._set("absent", ())
 
     def _check_cost(self) -> None:
         """What exploring may cost in a round, or in so many of them."""
@@ -146,8 +178,21 @@ class InsuredSettings(Settings):
 
     @property
     def watched(self) -> BanditSettings:
-        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms."""
-        return replace(self.robust, ridge=0.0, bonus=False)
+        """Settings of the features with which policies are watched: no ridge, whose bonus would sound false alarms.
+
+        Nor do they depend on a delay, which has a price of its own.
+        """
+        return replace(self.robust, ridge=0.0, bonus=False, delay=0, hold=0)
+
+    @property
+    def planned_delay(self) -> int:
+        """That of the robust learner."""
+        return max(self.delay, self.hold)
+
+    @property
+    def shares_engine(self) -> bool:
+        """Whether the robust learner has the features, and the rates, with which policies are watched."""
+        return self.ridge == 0 and self.planned_delay == 0
 
     @property
     def policies(self) -> tuple[Any, ...]:
@@ -171,7 +216,7 @@ class InsuredSettings(Settings):
         return _one_each("premium", self.premium, len(self.policies))
 
     @property
-    def shares(self) -> tuple[float, ...]:
+    def budgets(self) -> tuple[float, ...]:
         """Budgets of the policies, in units of B(n); what one leaves the next may use."""
         triggers = _one_each("trigger", self.trigger, len(self.policies))
         return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))

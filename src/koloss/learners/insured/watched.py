@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -25,15 +24,16 @@ from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.exploration import Exploration, Floats, largest, smallest
+from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
 from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
 
 SUSPICION = 0.25
-"""Share of exploration while the policy does no better than exploration itself."""
+"""Share of exploration while the policy does worse than exploration itself."""
 
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
@@ -42,7 +42,10 @@ DEAREST = 5.0
 """Largest ratio of prices."""
 
 JUMP = 0.3
-"""Share of the room that is left which one loss may use, if that can be had by exploring."""
+"""Share of the room that is left which one loss may use, if that can be had by exploring: ..."""
+
+USUAL = 3.0
+"""... one that is within so many deviations of its prediction."""
 
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
@@ -104,11 +107,12 @@ class Watched:
         allowance: Allowance,
         account: Account,  # of all policies
         designs: int = 1,  # explorations designed so far, by earlier stages too
+        pending: Pending | None = None,  # of all stages; None: nothing is
     ) -> None:
         self.number, self.points, self.policy = number, points, policy
         self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
         self.first = self.exploration = first
-        self.account = account
+        self.account, self.pending = account, pending or Pending(forecaster)
         self.paid = 0.0  # A
         self.heard = 0
         self.skipped = 0.0  # Σ of 1 - w
@@ -153,7 +157,7 @@ class Watched:
     def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | str:
         """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good."""
         size = 1 if count is None else count
-        played = self.prepare(self.policy.propose(self.forecaster, self, rng), size, ledger)
+        played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
         if isinstance(played, str):
             return played
         if played.counted:
@@ -178,6 +182,8 @@ class Watched:
         """The round of a proposal, for so many actions: how much is explored, what is predicted; or why there is none."""
         prediction = self._predicted()
         allowance, made = self.allowance, ledger.made
+        if self.account.shares is not None:
+            proposal = self.account.shares.admit(proposal, -self.forecaster.mean)
         if made + count <= allowance.warm_up:
             return self.trial(proposal, prediction)
         budget = allowance.budget(made + 1)
@@ -229,8 +235,8 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return "budget"
-        wanted = max(rate, min(rate / JUMP, insured.CEILING), self.quiet)
-        if self.bets.suspicious:
+        wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
+        if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
             most = afford / max(self.gap(proposal, explore), 1e-300)
@@ -249,11 +255,9 @@ class Watched:
     ) -> float:
         """The smallest γ that keeps the account within the budget after one more round; may be above 1."""
         explore = exploration or self.exploration
-        room = self.account.room(budget)
-        if smallest(room) <= 0:
-            return float("inf")
-        reach = explore.far_reach() if choice is None else explore.reach(choice)
-        return max(largest(reach / room), explore.largest / self.cap(budget))
+        spread = choice is None or self.account.shares is not None
+        reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
+        return max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
@@ -273,15 +277,23 @@ class Watched:
         room = np.maximum(self.account.room(budget), budget / 2)
         forecaster = self.forecaster
         sure = forecaster.mean - 2 * forecaster.deviation
-        gap = np.maximum(sure - smallest(forecaster.mean), 1e-12)
+        mean, offered = forecaster.mean, self.offered
+        gap = np.maximum(sure - mean[lowest(mean, offered)], 1e-12)
         s = np.minimum(room / gap, left)
         spare: Floats = np.square(room + gap * s) / s
+        if offered is not None:
+            spare[~offered] = smallest(spare[offered])
         return spare
 
     def left(self, made: int) -> float:
         """Rounds to come, or as many as there were where there is no horizon."""
         horizon = self.allowance.horizon
         return max(made if horizon is None else horizon - made, 1.0)
+
+    @property
+    def jump(self) -> float:
+        """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
+        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
 
     # Its loss.
 
@@ -293,13 +305,14 @@ class Watched:
         weight = 1.0
         if played.counted and not self.allowance.learned:
             budget = self.allowance.budget(ledger.made)
-            weight = self.account.weight(played.reach(), budget, self.allowance.debt(ledger.made))
+            debt = self.allowance.debt(ledger.made)
+            weight = self.account.weight(played.reach(), budget, debt, played.era)
         index = ~key if explored else key
         if played.counted:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.account.enter(y, played.prediction + step, weight, step)
+            self.account.enter(y, played.prediction + step, weight, step, played.era)
             if own:
                 self.note(y, residual, explored, weight)
         if not own:
@@ -330,7 +343,7 @@ class Watched:
         """Whether it is plain that the policy has lost too much since it began to play."""
         lost = self.account.total - self.before.total
         doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
-        return largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
+        return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
     def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
         """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
@@ -341,14 +354,15 @@ class Watched:
         if budget - 1 - used <= 0:
             return False
         spare = self.spare(budget, left)
-        noise = (self.noise + GUESSED / 4) / (self.heard + GUESSED)
         ratios = spare / smallest(spare)
         widest = largest(ratios)
         changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
         made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
         if changed:
             self.priced = widest
-        needed = DEVIATIONS**2 * noise * largest(self.exploration.leverages / spare)
+        needed = (
+            DEVIATIONS**2 * self.residual_variance * largest(self.exploration.leverages / spare)
+        )
         self.quiet = min(needed, NOISIEST)
         return made
 
@@ -356,7 +370,8 @@ class Watched:
         """Explore by these prices, if that costs less."""
         candidate = self.first.priced(self.designs + 1, prices)
         mean = self.forecaster.mean
-        choice, costs = int(mean.argmin()), mean - smallest(mean)
+        choice = lowest(mean, self.offered)
+        costs = mean - mean[choice]
         if now:
             costs = np.ones_like(costs)
         old, new = (
@@ -377,17 +392,43 @@ class Watched:
         return self.account.used
 
     @property
+    def residual_variance(self) -> float:
+        """Of what was heard around what had been predicted."""
+        return (self.noise + GUESSED / 4) / (self.heard + GUESSED)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the policy has done worse than exploration of late."""
+        return self.bets.suspects(self.residual_variance)
+
+    @property
     def total(self) -> Floats:
-        """Estimated losses of every action, summed."""
-        return self.paid - self.account.total
+        """Estimated losses of every action, summed; infinite where it is not offered."""
+        total: Floats = self.paid - self.account.total
+        return total if self.offered is None else np.where(self.offered, total, np.inf)
+
+    @property
+    def offered(self) -> Any:
+        """Which actions are offered; None where all are."""
+        return self.account.offered
+
+    def offer(self, first: Exploration, added: Any) -> None:
+        """Other actions are offered from now on, some of them anew; explore them by their own design."""
+        self.first = self.exploration = first
+        self.designs, self.priced = first.number, 0.0
+        self.before.total[added] = self.before.variance[added] = 0.0
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
-        law = self.policy.law(copy(self.forecaster), self)  # looking leaves nothing in its memory
+        law = self.policy.law(self.pending.glance(), self)
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if isinstance(played, str):
                 return played
+            shares = self.account.shares
+            if shares is not None:  # each draw is projected by itself
+                values, rows = -self.forecaster.mean, np.flatnonzero(law).tolist()
+                law = sum(law[row] * shares.admit(row, values) for row in rows)
             p: Floats = played.rate * played.exploration.weights + (1 - played.rate) * law
             return p
         played = self.prepare(law, 1, ledger, look=True)
@@ -397,10 +438,10 @@ class Watched:
         """Share of exploration if the best action by the forecast were proposed."""
         if made < self.allowance.warm_up:
             return SUSPICION
-        choice = int(self.forecaster.mean.argmin())
+        choice = lowest(self.forecaster.mean, self.offered)
         needed = self.rate_needed(choice, self.allowance.budget(made + 1))
-        needed = max(needed, min(needed / JUMP, insured.CEILING), self.quiet)
-        return min(max(needed, SUSPICION) if self.bets.suspicious else needed, 1.0)
+        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
+        return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     @property
     def premium_paid(self) -> float:
@@ -433,7 +474,7 @@ class Watched:
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.before = Account.from_dict(data.part("before"), N)
+        self.before = Account.from_dict(data.part("before"), N, self.account.shares)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard

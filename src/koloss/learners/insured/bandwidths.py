@@ -1,0 +1,138 @@
+"""The prior of a kernel at other bandwidths, on features that stay what they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from koloss._arrays import to_numpy
+from koloss.kernels import Periodic
+from koloss.kernels.algebra import Product, Scaled, Sum
+from koloss.kernels.base import Stationary
+from koloss.learners.bandit.points import PointsEngine
+
+Key = tuple[int, ...]  # for each coordinate, how many times its bandwidth is doubled
+
+DOUBLED, HALVED = 2, 3
+"""How many times at most."""
+
+CONSTANT = 100.0
+"""Prior variance of a constant added to all losses, over that of the kernel."""
+
+COORDINATES = 3
+"""Most coordinates for which bandwidths are learned one by one."""
+
+
+def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
+    """The kernel with the bandwidth of each coordinate times a factor; None where it has no bandwidths.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> at_bandwidth(0.5 * kl.Gaussian(0.3) + kl.Linear(), (2.0,))
+    0.5 * Gaussian(bandwidth=(0.6,)) + Linear()
+    >>> at_bandwidth(kl.Linear(), (2.0,)) is None
+    True
+    """
+    if isinstance(kernel, Stationary):
+        lengths = kernel.length_scales(len(factors))
+        scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
+        return replace(kernel, **{kernel._length: scaled})  # type: ignore[type-var]
+    if isinstance(kernel, Periodic):
+        return replace(kernel, lengthscale=kernel.lengthscale * min(factors))  # one for all
+    if isinstance(kernel, Scaled):
+        inner = at_bandwidth(kernel.kernel, factors)
+        return None if inner is None else Scaled(kernel.scale, inner)
+    if isinstance(kernel, (Sum, Product)):
+        left, right = (at_bandwidth(part, factors) for part in (kernel.left, kernel.right))
+        if left is None and right is None:
+            return None
+        return type(kernel)(left or kernel.left, right or kernel.right)
+    return None
+
+
+def ladder(kernel: Any) -> tuple[Any, int]:
+    """The kernel whose bandwidth is learned, and how often it may be halved.
+
+    Of a sum of Gaussian kernels, as `kernel="auto"` makes it, the first, which is the widest.
+    """
+    parts = _parts(kernel)
+    if len(parts) > 1 and all(
+        isinstance(p, Scaled) and isinstance(p.kernel, Stationary) for p in parts
+    ):
+        return parts[0].kernel, max(len(parts), HALVED)
+    return kernel, HALVED
+
+
+def _parts(kernel: Any) -> list[Any]:
+    return [*_parts(kernel.left), *_parts(kernel.right)] if isinstance(kernel, Sum) else [kernel]
+
+
+class Priors:
+    """Prior covariances P of θ for losses θ'φ, as roots: P = RR'.
+
+    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ. K is the kernel at a bandwidth, scaled to 1, and a constant.
+    """
+
+    def __init__(self, kernel: Any, points: Any, weighted: Any) -> None:
+        self.points, self.weighted = points, weighted  # on the support of π: actions, and ΠΦ
+        self.dimension = points.shape[1]
+        self.kernel, self.halved = ladder(kernel)
+        start = 0 if self.kernel is kernel else -self.halved
+        self.start: Key = (start,) * self.dimension
+        self._roots: dict[Key, Any] = {}
+
+    @classmethod
+    def of(cls, kernel: Any, engine: PointsEngine) -> Self:
+        """Of a kernel, for the features of a game."""
+        support = np.flatnonzero(engine.weights)
+        weighted = engine.features[support] * engine.weights[support, None]
+        return cls(kernel, engine.points[support], weighted)
+
+    @classmethod
+    def identity(cls, size: int) -> Self:
+        """P = I alone."""
+        priors = cls(None, np.zeros((0, 1)), np.zeros((0, size)))
+        priors.keep(priors.start, np.eye(size, order="F"))
+        return priors
+
+    def keys(self, near: Key) -> list[Key]:
+        """Bandwidths to compare: all with one coordinate; else one step for all coordinates, or for one of few."""
+        d = self.dimension
+        if at_bandwidth(self.kernel, (1.0,) * d) is None:
+            return [self.start]
+        if d == 1:
+            return [(k,) for k in range(-self.halved, DOUBLED + 1)]
+        steps = [np.ones(d, dtype=int), *(np.eye(d, dtype=int) if d <= COORDINATES else ())]
+        keys = {near: None}
+        for step, sign in itertools.product(steps, (1, -1)):
+            moved = np.clip(near + sign * step, -self.halved, DOUBLED)
+            keys[tuple(moved.tolist())] = None
+        return list(keys)
+
+    def distance(self, key: Key) -> float:
+        """How many steps a bandwidth is from the first: all coordinates together, or one at a time."""
+        steps = [abs(k - s) for k, s in zip(key, self.start, strict=True)]
+        return max(steps) + 0.5 * (max(key) - min(key))
+
+    def keep(self, key: Key, root: Any) -> None:
+        """R of a bandwidth, from a snapshot: a kernel of the user's may not be there."""
+        self._roots[key] = root
+
+    def root(self, key: Key) -> Any:
+        """R of a bandwidth."""
+        if key not in self._roots:
+            kernel = self.kernel
+            if any(key):
+                kernel = at_bandwidth(kernel, [2.0**k for k in key])
+            X, W = self.points, self.weighted
+            K = to_numpy(kernel(X, X))
+            P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + CONSTANT) @ W
+            eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
+            root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))
+            self._roots[key] = np.asfortranarray(root)
+        return self._roots[key]

@@ -1,0 +1,154 @@
+"""Actions that are added and withdrawn in the middle of a game (theory F5, Section 8).
+
+All actions that may ever be offered are known from the beginning, with their features; a *roster* says which are offered now. An
+*era* lasts from one change to the next. What was drawn in an era says nothing of actions that were not offered in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import to_numpy
+from koloss.designs import Design, whiten
+from koloss.guarantees.bandit import late_cost
+from koloss.guarantees.base import Assumption, Guarantee
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.tuning import choose_design
+from koloss.learners.insured.exploration import Exploration
+from koloss.learners.reading import Reader
+
+Bools = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+UNSEEN = (
+    "when actions are added and withdrawn does not depend on actions or losses not yet heard of"
+)
+"""What the bound assumes of the operator."""
+
+SINCE = "against an action added later the bound counts from then on, against a withdrawn one up to then"
+"""What it says of actions that were not there all the time."""
+
+
+NOBODY: Rows = np.zeros(0, dtype=np.int64)
+"""No rows."""
+
+
+def as_rows(name: str, rows: Any, count: int) -> Rows:
+    """One row or several of so many actions, none twice."""
+    try:
+        given = np.asarray(rows)
+        if given.size == 0:
+            given = given.astype(np.int64)
+        if given.ndim > 1 or given.dtype.kind not in "iu":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError(f"`{name}` must be a row or a sequence of rows, got {rows!r}") from None
+    given = np.atleast_1d(given)
+    outside = (given < 0) | (given >= count)
+    if outside.any():
+        raise ValueError(f"`{name}` must be rows from 0 to {count - 1}, got {given[outside][0]}")
+    if len(np.unique(given)) < len(given):
+        raise ValueError(f"`{name}` must not repeat a row, got {rows!r}")
+    return given.astype(np.int64)
+
+
+class Roster:
+    """Which actions are offered, and how that has changed."""
+
+    def __init__(self, actions: int) -> None:
+        self.offered: Bools = np.ones(actions, dtype=bool)
+        self.met: Bools = np.ones(actions, dtype=bool)  # offered at some time
+        self.era = 0  # changes so far
+        self.returned = 0  # actions that were added again
+        self.price = 1.0  # largest exploration of the robust learner over what it is tuned to
+
+    def without(self, rows: Rows) -> Bools:
+        """Those that are left when some are withdrawn."""
+        gone = rows[~self.offered[rows]]
+        if len(gone):
+            raise ValueError(
+                f"`rows` must be available to be withdrawn, got {gone[0]}, which is not"
+            )
+        left = self.offered.copy()
+        left[rows] = False
+        if not left.any():
+            raise ValueError(f"`rows` must leave an action, got all {len(rows)} that are available")
+        return left
+
+    def including(self, rows: Rows) -> Bools:
+        """Those that there are when some are added."""
+        there = rows[self.offered[rows]]
+        if len(there):
+            raise ValueError(
+                f"`rows` must not be available yet to be added, got {there[0]}, which is"
+            )
+        more = self.offered.copy()
+        more[rows] = True
+        return more
+
+    def offer(self, offered: Bools, added: Rows) -> None:
+        """A new era begins."""
+        self.offered, self.era = offered, self.era + 1
+        self.returned += int(self.met[added].sum())
+        self.met = self.met | offered
+
+    def promise(self, robust: Guarantee, engine: PointsEngine, revived: int) -> Guarantee:
+        """The robust learner's bound where actions have come and gone; `revived` losses came after one was added again."""
+        if self.era == 0:
+            return robust
+        terms, N, rates = dict(robust.terms), len(self.offered), engine.rates
+        factors = {"exploration": self.price}
+        if self.returned:  # each is one more to be compared with
+            factors["prior"] = math.log(N + self.returned) / math.log(N)
+        for name, factor in factors.items():
+            if name in terms:
+                terms[name] *= factor
+        if revived and engine.problem.delay and rates.learning_rate:  # else they count as late
+            terms["delay"] += revived * late_cost(engine.problem, rates.learning_rate, rates.kappa)
+        assumptions = (*robust.assumptions, Assumption(UNSEEN))
+        return replace(robust, terms=terms, assumptions=assumptions, notes=(*robust.notes, SINCE))
+
+    # Snapshots.
+
+    def to_dict(self) -> dict[str, Any] | None:
+        """Plain data for a snapshot; None as long as nothing has changed."""
+        if self.era == 0:
+            return None
+        flags = {"offered": self.offered, "met": self.met}
+        return {
+            **{name: flag.astype(np.int64) for name, flag in flags.items()},
+            "era": self.era,
+            "returned": self.returned,
+            "price": self.price,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Reader, actions: int) -> Roster:
+        """The roster in a snapshot."""
+        roster = cls(actions)
+        roster.offered, roster.met = (
+            data.array(name, (actions,), 0, 1, whole=True) == 1 for name in ("offered", "met")
+        )
+        roster.era, roster.returned = data.count("era", 1), data.count("returned")
+        roster.price = data.number("price", 1)
+        if not roster.offered.any() or (roster.offered & ~roster.met).any():
+            data.refuse("offered", "must hold an action, and none that was never met", None)
+        return roster
+
+
+def explore(
+    engine: PointsEngine, offered: Bools, design: str | Design, number: int, era: int
+) -> Exploration:
+    """How to explore the actions that are offered: their own design, in coordinates of the space that they span."""
+    rows = engine.features[offered]
+    chosen = choose_design(rows, "john" if isinstance(design, Design) else design)
+    white = whiten(rows, chosen).features
+    features = np.zeros((len(offered), white.shape[1]), order="F")
+    weights = np.zeros(len(offered))
+    features[offered], weights[offered] = white, to_numpy(chosen.weights)
+    return Exploration(number, features, weights, era=era)
