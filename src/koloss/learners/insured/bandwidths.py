@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -22,6 +23,12 @@ DOUBLED, HALVED = 2, 3
 
 CONSTANT = 100.0
 """Prior variance of a constant added to all losses, over that of the kernel."""
+
+RICHEST, NARROWEST, CAPTURED = 64, 5, 0.9
+"""With `kernel="auto"` forecasts have so many features, of a bandwidth halved so many times, if they hold this share of its trace."""
+
+LANDMARKS = 400
+"""Actions from which they are made."""
 
 COORDINATES = 3
 """Most coordinates for which bandwidths are learned one by one."""
@@ -73,25 +80,28 @@ def _parts(kernel: Any) -> list[Any]:
 
 
 class Priors:
-    """Prior covariances P of θ for losses θ'φ, as roots: P = RR'.
+    """Prior covariances P of θ for losses θ'ψ, as roots: P = RR'.
 
-    With Σ(π) = I and K = ΦPΦ' on the support of π, P = Φ'ΠKΠΦ. K is the kernel at a bandwidth, scaled to 1, and a constant.
+    With a left inverse W' of Ψ on some actions and K = ΨPΨ' on them, P = W'KW. K is the kernel at a bandwidth, scaled to 1, and a
+    constant.
     """
 
-    def __init__(self, kernel: Any, points: Any, weighted: Any) -> None:
-        self.points, self.weighted = points, weighted  # on the support of π: actions, and ΠΦ
+    def __init__(self, kernel: Any, points: Any, inverse: Any, halved: int | None = None) -> None:
+        self.points, self.inverse = points, inverse  # some actions, and W
         self.dimension = points.shape[1]
         self.kernel, self.halved = ladder(kernel)
+        if halved is not None:
+            self.halved = halved
         start = 0 if self.kernel is kernel else -self.halved
         self.start: Key = (start,) * self.dimension
         self._roots: dict[Key, Any] = {}
 
     @classmethod
     def of(cls, kernel: Any, engine: PointsEngine) -> Self:
-        """Of a kernel, for the features of a game."""
+        """For the features of a game: Σ(π) = I, so that W = ΠΦ on the support of π."""
         support = np.flatnonzero(engine.weights)
-        weighted = engine.features[support] * engine.weights[support, None]
-        return cls(kernel, engine.points[support], weighted)
+        inverse = engine.features[support] * engine.weights[support, None]
+        return cls(kernel, engine.points[support], inverse)
 
     @classmethod
     def identity(cls, size: int) -> Self:
@@ -129,10 +139,40 @@ class Priors:
             kernel = self.kernel
             if any(key):
                 kernel = at_bandwidth(kernel, [2.0**k for k in key])
-            X, W = self.points, self.weighted
+            X, W = self.points, self.inverse
             K = to_numpy(kernel(X, X))
             P = W.T @ (K / max(float(np.max(np.diag(K))), 1e-300) + CONSTANT) @ W
             eigenvalues, vectors = np.linalg.eigh((P + P.T) / 2)
             root = vectors * np.sqrt(np.maximum(eigenvalues, 1e-12 * max(eigenvalues[-1], 0.0)))
             self._roots[key] = np.asfortranarray(root)
         return self._roots[key]
+
+
+def forecast_space(kernel: Any, engine: PointsEngine) -> tuple[Any, Priors]:
+    """Features of forecasts, and their priors: those of the game, and with a sum of kernels narrower ones.
+
+    A game's features hold what can be insured in its rounds; a policy may look for more. Those added are orthogonal under π, so that
+    what is forecast by the game's own is the projection of the forecast onto their span.
+    """
+    first, _ = ladder(kernel)
+    Phi, pi, X = engine.features, engine.weights, engine.points
+    (N, m), d = Phi.shape, X.shape[1]
+    if first is kernel or m >= min(RICHEST, N):
+        return Phi, Priors.of(kernel, engine)
+    even = np.linspace(0, N - 1, min(N, LANDMARKS)).astype(int)
+    Z = X[even]
+    for halved in range(NARROWEST, 0, -1):
+        narrow = at_bandwidth(first, (0.5**halved,) * d)
+        values, vectors = np.linalg.eigh(to_numpy(narrow(Z, Z)))
+        values, vectors = values[: -RICHEST - 1 : -1], vectors[:, : -RICHEST - 1 : -1]
+        if values.sum() >= CAPTURED * len(Z):
+            break
+    kept = values > 1e-6 * values[0]
+    extra = to_numpy(narrow(X, Z)) @ (vectors[:, kept] * (math.sqrt(len(Z)) / values[kept]))
+    extra -= Phi @ (Phi.T @ (pi[:, None] * extra))
+    _, sizes, axes = np.linalg.svd(extra[even], full_matrices=False)
+    count = min(int(np.sum(sizes > 0.01 * math.sqrt(len(Z)))), RICHEST - m)
+    extra = extra @ (axes[:count].T * (math.sqrt(len(Z)) / sizes[:count]))
+    features = np.asfortranarray(np.column_stack([Phi, extra]))
+    rows = np.union1d(even, np.flatnonzero(pi))
+    return features, Priors(kernel, X[rows], np.linalg.pinv(features[rows]).T, halved)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.learners.bandit.diagnostics import BanditDiagnostics
+from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
+from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.insured.chances import CHANCE, ROOM
 from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
+
+if TYPE_CHECKING:
+    from koloss.learners.insured.insured_bandit import InsuredBandit
 
 
 @dataclass(frozen=True)
@@ -132,3 +138,51 @@ class InsuredDiagnostics:
             lines.append(f"  {self.chance}")
         lines += [f"  {alarm}" for alarm in self.alarms]
         return "\n".join(lines)
+
+
+def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics:
+    """What there is to see of an insured learner."""
+    stage, ledger, rho, forecaster = (
+        learner._last,
+        learner.ledger,
+        learner._width,
+        learner._forecaster,
+    )
+    account, budget = learner._account, stage.allowance.budget(ledger.made + 1)
+    robust = chance = None
+    if isinstance(learner._stage, Exp2):
+        robust = diagnose(learner._stage, learner._stage.made - learner._stage.heard)
+    if learner._may_return:
+        least, heard = ROOM * learner._first.largest, ledger.heard
+        gain, score = learner._chances.gain * rho, learner._chances.deviations
+        rest, room = learner._chances.rest(heard), (budget - 1 - account.used) * rho
+        chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
+    estimate = account.used * rho
+    spread = 2 * rho * account.deviation
+    return InsuredDiagnostics(
+        playing="robust" if robust else learner.settings.names[stage.number],
+        rounds=ledger.made,
+        heard=ledger.heard,
+        outstanding=ledger.awaited,
+        held=len(ledger.held),
+        estimated_regret=estimate,
+        band=(estimate - spread, estimate + spread),
+        budget=budget * rho,
+        distance=budget * rho - estimate,
+        deviations=account.deviations(budget),
+        open=account.outstanding,
+        overdraft=stage.allowance.debt(ledger.made + 1),
+        exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
+        explored=stage.explored,
+        premium=stage.premium_paid * rho,
+        suspicious=robust is None and stage.suspicious,
+        evidence=stage.bets.evidence,
+        skipped=stage.skipped,
+        sat_out=learner._sat_out,
+        trusted=forecaster.chosen,
+        alarms=tuple(learner.alarms),
+        estimated_losses=learner.engine.sign * (forecaster.mean * rho + learner._center),
+        chance=chance,
+        robust=robust,
+        told="rewards" if learner.engine.sign < 0 else "losses",
+    )

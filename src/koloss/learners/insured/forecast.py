@@ -18,7 +18,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.insured.bandwidths import Key, Priors
+from koloss.learners.insured.bandwidths import Key, Priors, forecast_space
 from koloss.learners.reading import LARGEST, SMALLEST, Reader
 
 UNIFORM = 1 / 12
@@ -306,8 +306,10 @@ class Forecaster:
         priors: Priors | None = None,  # by default N(0, I) alone
         *,
         discounts: Sequence[float] = DISCOUNTS,
+        span: int | None = None,  # how many of the features, the first, are the game's own; all by default
     ) -> None:
         self.features = np.asfortranarray(features)
+        self.span = span or self.features.shape[1]
         priors = self.priors = priors or Priors.identity(self.features.shape[1])
         root = priors.root(priors.start)
         self.regressions = [
@@ -411,6 +413,13 @@ class Forecaster:
         return self.regression.mean
 
     @property
+    def inside(self) -> Any:
+        """The same in the span of the game's own features."""
+        if self.span == self.features.shape[1]:
+            return self.mean
+        return self.features[:, : self.span] @ self.weights[: self.span]
+
+    @property
     def deviation(self) -> Any:
         """Its standard deviation under the posterior."""
         deviation = self.regression.deviation
@@ -458,7 +467,9 @@ class Forecaster:
         }
 
     @classmethod
-    def from_state(cls, features: Any, data: Reader, priors: Priors | None = None) -> Self:
+    def from_state(
+        cls, features: Any, data: Reader, priors: Priors | None = None, span: int | None = None
+    ) -> Self:
         """The forecaster of a snapshot."""
         priors = priors or Priors.identity(features.shape[1])
         parts = data.parts("regressions")
@@ -469,6 +480,7 @@ class Forecaster:
         regressions = [Regression.from_state(features, part) for part in parts]
         forecaster = cls.__new__(cls)
         forecaster.features, forecaster.priors = regressions[0].features, priors
+        forecaster.span = span or features.shape[1]
         forecaster.regressions = regressions
         forecaster.keys = [tuple(int(k) for k in key) for key in keys]
         for key, one in zip(forecaster.keys, regressions, strict=True):
@@ -486,4 +498,5 @@ class Forecaster:
 
 def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     """With the prior of the kernel."""
-    return Forecaster(engine.features, Priors.of(kernel, engine))
+    features, priors = forecast_space(kernel, engine)
+    return Forecaster(features, priors, span=engine.features.shape[1])

@@ -1,64 +1,58 @@
 """Any policy, insured: good in kind weather, safe in foul.
 
 A policy of your choice plays. A small share of the rounds explores, by a design, so that the regret of the policy can be
-estimated without bias whatever it does. While the estimate stays within a budget the policy goes on; at the first evidence that
-it is being beaten, exponential weights take over for the rounds that remain. In the worst case the regret is at most
+estimated without bias whatever it does. While the estimate stays within a budget the policy goes on; on evidence that it is
+being beaten, exponential weights take over until the policy deserves another chance. In the worst case the regret is at most
 
     (1 + trigger + premium) B(n),   B(n) = ρ √(c m n log N),
 
 for every policy (Theorem I1 of the theory pages). A round:
 
-1. the policy proposes an action, or a law over actions;
-2. the share γ of exploration is the smallest one with which no outcome of the round takes the estimated regret beyond the budget;
-   where that is more than a half, the policy is stopped;
+1. the policy proposes an action, or a law over actions, knowing what is in flight;
+2. the share γ of exploration is at least such that no outcome of the round, if it is heard at once, takes the estimated regret
+   beyond the budget; where that is more than a half, the policy is stopped;
 3. with probability γ explore, otherwise play what was proposed;
-4. predict, hear the loss, add the unbiased estimate of all losses.
+4. when the loss is heard, early or late, add the unbiased estimate of all losses to the account of the policies, with a weight
+   that keeps it within the budget.
 
-Any rule may stop a policy early: the bound holds for every stopping time. The rule here bets on "exploration does better than
-the policy", and stops at long odds.
+Any rule may stop a policy early and let it play again: the account is one for the whole game, and the bound holds for every such
+rule. The rule here bets on "exploration does better than the policy", and stops at long odds.
 
-A stage is whoever plays for a while: a policy under watch (`watched`), and at last `Exp2` itself. One ledger and one generator
-serve them all.
+A stage is whoever plays for a while: a policy under watch (`watched`), or `Exp2` itself, which sleeps in between (`specialists`).
+One ledger and one generator serve them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from koloss.actions import ActionSet
 from koloss.designs import Design
-from koloss.guarantees import Guarantee, bandit, insured, promises
+from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
-from koloss.learners.bandit.diagnostics import diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
-from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.bandwidths import Priors
-from koloss.learners.insured.chances import CHANCE, ROOM, Chances
-from koloss.learners.insured.diagnostics import (
-    Alarm,
-    InsuredDiagnostics,
-    SecondChance,
-    alarm_from_dict,
-)
+from koloss.learners.insured.chances import Chances
+from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
-from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
     check_given,
     make_policies,
-    restore_policies,
 )
+from koloss.learners.insured.promise import prove_insured
+from koloss.learners.insured.restoring import check, load, save
 from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
@@ -72,11 +66,6 @@ from koloss.proxy import Proxy
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
-
-
-def _is_robust(law: Any) -> bool:
-    """Whether a law is the robust learner's; format 3 threw those of policies away."""
-    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
 
 
 class InsuredBandit(Learner[InsuredSettings, Any]):
@@ -599,148 +588,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @locked
     def diagnostics(self) -> InsuredDiagnostics:
         """What an operator needs to see; as text, a short report."""
-        stage, ledger, rho, forecaster = self._last, self.ledger, self._width, self._forecaster
-        account, budget = self._account, stage.allowance.budget(ledger.made + 1)
-        robust = chance = None
-        if isinstance(self._stage, Exp2):
-            robust = diagnose(self._stage, self._stage.made - self._stage.heard)
-        if self._may_return:
-            least, heard = ROOM * self._first.largest, ledger.heard
-            gain, score = self._chances.gain * rho, self._chances.deviations
-            rest, room = self._chances.rest(heard), (budget - 1 - account.used) * rho
-            chance = SecondChance(gain, score, CHANCE, rest, room, least * rho)
-        estimate = account.used * rho
-        spread = 2 * rho * account.deviation
-        return InsuredDiagnostics(
-            playing="robust" if robust else self.settings.names[stage.number],
-            rounds=ledger.made,
-            heard=ledger.heard,
-            outstanding=ledger.awaited,
-            held=len(ledger.held),
-            estimated_regret=estimate,
-            band=(estimate - spread, estimate + spread),
-            budget=budget * rho,
-            distance=budget * rho - estimate,
-            deviations=account.deviations(budget),
-            open=account.outstanding,
-            overdraft=stage.allowance.debt(ledger.made + 1),
-            exploration=robust.exploration if robust else stage.exploration_now(ledger.made),
-            explored=stage.explored,
-            premium=stage.premium_paid * rho,
-            suspicious=robust is None and stage.suspicious,
-            evidence=stage.bets.evidence,
-            skipped=stage.skipped,
-            sat_out=self._sat_out,
-            trusted=forecaster.chosen,
-            alarms=tuple(self.alarms),
-            estimated_losses=self.engine.sign * (forecaster.mean * rho + self._center),
-            chance=chance,
-            robust=robust,
-            told="rewards" if self.engine.sign < 0 else "losses",
-        )
+        return diagnose_insured(self)
 
     def _proved(self, rounds: int) -> Guarantee:
-        ledger, settings, engine = self.ledger, self.settings, self.engine
-        played, lateness = self._seen(rounds)
-
-        def bound(halvings: int, rounds: int) -> Guarantee:
-            robust = self._robust_for(halvings) if halvings else self.robust
-            hull = self._hull
-            promise = prove(
-                robust, robust.rates, self.batch, rounds, settings.horizon, played, hull
-            )
-            revived = 0 if self._exp2 is None else self._exp2.revived
-            return self._roster.promise(promise, robust, revived)
-
-        if self._is_short:
-            return within_shares(bound(0, rounds), self.robust)
-        last = insured.largest(bound, rounds, settings.horizon)
-        promise = insured.guarantee(
-            engine.problem,
-            last,
-            horizon=settings.horizon,
-            width=engine.high - engine.low,
-            shares=settings.budgets,
-            premiums=settings.premiums if engine.learned else (),
-            lateness=lateness,
-            warm_up=self._warm_up,
-            made=ledger.made,
-            heard=ledger.heard,
-            own="own" in settings.names,
-            early=settings.early,
-            alarms=[str(alarm) for alarm in self.alarms],
-        )
-        promise = within_shares(promise, self.robust)
-        return promise.of_rewards() if engine.sign < 0 else promise
-
-    def _seen(self, rounds: int) -> tuple[promises.Played, insured.Lateness]:
-        """What the bounds need to know of the game so far: the robust learner's, and what came late."""
-        stage, ledger, settings = self._exp2, self.ledger, self.settings
-        delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
-        longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
-        played = promises.Played()
-        late = forgotten = plays = 0
-        if stage is not None:
-            laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
-            overdue = sum(map(self._is_overdue, laws))
-            late, forgotten = self._robust_late + overdue, stage.made - stage.heard - len(laws)
-            # What waits will be heard in time, where that was promised.
-            unheard = forgotten + (0 if delay else len(laws) - overdue)
-            played = replace(stage.played(longest, unheard), late=late)
-            plays = min(stage.made + max(rounds - made, 0), rounds)
-        at_once = self._at_once + played.at_once
-        longest_at_once = max(self._longest_at_once, played.longest_at_once)
-        played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
-        lateness = insured.Lateness(
-            delay=delay,
-            hold=settings.hold,
-            crowd=max(delay, self._crowd),
-            overdraft=self._last.allowance.debt(rounds),
-            policy=self._late,
-            robust=late,
-            robust_rounds=plays,
-            kept=longest <= delay,
-            whole=at_once > 0,
-            missing=ledger.awaited + ledger.forgotten,
-        )
-        return replace(played, longest_delay=longest), lateness
+        return prove_insured(self, rounds)
 
     # Snapshots.
 
-    _COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
-
     def _save(self) -> dict[str, Any]:
-        robust, watched = self._exp2, self._last
-        laws = [self.ledger.current, *(entry.law for entry in self.ledger)]
-        kept = [law.exploration for law in laws if isinstance(law, Round)]
-        kept += [watched.exploration, self._first]
-        explorations = {one.number: one for one in kept}
-        return {
-            "engine": self.engine.to_dict(),
-            "robust": None if self.robust is self.engine else self.robust.to_dict(),
-            "batch": self.batch,
-            "hull": self._hull_state(),
-            "forecaster": self._forecaster.state(),
-            "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
-            "alarms": [asdict(alarm) for alarm in self.alarms],
-            "counts": [getattr(self, name) for name in self._COUNTS],
-            "chances": self._chances.to_dict(),
-            "paused": self._paused,
-            "account": self._account.to_dict(),
-            "roster": self._roster.to_dict(),
-            "first": self._first.number,
-            "pending": self._pending.state(),
-            "number": watched.number,
-            "watched": watched.to_dict(),
-            "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
-            "exp2": None if robust is None else robust.to_dict(),
-            "sleeps": robust is not None and self._stage is not robust,
-        }
-
-    def _hull_state(self) -> dict[str, Any] | None:
-        if not self._hull.learned:
-            return None
-        return {**self._hull.to_dict(), "center": self._center, "width": self._width}
+        return save(self)
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
@@ -758,60 +614,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._replacements = check_given(self.settings.names, self._replacements)
 
     def _load(self, data: Reader) -> None:
-        settings = self.settings
-        engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
-        robust = engine
-        if settings.shares_engine:
-            data.nothing("robust")
-        else:
-            robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
-        N, m = engine.features.shape
-        priors, forecast = Priors.of(settings.kernel, engine), data.part("forecaster")
-        self._forecaster = Forecaster.from_state(engine.features, forecast, priors)
-        saved = data.items("policies", len(settings.policies))
-        given, self._replacements = self._replacements, None
-        self._policies = restore_policies(settings.names, settings.width, N, given, saved)
-        self._prepare(engine, robust, data.count("batch", 1))
-        if self._hull.learned:
-            said = data.part("hull")
-            self._hull = LossRange.from_dict(said, self._hull)
-            self._center = said.number("center")
-            self._width = said.number("width", 0, positive=True)
-        else:
-            data.nothing("hull")
-        self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
-        counts = data.items("counts", len(self._COUNTS))
-        for k, name in enumerate(self._COUNTS):
-            setattr(self, name, counts.count(str(k)))
-        self._chances = Chances.from_dict(data.part("chances"), N)
-        self._paused = data.flag("paused")
-        self._account = Account.from_dict(data.part("account"), N, engine.shares)
-        self._pending = Pending.from_state(self._forecaster, data.part("pending"))
-        if data.has("roster"):
-            self._roster = Roster.from_dict(data.part("roster"), N)
-            self._account.offered = offered = self._roster.offered
-            for policy in self._policies:
-                if isinstance(policy, UserPolicy):
-                    policy.offer(offered)
-        era = self._roster.era
-        kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
-        self._explorations = {one.number: one for one in (*kept, self._first)}
-        number = data.count("first", 1)
-        if number not in self._explorations or self._explorations[number].era != era:
-            data.refuse("first", "must be among the explorations, and of the latest era", number)
-        self._first = self._explorations[number]
-        self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
-        self._last.load(data.part("watched"), self._explorations)
-        sleeps = data.flag("sleeps")
-        if data.has("exp2"):
-            self._exp2 = Specialists.from_dict(robust, data.part("exp2"), settings.horizon)
-            self._exp2.born = self._account.born
-            if self._exp2.latest.number != era:
-                data.refuse("exp2.eras", "must end with that of now", self._exp2.latest.number)
-            if not sleeps:
-                self._stage = self._exp2
-        elif self._is_short:
-            data.refuse("exp2", "must be there where there is nothing to insure", None)
+        load(self, data)
 
     def _law_from_dict(self, data: Reader) -> Round | Epoch:
         if data.has_key("choice"):
@@ -828,22 +631,5 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _check(self, data: Reader) -> None:
         del self._explorations, self._replacements
-        stage, ledger = self._exp2, self.ledger
-        latest = ledger.current
-        if isinstance(latest, Round) and latest.choice is None and latest.law is None:
-            data.refuse("ledger.current", "must have a law to be drawn from", None)
-        if stage is not None:
-            if stage.made > ledger.made or stage.heard > ledger.heard:
-                data.refuse("learner.exp2", "must have heard no more than all have", stage.heard)
-            if isinstance(latest, Epoch) and latest.number > stage.latest.first:
-                stage.epoch = latest
-            stage.check(data)
-        if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
-            data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
-        if self._account.outstanding > ledger.unheard:
-            data.refuse("learner.account.outstanding", "must wait", self._account.outstanding)
-        if self._pending.count != len(ledger):
-            data.refuse("learner.pending.count", "must wait", self._pending.count)
-        if self._last.heard > ledger.heard:
-            data.refuse("learner.watched.heard", "must be within what was heard", self._last.heard)
+        check(self, data)
         super()._check(data)

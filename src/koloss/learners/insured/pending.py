@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dgemv, dsymv, dsyr
 
+from koloss.learners.insured.bandwidths import CONSTANT
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -28,8 +29,8 @@ Floats = NDArray[np.float64]
 RENEWED = 256
 """Steps of rank one after which the covariance is computed from scratch."""
 
-CENTRAL = 4
-"""Power of its mean squared correlation with all by which an action is preferred as long as nothing has been heard."""
+CENTRAL = 2
+"""Power of what its loss says of all others by which an action is preferred as long as nothing has been heard."""
 
 FAINT = 1e-12
 """Weights in flight that are nothing but rounding."""
@@ -41,11 +42,11 @@ class Pending:
     Examples
     --------
     >>> import numpy as np
-    >>> forecaster = Forecaster(np.eye(2), Priors.identity(2), discounts=(1.0,))
+    >>> forecaster = Forecaster(np.eye(2), discounts=(1.0,))
     >>> pending = Pending(forecaster)
     >>> pending.draw(0)
     >>> pending.mean.tolist(), pending.deviation.round(3).tolist()
-    ([0.0, 0.0], [0.447, 1.0])
+    ([0.0, 0.0], [0.083, 0.275])
     """
 
     def __init__(self, forecaster: Forecaster) -> None:
@@ -167,8 +168,13 @@ class Pending:
         of all the others, so that the middle has most: where losses are convex it is better than the average.
         """
         if self._shares is None:
-            rows = self.features / np.linalg.norm(self.features, axis=1, keepdims=True)
-            self._shares = np.einsum("ij,ij->i", rows @ (rows.T @ rows), rows) ** CENTRAL
+            # Σ_b k(a, b)²/k(a, a), the variance that the loss of a would explain; k is the prior without its constant.
+            level = 0.0 if self.forecaster.priors.kernel is None else CONSTANT
+            rows = self.features @ self.forecaster.regression.root
+            squares = np.einsum("ij,ij->i", rows @ (rows.T @ rows), rows)
+            squares += level * (len(rows) * level - 2 * (rows @ rows.sum(axis=0)))
+            own = np.einsum("ij,ij->i", rows, rows) - level
+            self._shares = np.maximum(squares / np.maximum(own, FAINT), FAINT) ** CENTRAL
         flights = (self.proposed[-1] + self.laws[-1] + 1) / self._shares
         return int(np.where(True if offered is None else offered, flights, np.inf).argmin())
 

@@ -138,7 +138,7 @@ class Watched:
 
     def _predicted(self) -> Floats:
         """The forecast, brought into the interval of the losses without leaving the span of the features."""
-        prediction: Floats = self.forecaster.mean
+        prediction: Floats = self.forecaster.inside
         if self.allowance.learned:
             middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
             prediction = prediction - middle

@@ -1,0 +1,85 @@
+"""What is promised of an insured learner, given the game so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from koloss.guarantees import Guarantee, insured, promises
+from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
+from koloss.learners.ledger import Late
+
+if TYPE_CHECKING:
+    from koloss.learners.insured.insured_bandit import InsuredBandit
+
+
+def prove_insured(learner: InsuredBandit, rounds: int) -> Guarantee:
+    """Theorem I1 with the robust learner's bound, for so many rounds."""
+    ledger, settings, engine = learner.ledger, learner.settings, learner.engine
+    played, lateness = _seen(learner, rounds)
+
+    def bound(halvings: int, rounds: int) -> Guarantee:
+        robust = learner._robust_for(halvings) if halvings else learner.robust
+        hull = learner._hull
+        promise = prove(robust, robust.rates, learner.batch, rounds, settings.horizon, played, hull)
+        revived = 0 if learner._exp2 is None else learner._exp2.revived
+        return learner._roster.promise(promise, robust, revived)
+
+    if learner._is_short:
+        return within_shares(bound(0, rounds), learner.robust)
+    last = insured.largest(bound, rounds, settings.horizon)
+    promise = insured.guarantee(
+        engine.problem,
+        last,
+        horizon=settings.horizon,
+        width=engine.high - engine.low,
+        shares=settings.budgets,
+        premiums=settings.premiums if engine.learned else (),
+        lateness=lateness,
+        warm_up=learner._warm_up,
+        made=ledger.made,
+        heard=ledger.heard,
+        own="own" in settings.names,
+        early=settings.early,
+        alarms=[str(alarm) for alarm in learner.alarms],
+    )
+    promise = within_shares(promise, learner.robust)
+    return promise.of_rewards() if engine.sign < 0 else promise
+
+
+def _seen(learner: InsuredBandit, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+    """What the bounds need to know of the game so far: the robust learner's, and what came late."""
+    stage, ledger, settings = learner._exp2, learner.ledger, learner.settings
+    delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
+    longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+    played = promises.Played()
+    late = forgotten = plays = 0
+    if stage is not None:
+        laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
+        overdue = sum(map(learner._is_overdue, laws))
+        late, forgotten = learner._robust_late + overdue, stage.made - stage.heard - len(laws)
+        # What waits will be heard in time, where that was promised.
+        unheard = forgotten + (0 if delay else len(laws) - overdue)
+        played = replace(stage.played(longest, unheard), late=late)
+        plays = min(stage.made + max(rounds - made, 0), rounds)
+    at_once = learner._at_once + played.at_once
+    longest_at_once = max(learner._longest_at_once, played.longest_at_once)
+    played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+    lateness = insured.Lateness(
+        delay=delay,
+        hold=settings.hold,
+        crowd=max(delay, learner._crowd),
+        overdraft=learner._last.allowance.debt(rounds),
+        policy=learner._late,
+        robust=late,
+        robust_rounds=plays,
+        kept=longest <= delay,
+        whole=at_once > 0,
+        missing=ledger.awaited + ledger.forgotten,
+    )
+    return replace(played, longest_delay=longest), lateness
+
+
+def _is_robust(law: Any) -> bool:
+    """Whether a law is the robust learner's; format 3 threw those of policies away."""
+    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
