@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 import koloss as kl
 from koloss.learners.insured import forecast
-from koloss.learners.insured.bandwidths import CONSTANT, Priors
+from koloss.learners.insured.bandwidths import CONSTANT, Priors, forecast_space
 from koloss.learners.insured.forecast import (
     FADED,
     GUESSED,
@@ -25,6 +25,7 @@ from koloss.learners.insured.forecast import (
     USUAL,
     Forecaster,
     Regression,
+    forecaster_for,
 )
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
@@ -286,6 +287,37 @@ def test_predictions_are_in_the_span_of_the_features():
     for values in (forecaster.mean, forecaster.sample(np.random.default_rng(0))):
         inside = ENGINE.features @ np.linalg.lstsq(ENGINE.features, values, rcond=None)[0]
         np.testing.assert_allclose(values, inside, atol=1e-9)
+
+
+WIDE = np.linspace(0, 1, 120)[:, None]
+
+
+def test_with_auto_forecasts_are_richer_than_what_is_insured():
+    # The priors are those of the kernels, narrow or wide; what the watch is told is the projection under the design.
+    learner = kl.InsuredBandit(kl.Points(WIDE), "auto", horizon=1000, loss_range=(0, 1), rng=0)
+    engine, kernel = learner.engine, learner.settings.kernel
+    features, priors = forecast_space(kernel, engine)
+    m = engine.features.shape[1]
+    assert features.shape[1] > 2 * m
+    np.testing.assert_array_equal(features[:, :m], engine.features)
+    for step, allowed in ((-5, 0.1), (-3, 1e-3), (0, 1e-3)):
+        half = features @ priors.root((step,))
+        K = kl.Gaussian(0.5 * 2.0**step)(WIDE, WIDE) + CONSTANT
+        np.testing.assert_allclose(half @ half.T, K, atol=allowed)
+    forecaster = forecaster_for(kernel, engine)
+    index = np.random.default_rng(0).integers(120, size=200)
+    feed(forecaster, index, np.where(index == 77, -0.4, 0.3))
+    assert forecaster.mean.argmin() == 77
+    mean, pi, Phi = forecaster.mean, engine.weights, engine.features
+    np.testing.assert_allclose(forecaster.inside, Phi @ (Phi.T @ (pi * mean)), atol=1e-8)
+    assert (
+        np.abs(forecaster.inside - mean).max() > 0.1
+    )  # negative control: the peak is not in their span
+
+
+def test_a_kernel_of_ones_own_is_taken_at_its_word():
+    features, _ = forecast_space(kl.Gaussian(0.1), ENGINE)
+    assert features is ENGINE.features
 
 
 def test_unrelated_arms_have_one_prior():

@@ -306,7 +306,8 @@ class Forecaster:
         priors: Priors | None = None,  # by default N(0, I) alone
         *,
         discounts: Sequence[float] = DISCOUNTS,
-        span: int | None = None,  # how many of the features, the first, are the game's own; all by default
+        span: int
+        | None = None,  # how many of the features, the first, are the game's own; all by default
     ) -> None:
         self.features = np.asfortranarray(features)
         self.span = span or self.features.shape[1]

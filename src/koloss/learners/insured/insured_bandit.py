@@ -89,8 +89,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Together the budget of estimated regret, in units of the robust learner's bound B. More of it means less
         exploration and a larger bound. Of one number the first of several policies has half, the next half of the rest, and so
         on; what a policy leaves the next may use.
-    width : float
-        How many deviations "ucb" subtracts, and by how much "thompson" scales them.
+    width : float or "auto"
+        How many deviations "ucb" subtracts, two by default, and by how much "thompson" scales them, one by default. They are
+        those of a loss: noise and bandwidth are learned.
     early : bool
         Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
     exploration_cost : float or (float, int), optional
@@ -152,7 +153,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
-        width: float = 2.0,
+        width: float | Literal["auto"] = "auto",
         early: bool = True,
         exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,

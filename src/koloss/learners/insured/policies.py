@@ -6,7 +6,7 @@ import abc
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -69,8 +69,12 @@ class Watching(Protocol):
 class BuiltIn(abc.ABC):
     """A policy of the library's, with a width that it may use."""
 
-    def __init__(self, width: float) -> None:
-        self.width = width
+    usual: ClassVar[float] = (
+        2.0  # deviations of "ucb" on arms and markets with noise of all sizes; fewer get stuck
+    )
+
+    def __init__(self, width: float | Literal["auto"] = "auto") -> None:
+        self.width = self.usual if width == "auto" else width
 
     @abc.abstractmethod
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
@@ -95,6 +99,8 @@ class Ucb(BuiltIn):
 
 class Thompson(BuiltIn):
     """The best action of a draw from the posterior, its deviation times `width`; a round is conditional on the draw."""
+
+    usual = 1.0
 
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         if forecast.is_blind:
@@ -126,7 +132,7 @@ class Optimistic(BuiltIn):
         return q / q.sum()
 
 
-BUILT_IN: dict[str, Callable[[float], BuiltIn]] = {
+BUILT_IN: dict[str, Callable[[Any], BuiltIn]] = {
     "ucb": Ucb,
     "thompson": Thompson,
     "optimistic": Optimistic,
@@ -264,7 +270,9 @@ def check_policy(policy: Any) -> None:
             )
 
 
-def make_policies(policies: Sequence[Any], width: float, count: int) -> list[BuiltIn | UserPolicy]:
+def make_policies(
+    policies: Sequence[Any], width: float | Literal["auto"], count: int
+) -> list[BuiltIn | UserPolicy]:
     """Policies for so many actions: the library's by name, the user's as they are."""
     return [BUILT_IN[p](width) if isinstance(p, str) else UserPolicy(p, count) for p in policies]
 
@@ -283,7 +291,11 @@ def check_given(names: Sequence[str], policy: Any) -> list[Any]:
 
 
 def restore_policies(
-    names: Sequence[str], width: float, count: int, given: Sequence[Any], saved: Reader
+    names: Sequence[str],
+    width: float | Literal["auto"],
+    count: int,
+    given: Sequence[Any],
+    saved: Reader,
 ) -> list[BuiltIn | UserPolicy]:
     """The policies of a snapshot: the library's by name, the user's from what was given."""
     policies: list[BuiltIn | UserPolicy] = []

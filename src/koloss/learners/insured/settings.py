@@ -27,7 +27,7 @@ class InsuredSettings(Settings):
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
-    width: float = 2.0
+    width: float | Literal["auto"] = "auto"
     early: bool = True
     exploration_cost: Any = None
     robust_kernel: Any = None
@@ -73,9 +73,11 @@ class InsuredSettings(Settings):
         as_flag("early", self.early)
         if self.overdraft != "auto":
             self._set("overdraft", as_int("overdraft", self.overdraft, minimum=0))
-        self._set("width", as_float("width", self.width, minimum=0.0))
-        if self.width > SIZES[1]:
-            raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {self.width:.6g}")
+        if self.width != "auto":
+            width = as_float("width", self.width, minimum=0.0)
+            if width > SIZES[1]:
+                raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {width:.6g}")
+            self._set("width", width)
         if not self.policies:
             raise ValueError("`policy` must have at least one policy, got none")
         for policy in self.policies:
