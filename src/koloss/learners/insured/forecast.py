@@ -54,10 +54,10 @@ REFIT = 1.3
 OFTEN = 64
 """... and by a regression that forgets after as many as this while it is trusted."""
 
-MEMORY = 0.98
+MEMORY = 0.99
 """How fast old predictions are forgotten when regressions are compared."""
 
-HANDICAP = 1.5
+HANDICAP = 5.0
 """A regression is trusted only if its predictions are likelier by this, in logarithms, than those of the one before it."""
 
 TAILS = 4.0
