@@ -276,8 +276,8 @@ def test_gp_ucb_has_the_posterior_of_the_gram_matrix(kernel):
 def test_discounts():
     game = make_game()
     for slug in ("gp-ucb", "gp-thompson"):
-        assert SPECS[slug].make(game, 0).forecaster.discounts.tolist() == [1.0]
-        assert SPECS[f"{slug}-discounted"].make(game, 0).forecaster.discounts.tolist() == [0.98]
+        assert SPECS[slug].make(game, 0).forecaster.discount == 1.0
+        assert SPECS[f"{slug}-discounted"].make(game, 0).forecaster.discount == 0.98
     # Where a deviation never shrinks, a smaller part of it explores enough.
     assert SPECS["gp-ucb"].make(game, 0).width == SPECS["gp-thompson"].make(game, 0).scale == 1
     assert SPECS["gp-ucb-discounted"].make(game, 0).width == 0.3

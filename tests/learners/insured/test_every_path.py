@@ -177,7 +177,7 @@ class Crowded(Watcher):
 def test_negative_control_a_limit_that_ignores_what_is_outstanding(monkeypatch):
     right = Account.weight
     monkeypatch.setattr(
-        Account, "weight", lambda self, reach, D, C: right(self, reach, D, math.inf)
+        Account, "weight", lambda self, reach, D, C, *era: right(self, reach, D, math.inf, *era)
     )
     paths = [watcher("stubborn", 0, kind=Crowded, seed=seed) for seed in range(3)]
     assert min(path.play("worst", "geometric") for path in paths) < -1

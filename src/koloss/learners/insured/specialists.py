@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from koloss.designs import Design
 from koloss.designs.base import orthonormal
@@ -211,7 +210,7 @@ class Specialists(Exp2):
 
     def _log_total(self, among: Bools) -> float:
         """The logarithm of the weight of some actions."""
-        return float(logsumexp(-self._eta * self._sums()[among]))
+        return float(np.logaddexp.reduce(-self._eta * self._sums()[among]))
 
     def _has_revived(self, era: Era) -> bool:
         """Whether an action of an era has been withdrawn and has come back since."""
