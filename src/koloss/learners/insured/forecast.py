@@ -39,9 +39,6 @@ NOISES = 10.0 ** np.arange(-4, 1.1, 0.5)
 GUESSED = 2.0
 """Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
-DOUBT = 3.0
-"""Logarithm of the prior odds against a bandwidth that is twice or half as large as the first."""
-
 USUAL, UNUSUAL = 0.1, 0.5
 """The likeliest λ beforehand, and the logarithm of the odds against one ten times as large or small."""
 
@@ -366,7 +363,7 @@ class Forecaster:
         keys = priors.keys(self.keys[k])
         table = np.stack([regression.evidence(priors.root(key), NOISES) for key in keys])
         table -= UNUSUAL * np.abs(np.log10(NOISES / USUAL))
-        table -= np.array([[DOUBT * priors.distance(key)] for key in keys])
+        table -= np.array([[priors.odds(key)] for key in keys])
         row = int(table.max(axis=1).argmax())
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
