@@ -116,11 +116,11 @@ class Regression:
 
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
-        self.step(index, value)
+        self.step(self.features[index].copy(), value)
 
-    def step(self, index: int, value: float) -> tuple[float, float]:
+    def step(self, phi: Any, value: float) -> tuple[float, float]:
         """The same; the error of the prediction, and its variance in units of s²."""
-        phi, grown = self.features[index].copy(), self.grown
+        grown = self.grown
         dsyr(grown, phi, lower=1, a=self.gram, overwrite_a=1)
         daxpy(phi, self.moment, a=grown * value)
         self.squares += grown * value * value
@@ -329,9 +329,10 @@ class Forecaster:
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
         scores, best, most = self.scores, 0, -math.inf
+        phi = self.features[index].copy()
         for k, regression in enumerate(self.regressions):
             signal = regression.signal
-            error, spread = regression.step(index, value)
+            error, spread = regression.step(phi, value)
             spread *= signal
             surprise = math.log1p(error * error / (TAILS * spread))
             likelihood = -0.5 * (math.log(spread) + (TAILS + 1) * surprise)
