@@ -45,11 +45,11 @@ USUAL, UNUSUAL = 0.1, 0.5
 MARGIN = 1.0
 """The smallest λ is taken whose evidence is within this of the largest: a signal is overestimated rather than overlooked."""
 
-REFIT = 1.3
-"""Bandwidth and noise are looked at again when so many times as many losses were heard, ..."""
+REFIT, OFTEN = 1.3, 64
+"""Bandwidth and noise are looked at again after so many times as many losses; if it forgets, after so many at most."""
 
-OFTEN = 64
-"""... and by a regression that forgets after as many as this while it is trusted."""
+MANY = 64
+"""More features than these make that dear: it is done less often."""
 
 MEMORY = 0.98
 """How fast old predictions are forgotten when regressions are compared."""
@@ -369,13 +369,14 @@ class Forecaster:
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
         regression.fit(priors.root(keys[row]), float(NOISES[column]))
-        step = max(1, regression.heard)
+        step = float(regression.heard)
         if k == self.trusted:
             regression.look()
-            step = max(1, int(regression.heard * (REFIT - 1)))
+            dear = max(1.0, self.features.shape[1] / MANY) ** 2
+            step *= (REFIT - 1) * dear
             if regression.discount < 1:
-                step = min(step, OFTEN)
-        self.due[k] = regression.heard + step
+                step = min(step, OFTEN * dear)
+        self.due[k] = regression.heard + max(1, int(step))
 
     def rescale(self, factor: float) -> None:
         """As if all losses had been so many times as large."""
