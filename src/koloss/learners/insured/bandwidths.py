@@ -21,6 +21,9 @@ Key = tuple[int, ...]  # for each coordinate, how many times its bandwidth is do
 DOUBLED, HALVED = 2, 3
 """How many times at most."""
 
+DOUBT, PRECAUTION = 3.0, 1.0
+"""Logarithm of the prior odds against a bandwidth twice or half as large as a kernel's own; and as the narrowest of several."""
+
 CONSTANT = 100.0
 """Prior variance of a constant added to all losses, over that of the kernel."""
 
@@ -92,7 +95,7 @@ class Priors:
         self.kernel, self.halved = ladder(kernel)
         if halved is not None:
             self.halved = halved
-        start = 0 if self.kernel is kernel else -self.halved
+        start, self.doubt = (0, DOUBT) if self.kernel is kernel else (-self.halved, PRECAUTION)
         self.start: Key = (start,) * self.dimension
         self._roots: dict[Key, Any] = {}
 
@@ -124,10 +127,10 @@ class Priors:
             keys[tuple(moved.tolist())] = None
         return list(keys)
 
-    def distance(self, key: Key) -> float:
-        """How many steps a bandwidth is from the first: all coordinates together, or one at a time."""
-        steps = [abs(k - s) for k, s in zip(key, self.start, strict=True)]
-        return max(steps) + 0.5 * (max(key) - min(key))
+    def odds(self, key: Key) -> float:
+        """Logarithm of the prior odds against a bandwidth: steps from the first one, more where coordinates differ."""
+        steps = max(abs(k - s) for k, s in zip(key, self.start, strict=True))
+        return self.doubt * (steps + 0.5 * (max(key) - min(key)))
 
     def keep(self, key: Key, root: Any) -> None:
         """R of a bandwidth, from a snapshot: a kernel of the user's may not be there."""

@@ -39,20 +39,17 @@ NOISES = 10.0 ** np.arange(-4, 1.1, 0.5)
 GUESSED = 2.0
 """Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
-DOUBT = 3.0
-"""Logarithm of the prior odds against a bandwidth that is twice or half as large as the first."""
-
 USUAL, UNUSUAL = 0.1, 0.5
 """The likeliest λ beforehand, and the logarithm of the odds against one ten times as large or small."""
 
 MARGIN = 1.0
 """The smallest λ is taken whose evidence is within this of the largest: a signal is overestimated rather than overlooked."""
 
-REFIT = 1.3
-"""Bandwidth and noise are looked at again when so many times as many losses were heard, ..."""
+REFIT, OFTEN = 1.3, 64
+"""Bandwidth and noise are looked at again after so many times as many losses; if it forgets, after so many at most."""
 
-OFTEN = 64
-"""... and by a regression that forgets after as many as this while it is trusted."""
+MANY = 64
+"""More features than these make that dear: it is done less often."""
 
 MEMORY = 0.99
 """How fast old predictions are forgotten when regressions are compared."""
@@ -119,11 +116,11 @@ class Regression:
 
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
-        self.step(index, value)
+        self.step(self.features[index].copy(), value)
 
-    def step(self, index: int, value: float) -> tuple[float, float]:
+    def step(self, phi: Any, value: float) -> tuple[float, float]:
         """The same; the error of the prediction, and its variance in units of s²."""
-        phi, grown = self.features[index].copy(), self.grown
+        grown = self.grown
         dsyr(grown, phi, lower=1, a=self.gram, overwrite_a=1)
         daxpy(phi, self.moment, a=grown * value)
         self.squares += grown * value * value
@@ -332,10 +329,10 @@ class Forecaster:
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
         scores, best, most = self.scores, 0, -math.inf
-        heard = []
+        phi, heard = self.features[index].copy(), []
         for regression in self.regressions:
             signal = regression.signal
-            error, spread = regression.step(index, value)
+            error, spread = regression.step(phi, value)
             heard.append((error * error, spread * signal))
         # One noise for all: who forgets knows that of the latest actions best, and may know nothing else.
         noise = TAILS * max(min(spread for _, spread in heard), SMALLEST)
@@ -368,18 +365,19 @@ class Forecaster:
         keys = priors.keys(self.keys[k])
         table = np.stack([regression.evidence(priors.root(key), NOISES) for key in keys])
         table -= UNUSUAL * np.abs(np.log10(NOISES / USUAL))
-        table -= np.array([[DOUBT * priors.distance(key)] for key in keys])
+        table -= np.array([[priors.odds(key)] for key in keys])
         row = int(table.max(axis=1).argmax())
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         self.keys[k] = keys[row]
         regression.fit(priors.root(keys[row]), float(NOISES[column]))
-        step = max(1, regression.heard)
+        step = float(regression.heard)
         if k == self.trusted:
             regression.look()
-            step = max(1, int(regression.heard * (REFIT - 1)))
+            dear = max(1.0, self.features.shape[1] / MANY) ** 2
+            step *= (REFIT - 1) * dear
             if regression.discount < 1:
-                step = min(step, OFTEN)
-        self.due[k] = regression.heard + step
+                step = min(step, OFTEN * dear)
+        self.due[k] = regression.heard + max(1, int(step))
 
     def rescale(self, factor: float) -> None:
         """As if all losses had been so many times as large."""

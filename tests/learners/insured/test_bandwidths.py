@@ -1,0 +1,93 @@
+"""Kernels at other bandwidths, the priors made of them, and learners with kernels of all kinds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.learners.insured.bandwidths import CONSTANT, DOUBLED, HALVED, Priors, at_bandwidth
+
+X = np.random.default_rng(0).random((40, 2))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        kl.Gaussian(0.4),
+        kl.Gaussian([0.3, 0.5]),
+        kl.Matern(1.5, 0.5),
+        0.7 * kl.Matern(2.5, 0.4),
+        kl.Gaussian(0.4) + 0.2 * kl.Matern(0.5, 1.0),
+        kl.Gaussian(0.4) * kl.Matern(0.5, 1.0),
+    ],
+    ids=repr,
+)
+def test_another_bandwidth_is_another_unit_of_the_actions(kernel):
+    factors = np.array([2.0, 0.5])
+    np.testing.assert_allclose(at_bandwidth(kernel, factors)(X), kernel(X / factors), rtol=1e-12)
+    assert np.abs(kernel(X) - kernel(X / factors)).max() > 0.1  # negative control
+
+
+def test_parts_without_a_bandwidth_stay():
+    kernel = kl.Gaussian(0.4) + 0.1 * kl.White()
+    moved = at_bandwidth(kernel, (2.0, 2.0))(X)
+    np.testing.assert_allclose(moved, kl.Gaussian(0.8)(X) + 0.1 * np.eye(40))
+    assert at_bandwidth(kl.Polynomial(2) + kl.White(), (2.0, 2.0)) is None
+    circle = X[:, :1]
+    moved = at_bandwidth(kl.Periodic(0.8, period=1.0), (0.5,))(circle)
+    np.testing.assert_allclose(moved, kl.Periodic(0.4, period=1.0)(circle))
+
+
+class Own:
+    """A kernel of the user's."""
+
+    def __call__(self, X, Y=None):
+        return kl.Gaussian(0.4)(X, Y)
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+def learner_of(kernel, points=X):
+    return kl.InsuredBandit(kl.Points(points), kernel, horizon=600, loss_range=(0, 1), rng=3)
+
+
+def test_priors_are_the_kernels_at_all_bandwidths():
+    engine = learner_of(kl.Gaussian(0.3)).engine
+    priors = Priors.of(kl.Gaussian(0.3), engine)
+    for key in ((0, 0), (1, 1), (2, 0)):
+        half = engine.features @ priors.root(key)
+        K = kl.Gaussian([0.3 * 2.0**k for k in key])(X)
+        np.testing.assert_allclose(half @ half.T, K + CONSTANT, atol=0.05)
+
+
+def test_which_bandwidths_are_compared():
+    priors = Priors.of(kl.Gaussian(0.3), learner_of(kl.Gaussian(0.3)).engine)
+    near = {(0, 0), (1, 1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1)}
+    assert set(priors.keys((0, 0))) == near
+    assert all(-HALVED <= k <= DOUBLED for key in priors.keys((DOUBLED, -HALVED)) for k in key)
+    line = Priors.of(kl.Gaussian(0.3), learner_of(kl.Gaussian(0.3), X[:, :1]).engine)
+    assert line.keys((0,)) == [(k,) for k in range(-HALVED, DOUBLED + 1)]
+    assert priors.odds((0, 0)) == 0
+    assert 0 < priors.odds((1, 1)) < priors.odds((1, 0)) < priors.odds((2, 0))
+
+
+@pytest.mark.parametrize(
+    "kernel", ["auto", Own(), kl.Polynomial(2), kl.Periodic(0.9, period=1.3), kl.White()], ids=repr
+)
+def test_learners_with_kernels_of_all_kinds_go_on_exactly(kernel):
+    mean = 0.5 - 0.4 * np.exp(-np.sum((X - X[7]) ** 2, axis=1) / 0.05)
+    rng = np.random.default_rng(1)
+    both = [learner_of(kernel)]
+    for t, coin in enumerate(rng.random(400)):
+        if t == 150:
+            both.append(kl.InsuredBandit.from_state(both[0].state()))
+        decisions = [one.ask() for one in both]
+        assert len({d.index for d in decisions}) == 1
+        loss = float(coin < mean[decisions[0].index])
+        for one, decision in zip(both, decisions, strict=True):
+            one.tell(decision, loss)
+    first, second = (one.diagnostics for one in both)
+    np.testing.assert_array_equal(first.estimated_losses, second.estimated_losses)
+    assert first.trusted == second.trusted
