@@ -223,6 +223,7 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
         "scores": [0.0] * count,
         "heard": [-0.5, 0.5] if heard else None,
         "trusted": 0,
+        "narrower": None,
     }
 
 

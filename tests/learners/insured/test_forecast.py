@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import koloss as kl
-from koloss.learners.insured.bandwidths import CONSTANT, DOUBT, Priors, forecast_space
+from koloss.learners.insured.bandwidths import CONSTANT, DOUBT, Priors, forecast_space, narrower
 from koloss.learners.insured.forecast import (
     FADED,
     GUESSED,
@@ -295,7 +295,7 @@ def test_with_auto_forecasts_are_richer_than_what_is_insured():
     # The priors are those of the kernels, narrow or wide; what the watch is told is the projection under the design.
     learner = kl.InsuredBandit(kl.Points(WIDE), "auto", horizon=1000, loss_range=(0, 1), rng=0)
     engine, kernel = learner.engine, learner.settings.kernel
-    features, priors = forecast_space(kernel, engine)
+    features, priors = forecast_space(kernel, engine, narrower(kernel, engine))
     m = engine.features.shape[1]
     assert features.shape[1] > 2 * m
     np.testing.assert_array_equal(features[:, :m], engine.features)
@@ -316,7 +316,8 @@ def test_with_auto_forecasts_are_richer_than_what_is_insured():
 
 
 def test_a_kernel_of_ones_own_is_taken_at_its_word():
-    features, _ = forecast_space(kl.Gaussian(0.1), ENGINE)
+    assert narrower(kl.Gaussian(0.1), ENGINE) is None
+    features, _ = forecast_space(kl.Gaussian(0.1), ENGINE, None)
     assert features is ENGINE.features
 
 

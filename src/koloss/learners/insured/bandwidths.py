@@ -151,18 +151,18 @@ class Priors:
         return self._roots[key]
 
 
-def forecast_space(kernel: Any, engine: PointsEngine) -> tuple[Any, Priors]:
-    """Features of forecasts, and their priors: those of the game, and with a sum of kernels narrower ones.
+def narrower(kernel: Any, engine: PointsEngine) -> tuple[Any, int] | None:
+    """Features for forecasts beside those of the game, and how often their bandwidth is halved; None but for a sum of kernels.
 
-    A game's features hold what can be insured in its rounds; a policy may look for more. Those added are orthogonal under π, so that
-    what is forecast by the game's own is the projection of the forecast onto their span.
+    A game's features hold what can be insured in its rounds; a policy may look for more. These are orthogonal under π, so that what is
+    forecast by the game's own is the projection of the forecast onto their span.
     """
     first, _ = ladder(kernel)
     Phi, pi, X = engine.features, engine.weights, engine.points
     (N, m), d = Phi.shape, X.shape[1]
     if first is kernel or m >= min(RICHEST, N):
-        return Phi, Priors.of(kernel, engine)
-    even = np.linspace(0, N - 1, min(N, LANDMARKS)).astype(int)
+        return None
+    even = _landmarks(N)
     Z = X[even]
     for halved in range(NARROWEST, 0, -1):
         narrow = at_bandwidth(first, (0.5**halved,) * d)
@@ -175,7 +175,21 @@ def forecast_space(kernel: Any, engine: PointsEngine) -> tuple[Any, Priors]:
     extra -= Phi @ (Phi.T @ (pi[:, None] * extra))
     _, sizes, axes = np.linalg.svd(extra[even], full_matrices=False)
     count = min(int(np.sum(sizes > 0.01 * math.sqrt(len(Z)))), RICHEST - m)
-    extra = extra @ (axes[:count].T * (math.sqrt(len(Z)) / sizes[:count]))
-    features = np.asfortranarray(np.column_stack([Phi, extra]))
-    rows = np.union1d(even, np.flatnonzero(pi))
-    return features, Priors(kernel, X[rows], np.linalg.pinv(features[rows]).T, halved)
+    return extra @ (axes[:count].T * (math.sqrt(len(Z)) / sizes[:count])), halved
+
+
+def _landmarks(actions: int) -> Any:
+    return np.linspace(0, actions - 1, min(actions, LANDMARKS)).astype(int)
+
+
+def forecast_space(
+    kernel: Any, engine: PointsEngine, more: tuple[Any, int] | None
+) -> tuple[Any, Priors]:
+    """Features of forecasts, and their priors: those of the game, and what `narrower` adds."""
+    if more is None:
+        return engine.features, Priors.of(kernel, engine)
+    extra, halved = more
+    features = np.asfortranarray(np.column_stack([engine.features, extra]))
+    rows = np.union1d(_landmarks(len(features)), np.flatnonzero(engine.weights))
+    inverse = np.linalg.pinv(features[rows]).T
+    return features, Priors(kernel, engine.points[rows], inverse, halved)

@@ -18,7 +18,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.insured.bandwidths import Key, Priors, forecast_space
+from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
 from koloss.learners.reading import LARGEST, SMALLEST, Reader
 
 UNIFORM = 1 / 12
@@ -465,7 +465,15 @@ class Forecaster:
             "scores": list(self.scores),
             "heard": None if self.low > self.high else [self.low, self.high],
             "trusted": self.trusted,
+            "narrower": self._narrower(),
         }
+
+    def _narrower(self) -> dict[str, Any] | None:
+        """Features beside the game's own: on another machine they might not come out alike."""
+        if self.span == self.features.shape[1]:
+            return None
+        extra = np.asfortranarray(self.features[:, self.span :])
+        return {"features": extra, "halved": self.priors.halved}
 
     @classmethod
     def from_state(
@@ -499,5 +507,15 @@ class Forecaster:
 
 def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
     """With the prior of the kernel."""
-    features, priors = forecast_space(kernel, engine)
+    features, priors = forecast_space(kernel, engine, narrower(kernel, engine))
     return Forecaster(features, priors, span=engine.features.shape[1])
+
+
+def forecaster_from(kernel: Any, engine: PointsEngine, data: Reader) -> Forecaster:
+    """The same in a snapshot."""
+    more, (N, m) = None, engine.features.shape
+    if data.has("narrower"):
+        said = data.part("narrower")
+        more = said.array("features", (N, None), order="F"), said.count("halved", 1, NARROWEST)
+    features, priors = forecast_space(kernel, engine, more)
+    return Forecaster.from_state(features, data, priors, m)

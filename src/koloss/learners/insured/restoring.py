@@ -9,11 +9,10 @@ from koloss.learners.bandit.exp2 import Epoch
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.bandwidths import forecast_space
 from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import alarm_from_dict
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.forecast import forecaster_from
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import UserPolicy, restore_policies
 from koloss.learners.insured.roster import Roster
@@ -74,8 +73,7 @@ def load(learner: InsuredBandit, data: Reader) -> None:
     else:
         robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
     N, m = engine.features.shape
-    features, priors = forecast_space(settings.kernel, engine)
-    learner._forecaster = Forecaster.from_state(features, data.part("forecaster"), priors, m)
+    learner._forecaster = forecaster_from(settings.kernel, engine, data.part("forecaster"))
     saved = data.items("policies", len(settings.policies))
     given, learner._replacements = learner._replacements, None
     learner._policies = restore_policies(settings.names, settings.width, N, given, saved)
