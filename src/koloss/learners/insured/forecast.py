@@ -278,10 +278,14 @@ class Trusted(NamedTuple):
     discount: float  # by which the past is forgotten per loss
     bandwidth: tuple[float, ...]  # of each coordinate, over the kernel's
     noise: float  # deviation of a loss from its mean, in units of the range
+    lead: float  # how much likelier it made recent losses than the next best regression, in logarithms
 
     def __str__(self) -> str:
         bandwidth = " × ".join(f"{factor:g}" for factor in self.bandwidth)
-        return f"discount {self.discount:g}, bandwidth times {bandwidth}, noise {self.noise:.2g} of the range"
+        believed = f"discount {self.discount:g}, bandwidth times {bandwidth}, noise {self.noise:.2g} of the range"
+        if self.lead < 0:  # it has the benefit of the doubt
+            return f"{believed}, though another has made recent losses likelier by {-self.lead:.2g} in logarithms"
+        return f"{believed}; it has made recent losses likelier than others by {self.lead:.2g} in logarithms"
 
 
 class Forecaster:
@@ -396,7 +400,9 @@ class Forecaster:
     def chosen(self) -> Trusted:
         """Discount, bandwidth and noise of the regression that is trusted."""
         factors = tuple(2.0**k for k in self.keys[self.trusted])
-        return Trusted(self.regression.discount, factors, math.sqrt(self.ridge))
+        others = [score for k, score in enumerate(self.scores) if k != self.trusted]
+        lead = self.scores[self.trusted] - max(others, default=self.scores[self.trusted])
+        return Trusted(self.regression.discount, factors, math.sqrt(self.ridge), lead)
 
     @property
     def covariance(self) -> Any:
