@@ -180,6 +180,8 @@ LEARNERS = {
     "insured, two stages": insured(policy=["ucb", "optimistic"], trigger=[0.5, 0.25], premium=0.5),
     "insured, delay": insured(delay=3),
     "insured, shares": insured(shares=SHARES),
+    "insured, held": insured(hold=3),
+    "insured, careful": insured(overdraft=2, exploration_cost=(0.5, 20), robust_kernel="any"),
     "insured, too short": insured(horizon=5, rank=20),
     "exp weights, points": on_points(WEIGHTS, bump),
     "exp weights, points, anytime": on_points(WEIGHTS, bump, horizon=None),

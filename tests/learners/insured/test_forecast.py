@@ -333,8 +333,22 @@ def test_unrelated_arms_have_one_prior():
 # The choice between regressions.
 
 
+def test_noise_that_differs_between_actions_is_no_reason_to_forget():
+    # Half of the actions are noisier, and after a while only the others are heard of: the mean has not changed.
+    rng = np.random.default_rng(12)
+    index = np.concatenate([rng.integers(12, size=300), 12 + rng.integers(13, size=300)])
+    losses = np.where(index < 12, 0.4, 0.04) * rng.normal(size=600)
+    forecaster = Forecaster(FEATURES, discounts=(1.0, 0.98))
+    trusted = []
+    for i, y in zip(index.tolist(), losses.tolist(), strict=True):
+        forecaster.update(i, y)
+        trusted.append(forecaster.trusted)
+    assert np.mean(trusted[300:]) < 0.1
+
+
 def test_the_likeliest_of_late_is_trusted():
-    # Student's log-densities at the predicted variance, forgotten at MEMORY, with a handicap for every place in the list.
+    # Student's log-densities at the smaller of the predicted variances, forgotten at MEMORY, with a handicap for every place
+    # in the list.
     index, losses = stream(200, seed=4)
     losses[100:] += 0.4  # a change: the one that forgets does better for a while
     together = Forecaster(FEATURES, discounts=(1.0, 0.9))
@@ -343,11 +357,11 @@ def test_the_likeliest_of_late_is_trusted():
     for i, y in zip(index.tolist(), losses.tolist(), strict=True):
         for k, one in enumerate(apart):
             one.due = [together.due[k]]  # looked at at the same times
-            spread = math.sqrt(one.deviation[i] ** 2 + one.noise)
-            # the density of TAILS degrees of freedom, without its constant
-            constant = stats.t.logpdf(0, TAILS)
-            density = stats.t.logpdf((y - one.mean[i]) / spread, TAILS) - constant
-            scores[k] = MEMORY * scores[k] + density - math.log(spread)
+        spread = math.sqrt(min(one.deviation[i] ** 2 + one.noise for one in apart))
+        errors = np.array([y - one.mean[i] for one in apart])
+        # the density of TAILS degrees of freedom, without its constant
+        densities = stats.t.logpdf(errors / spread, TAILS) - stats.t.logpdf(0, TAILS)
+        scores = MEMORY * scores + densities
         for one in (together, *apart):
             one.update(i, y)
         np.testing.assert_allclose(together.scores, scores, rtol=1e-6, atol=1e-8)

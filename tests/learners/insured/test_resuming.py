@@ -119,7 +119,29 @@ def own():
     return learner, waiting
 
 
-MOMENTS = [pending, skipping, stopped, second_chance, asleep, interrupted, paused, own]
+def fewer_actions():
+    """Actions that were withdrawn, with decisions for them in flight, and one that has come back."""
+    learner, waiting = pending()
+    learner.withdraw([1, 3, 5])
+    late_game(learner, 20, waiting, 70)
+    learner.hand_over()
+    late_game(learner, 20, waiting, 90)
+    learner.add([3])
+    late_game(learner, 10, waiting, 110)
+    return learner, waiting
+
+
+MOMENTS = [
+    fewer_actions,
+    pending,
+    skipping,
+    stopped,
+    second_chance,
+    asleep,
+    interrupted,
+    paused,
+    own,
+]
 FURTHER = [
     {"policy": "thompson"},
     {"policy": "optimistic"},
@@ -127,6 +149,7 @@ FURTHER = [
     {"exploration_cost": (0.5, 20)},
     {"robust_kernel": "any"},
     {"hold": 8},
+    {"shares": {(0, 1): (0.1, 1.0), 7: (0.0, 0.2)}},
     {"goal": "maximize", "delay": 40},
 ]
 

@@ -52,10 +52,10 @@ forgotten, after so many at most."""
 MANY = 64
 """More features than these make that dear: it is done less often."""
 
-MEMORY = 0.98
+MEMORY = 0.99
 """How fast old predictions are forgotten when regressions are compared."""
 
-HANDICAP = 1.5
+HANDICAP = 3.0
 """A regression is trusted only if its predictions are likelier by this, in logarithms, than those of the one before it."""
 
 TAILS = 4.0
@@ -330,14 +330,15 @@ class Forecaster:
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
         scores, best, most = self.scores, 0, -math.inf
-        phi = self.features[index].copy()
-        for k, regression in enumerate(self.regressions):
+        phi, heard = self.features[index].copy(), []
+        for regression in self.regressions:
             signal = regression.signal
             error, spread = regression.step(phi, value)
-            spread *= signal
-            surprise = math.log1p(error * error / (TAILS * spread))
-            likelihood = -0.5 * (math.log(spread) + (TAILS + 1) * surprise)
-            scores[k] = MEMORY * scores[k] + likelihood
+            heard.append((error * error, spread * signal))
+        # One noise for all: who forgets knows that of the latest actions best, and may know nothing else.
+        noise = TAILS * max(min(spread for _, spread in heard), SMALLEST)
+        for k, (square, _) in enumerate(heard):
+            scores[k] = MEMORY * scores[k] - 0.5 * (TAILS + 1) * math.log1p(square / noise)
             if scores[k] - k * HANDICAP > most:
                 best, most = k, scores[k] - k * HANDICAP
         if not self.low <= value <= self.high:
