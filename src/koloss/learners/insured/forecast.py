@@ -45,8 +45,9 @@ USUAL, UNUSUAL = 0.1, 0.5
 MARGIN = 1.0
 """The smallest λ is taken whose evidence is within this of the largest: a signal is overestimated rather than overlooked."""
 
-REFIT, OFTEN = 1.3, 64
-"""Bandwidth and noise are looked at again after so many times as many losses; if it forgets, after so many at most."""
+REFIT, CALM, OFTEN = 0.3, 0.7, 64
+"""Bandwidth and noise are looked at again after so many times as many losses, or so many if nothing had changed; where losses are
+forgotten, after so many at most."""
 
 MANY = 64
 """More features than these make that dear: it is done less often."""
@@ -372,13 +373,15 @@ class Forecaster:
         table -= np.array([[priors.odds(key)] for key in keys])
         row = int(table.max(axis=1).argmax())
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
+        ridge = float(NOISES[column])
+        calm = (keys[row], ridge) == (self.keys[k], regression.ridge)
         self.keys[k] = keys[row]
-        regression.fit(priors.root(keys[row]), float(NOISES[column]))
+        regression.fit(priors.root(keys[row]), ridge)
         step = float(regression.heard)
         if k == self.trusted:
             regression.look()
             dear = max(1.0, self.features.shape[1] / MANY) ** 2
-            step *= (REFIT - 1) * dear
+            step *= (CALM if calm else REFIT) * dear
             if regression.discount < 1:
                 step = min(step, OFTEN * dear)
         self.due[k] = regression.heard + max(1, int(step))
