@@ -50,7 +50,7 @@ class Fixed(Watched):
 
     share = 0.1
 
-    def rate_needed(self, choice, budget, exploration=None):
+    def rate_needed(self, choice, budget, exploration=None, weight=1.0):
         return self.share * JUMP
 
 

@@ -10,16 +10,22 @@ from scipy import stats
 
 import koloss as kl
 from koloss.guarantees import insured
-from koloss.learners.insured.watched import JUMP, USUAL
+from koloss.learners.insured.watched import JUMP, USUAL, Watched
 from tests.learners.insured.games import LEVEL, POLICIES, Always, kind, make, play
 from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
 
 # Estimates through the learner.
 
 
+@pytest.fixture
+def in_full(monkeypatch):
+    """Every loss that there is room for is counted in full."""
+    monkeypatch.setattr(Watched, "enough", lambda *_: 1.0)
+
+
 @pytest.mark.parametrize("policy", [*POLICIES, "own action", "own law"])
 @pytest.mark.parametrize("rounds", [0, 25, 250])
-def test_unbiased_by_enumeration(policy, rounds, rng):
+def test_unbiased_by_enumeration(policy, rounds, rng, in_full):
     # Every action that the next round may draw, with its probability (with Thompson sampling: after its draw).
     own = {"own action": Always(3), "own law": Always(np.arange(30) / 435)}.get(policy, policy)
     learner = make(policy=own, early=False)
@@ -79,7 +85,7 @@ def test_the_law_of_thompson_sampling_is_near_its_draws():
 
 
 @pytest.mark.parametrize("policy", ["ucb", "optimistic"])
-def test_diagnostics_against_a_log_of_the_game(policy):
+def test_diagnostics_against_a_log_of_the_game(policy, in_full):
     learner = make(policy=policy, early=False, loss_range=(-1, 3))
     Phi, rho, center = learner.engine.features, 4.0, 1.0
     S, A, variance = np.zeros(30), 0.0, np.zeros(30)
@@ -115,7 +121,7 @@ def test_diagnostics_against_a_log_of_the_game(policy):
     assert best.loss == pytest.approx(seen.estimated_losses.min())
 
 
-def test_exploration_is_the_smallest_that_the_rule_allows():
+def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
     # Bisection on the rule itself, with exact kernels, against the share that is played.
     learner = make(early=False)
     play(learner, kind, 200)

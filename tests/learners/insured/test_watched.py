@@ -14,7 +14,7 @@ from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.rounds import Round
-from koloss.learners.insured.watched import DEAREST, JUMP, NOISIEST, SUSPICION
+from koloss.learners.insured.watched import DEAREST, JUMP, LEAST, NOISIEST, SPARED, SUSPICION
 from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
@@ -384,8 +384,40 @@ def test_noise_that_was_heard_sets_the_exploration():
         stage.redesign(200.0, 1000.0)
         variance = (noise + 10 / 4) / (heard + 10)  # as if ten losses had been pure noise
         needed = 2.0**2 * variance * np.max(stage.exploration.leverages / spare)
+        needed *= stage.thrift**2  # an entry's noise goes with its weight
         assert stage.quiet == pytest.approx(min(needed, NOISIEST))
     assert 0 < stage.quiet < NOISIEST
+
+
+@pytest.mark.parametrize("paid, left", [(-0.3, 50), (-0.3, 1000), (0.1, 400), (0.4, 300)])
+def test_losses_are_counted_no_more_than_the_rounds_left_ask_for(paid, left):
+    stage, budget, losses = make_stage(), 200.0, np.linspace(-0.35, 0.45, N)
+    stage.forecaster = Known(losses)
+    stage.bets.policy_mean = paid
+
+    def is_within(weight):
+        rises = paid - weight * losses + (1 - weight) / 2  # of the accounts, in a round
+        return np.all(left * rises <= SPARED * (budget - 1 - stage.account.total))
+
+    weights = np.linspace(LEAST, 1, 20_001)
+    least = next((w for w in weights if is_within(w)), 1.0)
+    assert stage.enough(budget, left) == pytest.approx(least, abs=1e-4)
+
+
+def test_with_a_smaller_weight_less_is_explored_and_the_account_stays_within_the_budget():
+    full, thrifty = make_stage(), make_stage()
+    thrifty.thrift = 0.5
+    for stage in (full, thrifty):
+        stage.bets.explored_rounds, stage.bets.explored_mean, stage.noise = 50, 1.0, 0.0
+        stage.heard = 10_000
+    budget = 300.0
+    rounds = [stage.next_round(3, np.zeros(N), budget) for stage in (full, thrifty)]
+    assert rounds[1].rate == pytest.approx(rounds[0].rate / 2)
+    reach = np.abs(np.stack([rounds[1].estimates(b) for b in range(N)])).max(axis=0)
+    thrifty.account.draw()
+    weight = thrifty.account.weight(rounds[1].reach(), budget, 100.0)
+    assert 0.49 < weight < 1
+    assert np.all(1 + weight * reach <= budget - thrifty.account.total + 1e-9)
 
 
 def known_for_long(stage, gaps, rounds):

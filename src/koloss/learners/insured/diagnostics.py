@@ -93,7 +93,7 @@ class InsuredDiagnostics:
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
     held: int  # losses told and not yet used (`hold`)
-    estimated_regret: float  # of all policies, without bias, as far as losses were heard
+    estimated_regret: float  # of all policies, as far as losses were heard: without bias, but for what was not counted, at its worst
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
     distance: float  # budget less estimated regret
@@ -105,7 +105,9 @@ class InsuredDiagnostics:
     premium: float  # what exploring has cost in it: losses of explored actions less the policy's mean loss
     suspicious: bool  # whether the policy has done worse than exploration of late, beyond noise; then more is explored
     evidence: float  # that exploration does better than the policy: wealth of bets on it, over what ends the stage
-    skipped: float  # losses of this stage that came too late to be counted, in parts
+    skipped: (
+        float  # losses of this stage that were not counted, in parts: for want of room, or of need
+    )
     sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
     trusted: Trusted  # the regression that is trusted: how fast it forgets, its bandwidth and noise
     alarms: tuple[Alarm, ...]  # when and why policies were stopped, or played again
@@ -130,7 +132,7 @@ class InsuredDiagnostics:
         )
         if self.open or self.skipped or self.sat_out:
             lines.append(
-                f"  late: {self.open} of the policy's {self.told} are open, {self.skipped:.4g} were not counted, "
+                f"  {self.open} of the policy's {self.told} are open, {self.skipped:.4g} were not counted, "
                 f"{self.sat_out} rounds were left to the robust learner"
             )
         lines.append(f"  trusted: {self.trusted}")

@@ -47,6 +47,9 @@ JUMP = 0.3
 USUAL = 3.0
 """... one that is within so many deviations of its prediction."""
 
+SPARED, LEAST = 0.5, 1 / 3
+"""Share of the room that is left which may go, by the forecast, to losses that are not counted in full; and how much of each is."""
+
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
 
@@ -121,6 +124,7 @@ class Watched:
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest gap at the last design, over the room then
         self.quiet = 0.0  # exploration that noise asks for
+        self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
         self.spent, self.block = 0.0, 0  # expected cost of exploring in a block of rounds
         self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
         self.begin()
@@ -235,6 +239,7 @@ class Watched:
                 self.exploration, self.designs, self.priced = before
             if rate > insured.CEILING:
                 return "budget"
+        rate = self.rate_needed(choice, budget, explore, self.thrift)
         wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
@@ -251,13 +256,17 @@ class Watched:
         return played
 
     def rate_needed(
-        self, choice: int | None, budget: float, exploration: Exploration | None = None
+        self,
+        choice: int | None,
+        budget: float,
+        exploration: Exploration | None = None,
+        weight: float = 1.0,
     ) -> float:
-        """The smallest γ that keeps the account within the budget after one more round; may be above 1."""
+        """The smallest γ that keeps the account within the budget after one more round of this weight; may be above 1."""
         explore = exploration or self.exploration
         spread = choice is None or self.account.shares is not None
         reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
-        return max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
+        return max(weight * self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
@@ -360,11 +369,24 @@ class Watched:
         made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
         if changed:
             self.priced = widest
-        needed = (
-            DEVIATIONS**2 * self.residual_variance * largest(self.exploration.leverages / spare)
-        )
-        self.quiet = min(needed, NOISIEST)
+        self.thrift = 1.0 if self.allowance.learned else self.enough(budget, left)
+        noise = DEVIATIONS**2 * self.thrift**2 * self.residual_variance
+        self.quiet = min(noise * largest(self.exploration.leverages / spare), NOISIEST)
         return made
+
+    def enough(self, budget: float, left: float) -> float:
+        """The smallest weight of losses with which the account stays well within the budget for so many rounds, by the forecast.
+
+        With a weight w the account of an action of loss l rises by y - w l + (1 - w)/2 in a round, whatever is explored; and the
+        exploration that is needed is in proportion to w.
+        """
+        paid = self.bets.policy_mean + 0.5
+        losses = np.clip(self.forecaster.mean, -0.5, 0.5) + 0.5
+        slack = SPARED * self.account.room(budget) / left
+        weights = (paid - slack) / np.maximum(losses, 1e-12)
+        if self.offered is not None:
+            weights = weights[self.offered]
+        return min(max(largest(weights), LEAST), 1.0)
 
     def _reprice(self, budget: float, prices: Floats, now: bool) -> bool:
         """Explore by these prices, if that costs less."""
@@ -439,7 +461,8 @@ class Watched:
         if made < self.allowance.warm_up:
             return SUSPICION
         choice = lowest(self.forecaster.mean, self.offered)
-        needed = self.rate_needed(choice, self.allowance.budget(made + 1))
+        budget = self.allowance.budget(made + 1)
+        needed = self.rate_needed(choice, budget, weight=self.thrift)
         needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
@@ -456,7 +479,7 @@ class Watched:
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid"),
-        *("noise", "priced", "quiet", "skipped", "designs", "spent", "block"),
+        *("noise", "priced", "quiet", "thrift", "skipped", "designs", "spent", "block"),
     )
 
     def to_dict(self) -> dict[str, Any]:
@@ -483,6 +506,7 @@ class Watched:
         )
         self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
         self.quiet = data.number("quiet", 0, NOISIEST)
+        self.thrift = data.number("thrift", LEAST, 1)
         self.skipped = data.number("skipped", 0, heard)
         self.spent, self.block = data.number("spent", 0), data.count("block")
         self.bets = Bets.from_dict(data.part("bets"))
