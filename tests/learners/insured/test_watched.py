@@ -14,7 +14,15 @@ from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.rounds import Round
-from koloss.learners.insured.watched import DEAREST, JUMP, LEAST, NOISIEST, SPARED, SUSPICION
+from koloss.learners.insured.watched import (
+    DEAREST,
+    JUMP,
+    LEAST,
+    NOISIEST,
+    SPARED,
+    STRAINED,
+    SUSPICION,
+)
 from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
@@ -541,3 +549,15 @@ def test_what_was_kept_comes_back():
     assert stage.bets.policy_rounds == 0
     assert not stage.before.total.any()
     assert not data["before"]["total"].any()
+
+
+def test_what_is_in_flight_is_explored_more_for():
+    stage, explore = make_stage(), make_stage().first
+    stage.heard, stage.noise = 1000, 50.0
+    assert stage.strain(0.02, explore, 300.0) == 1.0
+    stage.account.draw(100)
+    room, variance = 300.0 - 1, (50 + 10 / 4) / 1010
+    noise = math.sqrt(variance * 100 * explore.largest / 0.02)
+    assert stage.strain(0.02, explore, 300.0) == pytest.approx(room / (room - noise))
+    stage.account.draw(10**6)
+    assert stage.strain(0.02, explore, 300.0) == pytest.approx(STRAINED)

@@ -59,6 +59,9 @@ BEYOND_DOUBT = 0.5
 PLAIN = 3.0
 """Deviations by which it has to be above that."""
 
+STRAINED = 4.0
+"""Most exploration for the sake of losses in flight, over what there would be without them."""
+
 NOISIEST = 0.25
 """Most exploration for the sake of that."""
 
@@ -241,6 +244,7 @@ class Watched:
                 return "budget"
         rate = self.rate_needed(choice, budget, explore, self.thrift)
         wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
+        wanted = max(wanted, min(wanted * self.strain(wanted, explore, budget), NOISIEST))
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
         if afford < math.inf:  # what is not needed is left out for it
@@ -303,6 +307,15 @@ class Watched:
     def jump(self) -> float:
         """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
         return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
+
+    def strain(self, rate: float, explore: Exploration, budget: float) -> float:
+        """How many times as much room there is as will be left when what is in flight has come, with its noise."""
+        waiting = self.account.outstanding
+        if not waiting:
+            return 1.0
+        noise = self.residual_variance * waiting * explore.largest / rate
+        room = budget - 1 - self.account.used
+        return room / max(room - self.thrift * math.sqrt(noise), room / STRAINED)
 
     # Its loss.
 
