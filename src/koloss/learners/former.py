@@ -122,7 +122,7 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     account = {"total": watched["paid"] - total + earlier, "variance": variance}
     before = {"total": np.full_like(total, earlier), "variance": np.zeros_like(variance)}
     watched |= {"before": {**before, "outstanding": 0}, "priced": 0.0, "quiet": 0.0, "thrift": 1.0}
-    watched |= {"skipped": 0.0, "spent": 0.0, "block": 0}
+    watched |= {"skipped": 0.0, "uncounted": 0.0, "spent": 0.0, "block": 0}
     if crowd > insured.overdraft(settings["horizon"] or max(ledger["made"], 1)):
         settings["overdraft"] = crowd  # it has been used
     del learner["strays"]

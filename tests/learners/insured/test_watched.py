@@ -561,3 +561,13 @@ def test_what_is_in_flight_is_explored_more_for():
     assert stage.strain(0.02, explore, 300.0) == pytest.approx(room / (room - noise))
     stage.account.draw(10**6)
     assert stage.strain(0.02, explore, 300.0) == pytest.approx(STRAINED)
+
+
+def test_losses_that_were_not_counted_are_no_evidence():
+    stage, size = make_stage(), make_stage().allowance.size(1)
+    stage.account.total = np.full(N, 0.6 * size)
+    assert stage.is_beyond_doubt(1)
+    stage.uncounted = 0.2 * size  # of it
+    assert not stage.is_beyond_doubt(1)
+    stage.begin()
+    assert stage.uncounted == 0.0

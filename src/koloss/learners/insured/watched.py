@@ -136,10 +136,12 @@ class Watched:
         """Play, for the first time or again: evidence against the policy is gathered anew."""
         self.bets = Bets()
         self.before = self.account.copy()
+        self.uncounted = 0.0  # what the account has risen since by losses that were not counted
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
         self.before.rescale(factor)
+        self.uncounted *= factor
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
 
@@ -356,6 +358,7 @@ class Watched:
         self.paid += y
         self.heard += 1
         self.skipped += 1 - weight
+        self.uncounted += (1 - weight) * (y + 0.5)
         self.noise += residual * residual
         if explored:
             self.explored += 1
@@ -363,7 +366,7 @@ class Watched:
 
     def is_beyond_doubt(self, made: int) -> bool:
         """Whether it is plain that the policy has lost too much since it began to play."""
-        lost = self.account.total - self.before.total
+        lost = self.account.total - self.before.total - self.uncounted
         doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
         return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
@@ -492,7 +495,17 @@ class Watched:
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid"),
-        *("noise", "priced", "quiet", "thrift", "skipped", "designs", "spent", "block"),
+        *(
+            "noise",
+            "priced",
+            "quiet",
+            "thrift",
+            "skipped",
+            "uncounted",
+            "designs",
+            "spent",
+            "block",
+        ),
     )
 
     def to_dict(self) -> dict[str, Any]:
@@ -521,5 +534,6 @@ class Watched:
         self.quiet = data.number("quiet", 0, NOISIEST)
         self.thrift = data.number("thrift", LEAST, 1)
         self.skipped = data.number("skipped", 0, heard)
+        self.uncounted = data.number("uncounted", -ROUNDING * heard, heard * (1 + ROUNDING))
         self.spent, self.block = data.number("spent", 0), data.count("block")
         self.bets = Bets.from_dict(data.part("bets"))
