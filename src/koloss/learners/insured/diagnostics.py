@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -121,10 +122,11 @@ class InsuredDiagnostics:
         if self.held:
             waiting += f", {self.held} held back"
         low, high = self.band
+        near = f": {self.deviations:.2g} deviations" if math.isfinite(self.deviations) else ""
         lines = [f"{self.playing} plays, {self.rounds} rounds, {waiting}"]
         lines.append(
             f"  estimated regret {self.estimated_regret:.4g} (band {low:.4g} to {high:.4g}), "
-            f"{self.distance:.4g} below its budget of {self.budget:.4g}: {self.deviations:.2g} deviations"
+            f"{self.distance:.4g} below its budget of {self.budget:.4g}{near}"
         )
         lines.append(
             f"  explored {self.explored} actions at a premium of {self.premium:.4g}; evidence against the policy "

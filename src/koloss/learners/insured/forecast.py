@@ -284,6 +284,8 @@ class Trusted(NamedTuple):
     def __str__(self) -> str:
         bandwidth = " × ".join(f"{factor:g}" for factor in self.bandwidth)
         believed = f"discount {self.discount:g}, bandwidth times {bandwidth}, noise {self.noise:.2g} of the range"
+        if self.lead == 0:
+            return believed
         if self.lead < 0:  # it has the benefit of the doubt
             return f"{believed}, though another has made recent losses likelier by {-self.lead:.2g} in logarithms"
         return f"{believed}; it has made recent losses likelier than others by {self.lead:.2g} in logarithms"
