@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -237,11 +238,13 @@ class Watched:
         choice = proposal if isinstance(proposal, int) else None
         rate, explore = self.rate_needed(choice, budget), self.exploration
         if rate > insured.CEILING:
-            before = self.exploration, self.designs, self.priced
+            before = self.exploration, self.designs, self.priced, self.forecaster
+            if look:
+                self.forecaster = copy(self.forecaster)  # which remembers what it was asked for
             if self.redesign(budget, now=True):
                 rate, explore = self.rate_needed(choice, budget), self.exploration
             if look:
-                self.exploration, self.designs, self.priced = before
+                self.exploration, self.designs, self.priced, self.forecaster = before
             if rate > insured.CEILING:
                 return "budget"
         rate = self.rate_needed(choice, budget, explore, self.thrift)
@@ -385,6 +388,8 @@ class Watched:
         made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
         if changed:
             self.priced = widest
+        if now:  # nothing else, as nothing more was heard
+            return made
         self.thrift = 1.0 if self.allowance.learned else self.enough(budget, left)
         noise = DEVIATIONS**2 * self.thrift**2 * self.residual_variance
         self.quiet = min(noise * largest(self.exploration.leverages / spare), NOISIEST)
