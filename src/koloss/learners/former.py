@@ -108,6 +108,8 @@ def _format_4(state: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     state = {**state, "settings": {**state["settings"], **said}}
     if "policies" not in learner:
         return state
+    laws = [{"weight": 1.0, **law} if "choice" in law else law for law in ledger["laws"]]
+    state = {**state, "ledger": {**ledger, "laws": laws}}
     settings = _settings_4(state["settings"])
     late, crowd, dropped, _, *counts = learner["counts"]
     robust_late = learner["exp2"]["late"] if learner["exp2"] else 0

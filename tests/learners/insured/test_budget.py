@@ -293,4 +293,5 @@ def test_batches_told_at_once_do_not_stop_a_policy(horizon):
             learner.tell(batch, 1 - price * sold / 3)
         assert learner.alarms == []
         seen = learner.diagnostics
-        assert (seen.playing, seen.skipped, seen.sat_out) == ("ucb", 0, 0)
+        assert (seen.playing, seen.sat_out) == ("ucb", 0)
+        assert seen.skipped < 0.1 * 1500  # what is thrift, not want of room

@@ -397,15 +397,18 @@ def test_noise_that_was_heard_sets_the_exploration():
     assert 0 < stage.quiet < NOISIEST
 
 
-@pytest.mark.parametrize("paid, left", [(-0.3, 50), (-0.3, 1000), (0.1, 400), (0.4, 300)])
+@pytest.mark.parametrize(
+    "paid, left", [(-0.3, 50), (-0.3, 1000), (-0.5, 1000), (0.1, 400), (0.4, 300)]
+)
 def test_losses_are_counted_no_more_than_the_rounds_left_ask_for(paid, left):
     stage, budget, losses = make_stage(), 200.0, np.linspace(-0.35, 0.45, N)
     stage.forecaster = Known(losses)
     stage.bets.policy_mean = paid
+    room = budget - 1 - stage.account.total
 
     def is_within(weight):
         rises = paid - weight * losses + (1 - weight) / 2  # of the accounts, in a round
-        return np.all(left * rises <= SPARED * (budget - 1 - stage.account.total))
+        return np.all(left * rises <= SPARED * room)
 
     weights = np.linspace(LEAST, 1, 20_001)
     least = next((w for w in weights if is_within(w)), 1.0)

@@ -27,6 +27,7 @@ class Round:
     law: Any = None  # q
     factor: Any = None  # Cholesky factor of Σ where the policy gave a law
     towards: Any = None  # in its place once it is long over: Σ⁻¹φ of the one action that waits
+    weight: float = 1.0  # with which its loss is entered at most
 
     together: ClassVar[bool] = False
 
@@ -113,6 +114,7 @@ class Round:
             prediction=data.array("prediction", (N,), -size - ROUNDING, size + ROUNDING),
             heard=data.count("heard"),
             counted=data.flag("counted"),
+            weight=data.number("weight", 0, 1, positive=True),
         )
         chosen = played.choice is not None
         if chosen:

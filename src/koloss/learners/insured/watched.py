@@ -258,6 +258,8 @@ class Watched:
                 return "dear"
             wanted = min(wanted, most)
         played = Round(self.number, choice, wanted, explore, prediction, self.heard)
+        # An error of the features costs ε w(1 + √leverage), and is to cost ε(1 + √R) at most.
+        played.weight = min(1.0, math.sqrt(wanted * self.cap(budget) / explore.largest))
         if choice is None:
             played.law = proposal
             law = (1 - wanted) * proposal
@@ -275,7 +277,7 @@ class Watched:
         explore = exploration or self.exploration
         spread = choice is None or self.account.shares is not None
         reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
-        return max(weight * self.account.rate(reach, budget), explore.largest / self.cap(budget))
+        return weight * max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
 
     def cap(self, budget: float) -> float:
         """R: the largest leverage that exploration may leave."""
@@ -333,7 +335,8 @@ class Watched:
         if played.counted and not self.allowance.learned:
             budget = self.allowance.budget(ledger.made)
             debt = self.allowance.debt(ledger.made)
-            weight = self.account.weight(played.reach(), budget, debt, played.era)
+            fits = self.account.weight(played.reach(), budget, debt, played.era)
+            weight = min(fits, played.weight)
         index = ~key if explored else key
         if played.counted:
             residual = y - played.prediction.item(index)
@@ -401,10 +404,9 @@ class Watched:
         With a weight w the account of an action of loss l rises by y - w l + (1 - w)/2 in a round, whatever is explored; and the
         exploration that is needed is in proportion to w.
         """
-        paid = self.bets.policy_mean + 0.5
         losses = np.clip(self.forecaster.mean, -0.5, 0.5) + 0.5
         slack = SPARED * self.account.room(budget) / left
-        weights = (paid - slack) / np.maximum(losses, 1e-12)
+        weights = (self.bets.policy_mean + 0.5 - slack) / np.maximum(losses, 1e-12)
         if self.offered is not None:
             weights = weights[self.offered]
         return min(max(largest(weights), LEAST), 1.0)
