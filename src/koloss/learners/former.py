@@ -16,6 +16,7 @@ from koloss.guarantees.bandit import psi
 from koloss.learners.reading import LARGEST
 
 SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
+DISCOUNTS, UNIFORM = (1.0, 0.98), 1 / 12  # of today's forecasts, and the variance that they guess
 LATER: dict[str, Any] = {"hold": 0, "shares": None}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
 PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
@@ -190,8 +191,6 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
 
     C⁻¹ = I/faded + A/λ and C⁻¹θ = b/λ, in the coordinates of features that a root R had taken theirs to.
     """
-    from koloss.learners.insured.forecast import DISCOUNTS, UNIFORM
-
     engine, former = learner["engine"], learner["forecaster"]
     features, weights = engine["features"], engine["weights"]
     R = features.T @ (weights[:, None] * learner["root_features"])
@@ -231,8 +230,6 @@ def _forecaster(learner: dict[str, Any], heard: int) -> dict[str, Any]:
 
 def _pending(learner: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
     """So many wait; what was proposed then does not matter any more."""
-    from koloss.learners.insured.forecast import DISCOUNTS
-
     shape = len(set(DISCOUNTS)), len(learner["root_features"])
     nothing: dict[str, Any] = {
         "proposed": np.zeros(shape),

@@ -78,7 +78,7 @@ class SecondChance:
     least: float  # and must have
 
     def __str__(self) -> str:
-        rest = f", after {self.rest} more losses" if self.rest else ""
+        rest = f", once {self.rest} more are heard" if self.rest else ""
         return (
             f"stopped, it would have saved {self.gain:.4g} ({self.deviations:.2g} deviations; a second chance at "
             f"{self.needed:g}{rest}, with room of {self.room:.4g} where {self.least:.4g} is needed)"

@@ -287,8 +287,8 @@ class Trusted(NamedTuple):
         if self.lead == 0:
             return believed
         if self.lead < 0:  # it has the benefit of the doubt
-            return f"{believed}, though another has made recent losses likelier by {-self.lead:.2g} in logarithms"
-        return f"{believed}; it has made recent losses likelier than others by {self.lead:.2g} in logarithms"
+            return f"{believed}, though another has predicted better of late, by {-self.lead:.2g} in log-likelihood"
+        return f"{believed}; it has predicted best of late, by {self.lead:.2g} in log-likelihood"
 
 
 class Forecaster:

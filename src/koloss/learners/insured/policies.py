@@ -16,6 +16,9 @@ from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from koloss.learners.snapshots import seal
 
+TIE = 1e-7
+"""Scores that differ by less than this share of the largest deviation are equal."""
+
 DRAWS = 256
 """Draws from which the law of Thompson sampling is estimated for those who ask for it."""
 
@@ -93,8 +96,13 @@ class Ucb(BuiltIn):
             return forecast.most_wanting(stage.offered)
         score = forecast.deviation
         score *= -self.width
+        tie = -TIE * float(score.min())
         score += forecast.mean
-        return lowest(score, stage.offered)
+        best = lowest(score, stage.offered)
+        close = score <= score[best] + tie  # of equal ones the first, whatever rounding says
+        if stage.offered is not None:
+            close &= stage.offered
+        return int(close.argmax())
 
 
 class Thompson(BuiltIn):
