@@ -12,20 +12,17 @@ from scipy import integrate, stats
 import koloss as kl
 from koloss.learners.insured.bandwidths import CONSTANT, DOUBT, Priors, forecast_space, narrower
 from koloss.learners.insured.forecast import (
-    FADED,
-    GUESSED,
     HANDICAP,
     MARGIN,
     MEMORY,
     NOISES,
     TAILS,
-    UNIFORM,
     UNUSUAL,
     USUAL,
     Forecaster,
-    Regression,
     forecaster_for,
 )
+from koloss.learners.insured.regression import FADED, GUESSED, UNIFORM, Regression
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL
 

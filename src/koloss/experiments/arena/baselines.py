@@ -11,7 +11,7 @@ import numpy as np
 from koloss._random import LEARNERS, as_generator
 from koloss.actions import Points
 from koloss.experiments.arena.base import Choice, Game, Player
-from koloss.learners.insured.forecast import Regression
+from koloss.learners.insured.regression import Regression
 from koloss.proxy import exact_features, pivoted_cholesky
 
 CENTRE = 0.5

@@ -1,9 +1,8 @@
-"""Predicting the next loss of every action: Gaussian-process regressions that forget, and the choice between them.
+"""Predicting the next loss of every action: which regression to trust, at which bandwidth, with how much noise.
 
-A regression takes the losses for θ'φ with θ ~ N(0, s²P), heard with noise of variance s²λ, and weighs a loss heard k rounds ago by
-discount^k. The scale s² is estimated in closed form, so that nothing depends on the units of the losses. The bandwidth of the
-kernel, that is P, and the noise λ are those of the largest evidence (marginal likelihood), looked at now and then. Of the
-regressions, which differ in how fast they forget, the one is trusted whose predictions were likeliest of late.
+The bandwidth of the kernel, that is the prior P of a regression, and the noise λ are those of the largest evidence (marginal
+likelihood), looked at now and then. Of the regressions, which differ in how fast they forget, the one is trusted whose predictions
+were likeliest of late.
 """
 
 from __future__ import annotations
@@ -11,33 +10,20 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg.blas import daxpy, ddot, dgemv, dsymm, dsymv, dsyr
-from scipy.linalg.lapack import dpotrf, dtrtri
 
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
-from koloss.learners.reading import LARGEST, SMALLEST, Reader
-
-UNIFORM = 1 / 12
-"""Variance of a uniform law on an interval of length 1."""
-
-FADED = 2.0
-"""A discount makes the prior fade with the data; the prior is restored when it has lost this factor."""
-
-GROWN = 1e9
-"""Weights of losses grow in place of shrinking those of the past, up to this."""
+from koloss.learners.insured.regression import UNIFORM, Regression
+from koloss.learners.reading import SMALLEST, Reader
 
 DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
 
 NOISES = 10.0 ** np.arange(-4, 1.1, 0.5)
 """Values of λ, the noise over the signal. Signals that are smaller yet are not looked for: they would be taken for noise too soon."""
-
-GUESSED = 2.0
-"""Losses in whose place their variance is guessed: that of a uniform law, from the least to the largest heard."""
 
 USUAL, UNUSUAL = 0.1, 0.5
 """The likeliest λ beforehand, and the logarithm of the odds against one ten times as large or small."""
@@ -60,217 +46,6 @@ HANDICAP = 3.0
 
 TAILS = 4.0
 """Degrees of freedom of Student's law by which predictions are judged."""
-
-
-class Regression:
-    """One regression with a prior, noise and discount; each loss is a step of rank one: O(m²), and O(Nm) for the actions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> regression = Regression(np.eye(2), ridge=0.25)
-    >>> regression.update(0, 1.0)
-    >>> regression.mean.tolist(), regression.deviation.round(3).tolist()
-    ([0.8, 0.0], [0.447, 1.0])
-    """
-
-    def __init__(
-        self, features: Any, *, discount: float = 1.0, ridge: float = 0.05, root: Any = None
-    ) -> None:
-        self.features = np.asfortranarray(features)  # (N, m)
-        self.discount, self.ridge = discount, ridge  # λ
-        m = self.features.shape[1]
-        self.root = np.eye(m, order="F") if root is None else root  # R of the prior P = RR'
-        # Σ of φφ' (lower triangle), φy, y² and 1, all over `grown`.
-        self.gram, self.moment = np.zeros((m, m), order="F"), np.zeros(m)
-        self.squares = self.weight = 0.0
-        self.grown = 1.0
-        self.heard = 0
-        self.guess = UNIFORM  # of the variance of a loss
-        self.looks = 0  # how often predictions of all actions were made from scratch
-        self._fit()
-
-    def _fit(self) -> None:
-        """The posterior of all that was heard: C = R(I + R'AR/λ)⁻¹R', θ = Cb/λ, of which a lower triangle is kept."""
-        m, grown, R = len(self.moment), self.grown, self.root
-        self.scale = 1.0  # how far the prior has faded; the covariance is C times this
-        if self.heard:
-            inner = R.T @ dsymm(1 / (grown * self.ridge), self.gram, R, lower=1)
-            inner.ravel(order="K")[:: m + 1] += 1
-            factor, _ = dpotrf(inner, lower=1)
-            half, _ = dtrtri(factor, lower=1)
-            half = np.tril(half) @ R.T
-            self.C = np.asfortranarray(half.T @ half)
-        else:
-            self.C = np.asfortranarray(R @ R.T)
-        self.theta = self.C @ self.moment / (grown * self.ridge)
-        self.misfit = max(
-            (self.squares / grown - ddot(self.moment, self.theta) / grown) / self.ridge, 0.0
-        )
-        self._mean: Any = None
-        self._variance: Any = None
-
-    def fit(self, root: Any, ridge: float) -> None:
-        """Another prior and noise, as if they had been the ones from the start."""
-        self.root, self.ridge = root, ridge
-        self._fit()
-
-    def update(self, index: int, value: float) -> None:
-        """Learn from the loss of an action."""
-        self.step(self.features[index].copy(), value)
-
-    def step(self, phi: Any, value: float) -> tuple[float, float]:
-        """The same; the error of the prediction, and its variance in units of s²."""
-        grown = self.grown
-        dsyr(grown, phi, lower=1, a=self.gram, overwrite_a=1)
-        daxpy(phi, self.moment, a=grown * value)
-        self.squares += grown * value * value
-        self.weight += grown
-        self.heard += 1
-        scale, theta, discount = self.scale, self.theta, self.discount
-        u = dsymv(1.0, self.C, phi, lower=1)
-        error = value - ddot(theta, phi)
-        spread = self.ridge + scale * ddot(u, phi)
-        gain = scale / spread
-        dsyr(-gain, u, lower=1, a=self.C, overwrite_a=1)
-        daxpy(u, theta, a=gain * error)
-        self.misfit = discount * (self.misfit + error * error / spread)
-        if self._mean is not None or self._variance is not None:
-            moved = dgemv(1.0, self.features, u)
-            if self._mean is not None:
-                self._mean = self._mean + gain * error * moved
-            if self._variance is not None:
-                moved *= moved
-                moved *= gain
-                self._variance -= moved
-        if discount < 1:
-            self.scale, self.grown = scale / discount, grown / discount
-            if self.grown > GROWN:
-                self._shrink()
-            if self.scale > FADED:
-                kept = self._mean is not None
-                self._fit()
-                if kept:
-                    self.look()
-        return error, spread
-
-    def _shrink(self) -> None:
-        self.gram /= self.grown
-        self.moment /= self.grown
-        self.squares /= self.grown
-        self.weight /= self.grown
-        self.grown = 1.0
-
-    def rescale(self, factor: float) -> None:
-        """As if all losses had been so many times as large."""
-        self.moment, self.theta = self.moment * factor, self.theta * factor
-        self.squares, self.misfit = self.squares * factor**2, self.misfit * factor**2
-        if self.heard:
-            self.guess *= factor**2
-        if self._mean is not None:
-            self._mean = self._mean * factor
-
-    def evidence(self, root: Any, ridges: Any) -> Any:
-        """Logarithm of the marginal likelihood with another prior, for each λ, up to a constant: s² is integrated out.
-
-        With R'AR = V diag(g) V' and β = V'R'b: Σ log(1 + gᵢ/λ) is a determinant, Σy² - Σ βᵢ²/(gᵢ + λ) over λ the misfit.
-        """
-        A = root.T @ dsymm(1 / self.grown, self.gram, root, lower=1)
-        g, V = np.linalg.eigh(A)
-        g = np.maximum(g, 0.0)[:, None]
-        beta = np.square(V.T @ (root.T @ self.moment) / self.grown)[:, None]
-        misfit = np.maximum(
-            (self.squares / self.grown - (beta / (g + ridges)).sum(axis=0)) / ridges, 0.0
-        )
-        weight = self.weight / self.grown
-        return (
-            -0.5 * np.log1p(g / ridges).sum(axis=0)
-            - 0.5 * weight * np.log(ridges)
-            - 0.5 * (GUESSED + max(weight - 1, 0.0)) * np.log(self.guessed(ridges) + misfit)
-        )
-
-    @property
-    def signal(self) -> float:
-        """The estimate of s²; the constant in the losses takes one of them."""
-        weight = self.weight / self.grown
-        return float(self.guessed(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
-
-    def guessed(self, ridge: Any) -> Any:
-        """What the guess adds to the misfit."""
-        return GUESSED * self.guess / (1 + ridge)
-
-    # Of all actions.
-
-    def look(self) -> None:
-        """Begin to keep predictions of all actions up to date."""
-        self._mean, self._variance = self.features @ self.theta, None
-        self.looks += 1
-
-    def look_away(self) -> None:
-        """And stop."""
-        self._mean = self._variance = None
-
-    @property
-    def covariance(self) -> Any:
-        """Posterior covariance of θ, in units of s²."""
-        lower = np.tril(self.C) * self.scale
-        return lower + np.tril(lower, -1).T
-
-    @property
-    def weights(self) -> Any:
-        """θ, its posterior mean."""
-        return self.theta
-
-    @property
-    def mean(self) -> Any:
-        """Predicted loss of every action."""
-        if self._mean is None:
-            self._mean = self.features @ self.theta
-        return self._mean
-
-    @property
-    def deviation(self) -> Any:
-        """Its standard deviation under the posterior, in units of s."""
-        if self._variance is None:
-            half = dsymm(1.0, self.C, self.features, side=1, lower=1)
-            self._variance = np.einsum("ij,ij->i", half, self.features)
-        deviation = np.maximum(self._variance, 0.0)
-        deviation *= self.scale
-        return np.sqrt(deviation, out=deviation)
-
-    # Snapshots.
-
-    _ARRAYS: ClassVar = ("gram", "C", "root")
-    _NUMBERS: ClassVar = ("squares", "weight", "misfit")
-
-    def state(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without the features."""
-        names = (*self._ARRAYS, *self._NUMBERS, "guess", "moment", "theta", "discount", "ridge")
-        kept = {name: getattr(self, name) for name in (*names, "grown", "heard", "scale")}
-        return copy.deepcopy({**kept, "mean": self._mean, "variance": self._variance})
-
-    @classmethod
-    def from_state(cls, features: Any, data: Reader) -> Self:
-        """The regression of a snapshot."""
-        N, m = features.shape
-        discount, ridge = data.number("discount", 1e-3, 1), data.number("ridge", positive=True)
-        root = data.array("root", (m, m), order="F")
-        regression = cls(features, discount=discount, ridge=ridge, root=root)
-        for name in ("gram", "C"):
-            setattr(regression, name, data.array(name, (m, m), order="F"))
-        for name in ("moment", "theta"):
-            setattr(regression, name, data.array(name, (m,)))
-        for name in cls._NUMBERS:
-            setattr(regression, name, data.number(name, 0, LARGEST))
-        regression.guess = data.number("guess", SMALLEST, LARGEST)
-        regression.grown = data.number("grown", 1, GROWN / discount)
-        regression.heard = data.count("heard")
-        regression.scale = data.number("scale", 1, FADED)
-        if data.has("mean"):
-            regression._mean = data.array("mean", (N,))
-        if data.has("variance"):
-            regression._variance = data.array("variance", (N,))
-        return regression
 
 
 class Trusted(NamedTuple):

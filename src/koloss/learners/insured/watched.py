@@ -54,6 +54,9 @@ SPARED, LEAST = 0.5, 1 / 3
 DEVIATIONS = 2.0
 """Deviations of its own noise that the estimated regret should have room for."""
 
+NOISIEST = 0.25
+"""Most exploration for the sake of that."""
+
 BEYOND_DOUBT = 0.5
 """Regret, in units of B(n), that ends the stage once it is plain: most of the budget is left for a second chance."""
 
@@ -62,9 +65,6 @@ PLAIN = 3.0
 
 STRAINED = 4.0
 """Most exploration for the sake of losses in flight, over what there would be without them."""
-
-NOISIEST = 0.25
-"""Most exploration for the sake of that."""
 
 GUESSED = 10.0
 """Losses in whose place the variance of residuals is 1/4, the largest possible."""
@@ -126,7 +126,7 @@ class Watched:
         self.explored = 0
         self.explored_paid = 0.0
         self.noise = 0.0  # Σ of squared residuals
-        self.priced = 0.0  # largest gap at the last design, over the room then
+        self.priced = 0.0  # largest ratio of prices at the last design
         self.quiet = 0.0  # exploration that noise asks for
         self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
         self.spent, self.block = 0.0, 0  # expected cost of exploring in a block of rounds
