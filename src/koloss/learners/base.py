@@ -74,6 +74,14 @@ class Recommendation:
     certificate: str  # of its being the best: "estimated", "exhaustive", "dual" or "local only"
 
 
+def refuse_extras(context: Any, allowed: Any) -> None:
+    """Refuse what a learner without contexts, of which all actions are allowed, has no use for."""
+    if context is not None:
+        raise ValueError("`context` must be left out by a learner without `contexts`")
+    if allowed is not None:
+        raise ValueError("`allowed` must be left out: this learner chooses among all actions")
+
+
 def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
     return isinstance(entries, Batch) or all(entry.law is law for entry in entries)
 
@@ -116,8 +124,11 @@ class Learner(abc.ABC, Generic[S, L]):
         """Those in play: an array of shape (N, d) on a finite set, otherwise the set."""
 
     @abc.abstractmethod
-    def _draw(self, count: int | None) -> tuple[L | None, Drawn]:
-        """The law of the next decisions, and actions drawn from it; enters nothing."""
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[L | None, Drawn]:
+        """The law of the next decisions, and actions drawn from it; enters nothing.
+
+        Whoever has no use for a context or for a choice among the actions refuses it (`refuse_extras`).
+        """
 
     def _drop_ahead(self) -> None:
         """Drop what was drawn for decisions to come, where anything was."""
@@ -182,13 +193,23 @@ class Learner(abc.ABC, Generic[S, L]):
     # Ask and tell.
 
     @overload
-    def ask(self, count: None = None) -> Decision: ...
+    def ask(self, count: None = None, *, context: Any = None, allowed: Any = None) -> Decision: ...
 
     @overload
-    def ask(self, count: int) -> Decisions: ...
+    def ask(self, count: int, *, context: Any = None, allowed: Any = None) -> Decisions: ...
 
-    def ask(self, count: int | None = None) -> Decision | Decisions:
+    def ask(
+        self, count: int | None = None, *, context: Any = None, allowed: Any = None
+    ) -> Decision | Decisions:
         """Draw an action, or `count` of them from one law; at most 10⁷, and 10⁸ coordinates.
+
+        Parameters
+        ----------
+        count : int, optional
+        context : optional
+            What is known of the round, for learners with `contexts`; one for each of `count` decisions.
+        allowed : optional
+            Which actions may be chosen this time, for learners that can do with a part of theirs.
 
         Raises
         ------
@@ -204,17 +225,17 @@ class Learner(abc.ABC, Generic[S, L]):
         with self._lock:
             if self._hold:
                 self._use_due()  # what a policy has failed to hear
-            law, drawn = self._draw(count)
+            law, drawn = self._draw(count, context, allowed)
             ledger = self.ledger
             number = ledger.heard if law is None else law.number
-            first = ledger.enter(law, drawn.keys)
+            first = ledger.enter(law, drawn.keys, drawn.contexts)
             if len(ledger.opened) > FEWEST_WHOLE:
                 room = min(MOST_WHOLE, WHOLE_NUMBERS // (self.rank or 1) ** 2)
                 ledger.condense(max(FEWEST_WHOLE, room), self._condensed)
             if self._hold:
                 with suppress(PolicyError):  # the decision has been made
                     self._use_due()
-        _, action, index, p = drawn
+        _, action, index, p, _ = drawn
         if count is None:
             return Decision(first, action, index, p, number, ledger.mark)
         ids, numbers = np.arange(first, first + count), np.full(count, number)

@@ -120,19 +120,24 @@ class Entry(NamedTuple, Generic[L]):
     law: L | None  # None with full information
     key: Any  # what the learner keeps of the action: a row, a point
     heard: int  # losses heard when it was made
+    context: int | None = None  # row of its context, where there are contexts
 
 
 class Batch(Sequence[Entry[L]]):
     """Decisions entered together, as one object; an entry is made when somebody looks at it."""
 
-    def __init__(self, first: int, law: L | None, keys: Sequence[Any], heard: int) -> None:
+    def __init__(
+        self, first: int, law: L | None, keys: Sequence[Any], heard: int, contexts: Any = None
+    ) -> None:
         self.first, self.law, self.keys, self.heard = first, law, keys, heard
+        self.contexts = contexts  # one for each, or None
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, k: Any) -> Any:
-        return Entry(self.first + k, self.law, self.keys[k], self.heard)
+        context = None if self.contexts is None else int(self.contexts[k])
+        return Entry(self.first + k, self.law, self.keys[k], self.heard, context)
 
 
 def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
@@ -147,6 +152,9 @@ class Drawn(NamedTuple):
     action: NDArray[np.float64]
     index: Any
     probability: Any
+    contexts: Any = (
+        None  # rows of their contexts, a sequence as long as `keys`, where there are any
+    )
 
 
 def new_mark() -> str:
@@ -191,7 +199,7 @@ class Ledger(Generic[L]):
         """Decisions whose losses have not been told and are waited for."""
         return len(self._entries) - len(self.held)
 
-    def enter(self, law: L | None, keys: Sequence[Any]) -> int:
+    def enter(self, law: L | None, keys: Sequence[Any], contexts: Any = None) -> int:
         """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
         if law is not self.current:
             if self.current is not None:
@@ -201,9 +209,10 @@ class Ledger(Generic[L]):
                 self.opened.append(self.made)
         first, count = self.made, len(keys)
         if count == 1:
-            self._entries[first] = Entry(first, law, keys[0], self.heard)
+            context = None if contexts is None else int(contexts[0])
+            self._entries[first] = Entry(first, law, keys[0], self.heard, context)
         else:
-            batch = Batch(first, law, keys, self.heard)
+            batch = Batch(first, law, keys, self.heard, contexts)
             self._entries.update(dict.fromkeys(range(first, first + count), batch))
         self.made = first + count
         return first
@@ -358,7 +367,7 @@ class Ledger(Generic[L]):
     _COUNTS: ClassVar = ("made", "heard", "late", "longest_delay", "total_delay", "forgotten")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: each law once, and of each entry its id, the number of its law, its key."""
+        """Plain data: each law once, and of each entry its id, the number of its law, its key, its context if it has one."""
         entries = list(self)
         laws = {id(e.law): e.law for e in entries if e.law is not None}
         if self.current is not None:
@@ -367,7 +376,10 @@ class Ledger(Generic[L]):
         whole = [law for law in laws.values() if not isinstance(law, Late)]
         place = {id(law): k for k, law in enumerate([*whole, *late])} | {id(None): -1}
         rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
+        contexts = [entry.context for entry in entries]
+        some = {"contexts": np.array(contexts)} if contexts and contexts[0] is not None else {}
         return {
+            **some,
             "mark": self.mark,
             **{name: getattr(self, name) for name in self._COUNTS},
             "laws": [law.to_dict() for law in whole],
@@ -403,8 +415,11 @@ class Ledger(Generic[L]):
         if not good:
             rule = "must hold ids in order, numbers of laws and counts that are possible"
             data.refuse("entries", rule, entries.tolist())
-        for (i, place, before), key in zip(entries.tolist(), keys, strict=True):
-            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before)
+        contexts: Sequence[Any] = [None] * len(ids)
+        if data.has_key("contexts"):
+            contexts = data.array("contexts", ids.shape, 0, whole=True).tolist()
+        for (i, place, before), key, context in zip(entries.tolist(), keys, contexts, strict=True):
+            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before, context)
         place = data.count("current", first, last)
         ledger.current = laws[place] if laws else None
         return ledger

@@ -22,7 +22,7 @@ from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import Learner, Recommendation
+from koloss.learners.base import Learner, Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
@@ -246,7 +246,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None) -> tuple[Epoch, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
+        refuse_extras(context, allowed)
         return self._exp2.draw(count, self._rng)
 
     def _drop_ahead(self) -> None:

@@ -38,7 +38,7 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import Learner, Recommendation
+from koloss.learners.base import Learner, Recommendation, refuse_extras
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
@@ -425,7 +425,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None) -> tuple[Any, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
+        refuse_extras(context, allowed)
         stage, size = self._stage, count or 1
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
