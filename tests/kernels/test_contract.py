@@ -77,7 +77,7 @@ def gaussian(bandwidth):
     return lambda x, y: math.exp(-(distance(x, y) ** 2) / (2 * bandwidth**2))
 
 
-def mixed(length, hamming, shared, smooth=gaussian(1.0)):
+def mixed(length, hamming, shared, smooth):
     """Of a number, a choice, and a number that is inactive where it is negative."""
 
     def formula(x, y):
@@ -163,7 +163,7 @@ CASES = [
     Case(
         "mixed",
         kl.Mixed(PARAMETERS, lengths=0.6, hamming=0.8, shared=0.3),
-        mixed(0.6, 0.8, 0.3),
+        mixed(0.6, 0.8, 0.3, gaussian(1.0)),
         None,
         finite=True,
     ),

@@ -160,7 +160,7 @@ def test_spaces_in_a_row_are_one(rng):
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "message"),
+    "make, kind, message",
     [
         (lambda: kl.Mixed(3), TypeError, "`space` must be a Space, or kinds, got int"),
         (lambda: kl.Mixed(()), ValueError, "`space` must have a parameter, got none"),
