@@ -246,8 +246,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
-        refuse_extras(context, allowed)
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
+        refuse_extras(context, None)
+        if allowed is not None:
+            mask = self._allowed(allowed)
+            if mask is not None:
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
         return self._exp2.draw(count, self._rng)
 
     def _drop_ahead(self) -> None:
@@ -266,13 +270,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
     ) -> None:
         assert law is not None
+        if isinstance(law, Masked):
+            learn_among(self._exp2, law, keys_of(entries), losses)
+            return
         self._exp2.learn(law, keys_of(entries), losses)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (self._exp2.late_length,)
 
     def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
-        return self._exp2.condensed(law, keys)
+        return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
 
     # What it knows.
 
@@ -413,6 +420,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         horizon = self.settings.horizon
         heard = self._exp2.range
         promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        if self._exp2.masks is not None:
+            promise = promises.masked(promise, self._exp2.masks.made)
         return within_shares(promise, engine)
 
     def _printed(self, rounds: int) -> Guarantee | None:
@@ -449,15 +458,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             engine = BallEngine.from_dict(data.part("engine"), settings)
         self._exp2 = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
 
-    def _law_from_dict(self, data: Reader) -> Epoch:
-        return self._exp2.epoch_from_dict(data)
+    def _law_from_dict(self, data: Reader) -> Epoch | Masked:
+        return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
         return self.engine.keys(data, name, count)
 
     def _check(self, data: Reader) -> None:
         exp2, ledger = self._exp2, self.ledger
-        exp2.epoch = ledger.current
+        exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
+        check_rows(data, ledger)
         if (exp2.made, exp2.heard) != (ledger.made, ledger.heard) or exp2.horizon != (
             self.settings.horizon
         ):
