@@ -6,7 +6,19 @@ Losses, never rewards: smaller is better everywhere in this package.
 from typing import TYPE_CHECKING
 
 from koloss._version import __version__
-from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.actions import (
+    ActionSet,
+    Ball,
+    Box,
+    Choice,
+    Float,
+    Int,
+    Ordinal,
+    Points,
+    PositiveBall,
+    Space,
+    SpacePoints,
+)
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import (
@@ -94,16 +106,19 @@ __all__ = [
     "Ball",
     "BanditExpWeights",
     "Box",
+    "Choice",
     "ConditionalGradient",
     "Decision",
     "Decisions",
     "Design",
     "Eigendecay",
     "ExpWeights",
+    "Float",
     "FollowTheRegularizedLeader",
     "Gaussian",
     "Guarantee",
     "InsuredBandit",
+    "Int",
     "Kernel",
     "KernelLike",
     "KernelLoss",
@@ -113,6 +128,7 @@ __all__ = [
     "Loss",
     "Matern",
     "Mixed",
+    "Ordinal",
     "Periodic",
     "Points",
     "Policy",
@@ -125,6 +141,8 @@ __all__ = [
     "QuadraticLoss",
     "Recommendation",
     "Scales",
+    "Space",
+    "SpacePoints",
     "Trace",
     "White",
     "__version__",
