@@ -12,12 +12,13 @@ from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight, paper
+from koloss.guarantees import Guarantee, hindsight, paper, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
+from koloss.learners.bandit.masks import Masked, check_rows, draw_among, learn_among
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -55,7 +56,7 @@ def plays_ball(settings: BanditSettings) -> bool:
     return moments_for(settings.kernel, settings.actions) is not None
 
 
-class BanditExpWeights(Learner[BanditSettings, Epoch]):
+class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
@@ -262,12 +263,15 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
 
-    def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Epoch | Masked]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
         return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
-        self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
+        self,
+        law: Epoch | Masked | None,
+        entries: Sequence[Entry[Epoch | Masked]],
+        losses: Sequence[Any],
     ) -> None:
         assert law is not None
         if isinstance(law, Masked):
@@ -278,7 +282,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _late_lengths(self) -> tuple[int, ...]:
         return (self._exp2.late_length,)
 
-    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
+    def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
         return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
 
     # What it knows.
@@ -338,7 +342,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     @locked
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates; on a ball the global minimum of a quadratic."""
-        return self._exp2.recommend()
+        return self._named(self._exp2.recommend())
 
     @property
     @locked
@@ -406,6 +410,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             and not exp2.range.beyond,
             "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
             "every loss in its epoch": not exp2.late,
+            "all actions allowed in every round": exp2.masks is None,
         }
         for rule, met in lacking.items():
             if not met:
@@ -428,6 +433,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
             return None
         at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
+        at_once &= self._exp2.masks is None
         n, width = self.settings.horizon, self.engine.high - self.engine.low
         assert n is not None
         return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)

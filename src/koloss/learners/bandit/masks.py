@@ -207,7 +207,8 @@ def _cap(exp2: Exp2, engine: PointsEngine) -> float:
         if schedule is not None and engine.level > schedule.level(1):
             first = schedule.first_round(engine.level)
         eta = bandit.anytime_rate(engine.problem, kappa, first)
-    return engine.problem.largest_leverage(eta, kappa)
+    cap: float = engine.problem.largest_leverage(eta, kappa)
+    return cap
 
 
 def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[Any]) -> None:
