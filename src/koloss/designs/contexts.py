@@ -72,7 +72,7 @@ def capped_design(
     plain: Design | RidgeDesign | None = None,
     tolerance: float = 5e-3,
 ) -> CappedDesign:
-    """Exploration with R ≤ (1 + tolerance) `largest`, at a cost γ of at most about d/R (Lemma F6.2).
+    """Exploration with R at most `largest`, at a cost γ of at most about d/R (Lemma F6.2).
 
     Where no context is too rare for it this is the design on all pairs, without contexts. Where R is below the dimension there
     is nothing to gain from estimates: then every context explores always, and γ = 1.
@@ -90,7 +90,8 @@ def capped_design(
     plain : Design or RidgeDesign, optional
         The design on all pairs, without contexts, where it is known.
     tolerance : float
-        How far above its optimum the product of R and the cost may be; the steps end there.
+        How far above its optimum the product of R and the cost may be; the steps end there. (Should they not get there, what
+        they reach is what the design says.)
 
     Examples
     --------
@@ -123,7 +124,8 @@ def capped_design(
             return CappedDesign(
                 gamma * weights, laws, shares, np.ones(C), everyone, reached, reached, gamma
             )
-        found = _capped(_Search(phi, mu, cap, columns, gamma * weights, full=False), tolerance)
+        aim = cap / (1 + tolerance)
+        found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     return found if found.cost < 1 else _always(phi, mu, weights, columns)
 
 
