@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from koloss.learners.insured.in_turn import Apart, InTurn, Own
+import koloss as kl
+from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
 from koloss.learners.insured.segments import Footing, OneByOne, Rows, Together
 
 
@@ -187,10 +188,16 @@ def test_the_account_for_all_has_the_mean_without_h():
     assert paid.sum() == pytest.approx(plain)
 
 
+def designed(features):
+    design = kl.john_design(features)
+    white = np.asfortranarray(kl.whiten(features, design).features)
+    return Own(white, np.array(design.weights))
+
+
 def own_features(seed):
     rng = np.random.default_rng(seed)
     K = int(rng.integers(3, 6))
-    owns = [Own.of(rng.standard_normal((K, int(rng.integers(1, K + 1))))) for _ in range(3)]
+    owns = [designed(rng.standard_normal((K, int(rng.integers(1, K + 1))))) for _ in range(3)]
     return rng, owns
 
 
@@ -223,7 +230,7 @@ def test_learners_apart_learn_without_bias(seed, epsilon):
     K = len(owns[0].weights)
     for c, own in enumerate(owns):
         losses = own.features @ rng.standard_normal(own.rank)
-        apart = Apart(owns, epsilon)
+        apart = OwnRows(owns, epsilon)
         apart.hand_over(range(3))
         apart.made[c] = 3000
         apart.sums[c] = rng.standard_normal(K)

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from koloss.learners.insured.policies import UserPolicy
+from koloss.learners.insured.policies import Missing, UserPolicy
 from koloss.learners.insured.segments import Bools, Floats
+from koloss.learners.reading import Reader
 
 
 class PolicyWithContexts(Protocol):
@@ -67,3 +68,25 @@ class ContextPolicy(UserPolicy):
         shown = self.shown(context)
         self._call("hear", lambda: self.policy.hear(index, loss, shown))  # type: ignore[call-arg]
         self._kept.clear()
+
+    def state(self) -> dict[str, Any]:
+        kept = [[context, proposal] for context, proposal in self._kept.items()]
+        return {**super().state(), "next": kept}
+
+    @classmethod
+    def restored_for(
+        cls, policy: Any, count: int, shown: Callable[[int], Any], data: Reader, contexts: int
+    ) -> ContextPolicy:
+        """The policy of a snapshot, in the object given for it."""
+        own, kept = data.raw("own"), {}
+        pairs = data.items("next")
+        for k in range(len(pairs)):
+            pair = pairs.items(str(k), 2)
+            proposal: Any = pair.raw("1")
+            is_law = isinstance(proposal, np.ndarray)
+            proposal = pair.distribution("1", count) if is_law else pair.count("1", 0, count - 1)
+            kept[pair.count("0", 0, contexts - 1)] = proposal
+        restored = cls(Missing(own) if policy is None else policy, count, shown, kept)
+        if own is not None and callable(getattr(policy, "restore", None)):
+            restored._call("restore", lambda: policy.restore(own))
+        return restored

@@ -2,5 +2,268 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from koloss.actions import Contexts, Points
+from koloss.learners.bandit.pairs import in_context, pair_kernel, pairs_of, scale_in, without_contexts
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import points_engine
+from koloss.learners.base import Recommendation
+from koloss.learners.insured.context_policies import ContextPolicy
+from koloss.learners.insured.forecast import Forecaster, forecaster_for, forecaster_from
+from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
+from koloss.learners.insured.per_context import ContextRound, PerContext
+from koloss.learners.insured.plans import Numbers, Plan, plan_in_turn, plan_segments
+from koloss.learners.insured.policies import BUILT_IN
+from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
+from koloss.learners.insured.settings import InsuredSettings
+from koloss.learners.ledger import Entry
+from koloss.learners.reading import Reader
+
+STATEMENTS = {"Theorem F6.6c": OneByOne, "Theorem F6.6": Together, "Theorem F6.7 (4)": InTurn}
+"""Theorems to play by, and how they watch."""
+
+
+@dataclass(eq=False)
+class ContextGame:
+    """Contexts, pairs, the plan of the game and its play."""
+
+    contexts: Contexts
+    points: Floats  # (K, d), the actions
+    engine: PointsEngine  # of all pairs
+    plan: Plan
+    play: PerContext
+
+    @property
+    def width(self) -> float:
+        """ρ, that of the range of the losses."""
+        return self.engine.high - self.engine.low
+
+    @property
+    def center(self) -> float:
+        """Of the range."""
+        return self.engine.center
+
+    @property
+    def sign(self) -> int:
+        """-1 where rewards are told."""
+        return self.engine.sign
+
+    def shown(self, context: int) -> Any:
+        """A context as it was given: its label or its coordinates."""
+        return shown(self.contexts, context)
+
+    def draw(self, count: int | None, context: Any, allowed: Any, rng: Any) -> Any:
+        """Actions for one context, or one for each of several."""
+        if allowed is not None:
+            raise ValueError("`allowed` must be left out where a policy is insured with `contexts`")
+        if count is None:
+            return self.play.draw([self.contexts.find(context)], rng, self.points, single=True)
+        rows = self.contexts.find_all(context, count).tolist()
+        return self.play.draw(rows, rng, self.points, single=False)
+
+    def admit(self, entry: Entry[Any], loss: float) -> None:
+        """Let a policy of the user's hear a loss."""
+        policy = self.play.policy
+        if isinstance(policy, ContextPolicy) and self.play.hears():
+            index = entry.key if entry.key >= 0 else ~entry.key
+            assert entry.context is not None
+            policy.hear(index, self.sign * loss, entry.context)
+
+    def learn(
+        self, law: ContextRound, entries: Sequence[Entry[Any]], losses: Any, made: int
+    ) -> None:
+        """Learn from losses, once so many decisions have been made."""
+        for entry, loss in zip(entries, losses, strict=True):
+            self.play.learn(law, entry, (float(loss) - self.center) / self.width, made)
+
+    def recommend(self, context: Any) -> Recommendation:
+        """The best action for a context so far, by the estimates."""
+        c = self.contexts.find(context)
+        index = self.play.best(c)
+        loss = float(self.play.forecaster.mean[c * len(self.points) + index])
+        told = self.sign * (loss * self.width + self.center)
+        return Recommendation(index, self.points[index], told, "estimated")
+
+    # Who plays.
+
+    def hand_over(self, context: Any, made: int) -> None:
+        """Stop the policy, in one context or in all."""
+        one_by_one, C = isinstance(self.play.watch, OneByOne), len(self.contexts)
+        if context is not None and not one_by_one:
+            raise ValueError(
+                f"`context` must be left out: by {self.plan.statement} all contexts are handed over at once"
+            )
+        rows = range(C) if context is None else [self.contexts.find(context)]
+        self.play.hand_over([c for c in rows if self.play.watch.watched[c]], "operator", made)
+
+    def re_arm(self, context: Any, made: int) -> None:
+        """Let the policy play again, in one context or in all that were handed over; each has another budget."""
+        if not isinstance(self.play.watch, OneByOne):
+            raise ValueError(
+                f"`re_arm` must be left alone: by {self.plan.statement} contexts that were handed over stay so"
+            )
+        rows = range(len(self.contexts)) if context is None else [self.contexts.find(context)]
+        if not self.plan.short:
+            for c in rows:
+                if self.play.robust.awake[c]:
+                    self.play.give_back(c, made)
+
+    # Snapshots.
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        plan, play, policy = self.plan, self.play, self.play.policy
+        parts: dict[str, Any] = {"owns": None, "watched": None, "robust": None}
+        if isinstance(plan.robust, OwnRows):
+            parts["owns"] = [own.to_dict() for own in plan.robust.owns]
+        else:
+            parts["robust"] = plan.robust.footing.to_dict()
+            if isinstance(plan.watch, Together):
+                parts["watched"] = plan.watch.footing.to_dict()
+        return {
+            "engine": self.engine.to_dict(),
+            "statement": plan.statement,
+            "numbers": asdict(plan.numbers),
+            "short": plan.short,
+            **parts,
+            "forecaster": play.forecaster.state(),
+            "policy": policy.state() if isinstance(policy, ContextPolicy) else None,
+            "play": play.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Reader, settings: InsuredSettings, policy: Any) -> ContextGame:
+        """The game in a snapshot; `policy` is what was given for one of the user's."""
+        contexts, pairs = settings.contexts, pairs_settings(settings)
+        engine = PointsEngine.from_dict(data.part("engine"), pairs)
+        forecaster = forecaster_from(pairs.kernel, engine, data.part("forecaster"))
+        plan = _plan_from_dict(data, contexts, len(settings.actions.X))
+        saved = None
+        if settings.names[0] == "own":
+            saved = data.part("policy")
+        else:
+            data.nothing("policy")
+        game = _game(settings, engine, forecaster, plan, policy, saved)
+        game.play.load(data.part("play"))
+        return game
+
+
+def shown(contexts: Contexts, context: int) -> Any:
+    """A context as it was given: its label or its coordinates."""
+    if contexts.labels is not None:
+        return contexts.labels[context]
+    return contexts.X[context]
+
+
+def pairs_settings(settings: InsuredSettings) -> BanditSettings:
+    """Settings of a game on pairs of a context and an action."""
+    robust = settings.robust
+    pairs = pairs_of(settings.contexts, settings.actions)  # type: ignore[arg-type]
+    kernel = pair_kernel(robust)
+    return without_contexts(robust, actions=pairs, kernel=kernel, ridge=0.0, bonus=True)
+
+
+def begin(settings: InsuredSettings) -> ContextGame:
+    """A game with several contexts."""
+    pairs = pairs_settings(settings)
+    engine = points_engine(pairs)
+    forecaster = forecaster_for(pairs.kernel, engine)
+    rounds, rho = settings.horizon, engine.high - engine.low
+    trigger, premium = settings.trigger, settings.premium
+    contexts = settings.contexts
+    C, K = len(contexts), len(settings.actions.X)
+    assert rounds is not None
+    if settings.ordered == "independent":
+        features = np.ascontiguousarray(engine.features).reshape(C, K, -1)
+        law, epsilon = np.array(contexts.weights), engine.problem.epsilon / rho
+        plan = plan_segments(features, law, epsilon, rounds, trigger, premium)
+    else:
+        owns, epsilon = own_features(settings.robust, -(-rounds // C))
+        plan = plan_in_turn(owns, epsilon / rho, rounds, trigger, premium)
+    policy = settings.policies[0]
+    game = _game(settings, engine, forecaster, plan, policy, None)
+    if plan.short:
+        game.play.hand_over(range(C), "short", 0)
+    return game
+
+
+def own_features(settings: BanditSettings, rounds: int) -> tuple[list[Own], float]:
+    """Features of every context by itself, for so many rounds, and their largest error; alike kernels have the same."""
+    made: dict[float, Own] = {}
+    owns, errors = [], []
+    for c in range(len(settings.contexts)):  # type: ignore[arg-type]
+        scale = scale_in(settings, c)
+        own = None if scale is None else made.get(scale)
+        if own is None:
+            alone = in_context(settings, c, horizon=rounds, ridge=0.0, bonus=True)
+            engine = points_engine(alone, trial=True)
+            own = Own(np.array(engine.features, order="F"), np.array(engine.weights))
+            errors.append(engine.problem.epsilon)
+            if scale is not None:
+                made[scale] = own
+        owns.append(own)
+    return owns, max(errors)
+
+
+def _game(
+    settings: InsuredSettings,
+    engine: PointsEngine,
+    forecaster: Forecaster,
+    plan: Plan,
+    policy: Any,
+    saved: Reader | None,
+) -> ContextGame:
+    contexts, points = settings.contexts, np.array(settings.actions.X, dtype=float)
+    points.flags.writeable = False  # decisions hand out views of it
+
+    def seen(context: int) -> Any:
+        return shown(contexts, context)
+
+    watched: Any
+    if settings.names[0] != "own":
+        watched = BUILT_IN[settings.names[0]](settings.width)
+    elif saved is None:
+        watched = ContextPolicy(policy, len(points), seen)
+    else:
+        watched = ContextPolicy.restored_for(policy, len(points), seen, saved, len(contexts))
+    rho = engine.high - engine.low
+    play = PerContext(
+        plan.watch, plan.robust, watched, forecaster, early=settings.early, width=rho
+    )
+    return ContextGame(contexts, points, engine, plan, play)
+
+
+def _plan_from_dict(data: Reader, contexts: Contexts, actions: int) -> Plan:
+    statement = data.word("statement", tuple(STATEMENTS))
+    said = data.part("numbers")
+    whole = {"rounds", "contexts", "actions", "rank", "exploiting"}
+    values: dict[str, Any] = {
+        f.name: said.count(f.name) if f.name in whole else said.number(f.name, 0)
+        for f in fields(Numbers)
+    }
+    numbers, C = Numbers(**values), len(contexts)
+    if (numbers.contexts, numbers.actions) != (C, actions):
+        said.refuse("contexts", "must be those of the settings", [numbers.contexts, numbers.actions])
+    short, epsilon = data.flag("short"), numbers.epsilon
+    budget = numbers.trigger * numbers.scale
+    if statement == "Theorem F6.7 (4)":
+        data.nothing("watched", "robust")
+        owns = [Own.from_dict(one, actions) for one in data.parts("owns")]
+        if len(owns) != C:
+            data.refuse("owns", f"must be a list of {C}", len(owns))
+        watch = InTurn(owns, max(numbers.premium * numbers.scale - 1, 1.0), budget)
+        return Plan(statement, watch, OwnRows(owns, epsilon), numbers, short)
+    data.nothing("owns")
+    footing = Footing.from_dict(data.part("robust"), C, actions)
+    robust = Rows(footing, numbers.learning_rate, epsilon)
+    if statement == "Theorem F6.6":
+        watched = Footing.from_dict(data.part("watched"), C, actions)
+        return Plan(statement, Together(watched, budget), robust, numbers, short)
+    data.nothing("watched")
+    return Plan(statement, OneByOne.sharing(footing, budget), robust, numbers, short)

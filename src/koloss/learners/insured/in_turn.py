@@ -6,7 +6,7 @@ as it likes. The watch does not: estimates stay inside the context, on its own m
     x(a) = M(c, a) + e φ_c(a)'Σ(γ_c π_c)⁻¹φ_c(a_t)(y - M(c, a_t)),      γ_c = G_c/(δB - 1),
 
 where G_c is the leverage of π_c. Once Ĉ = Σ y - Σ_c min_a S(c, a) is above its budget, every context has a learner of its own:
-exponential weights with rates that need no horizon (`Apart`).
+exponential weights with rates that need no horizon (`OwnRows`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,7 @@ from typing import Any
 import numpy as np
 
 from koloss import _linalg
-from koloss._arrays import to_numpy
-from koloss.designs import whiten
-from koloss.designs.base import orthonormal
 from koloss.guarantees.bandit import psi
-from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.insured.segments import Bools, Floats
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -37,14 +33,6 @@ class Own:
 
     features: Floats  # (K, m_c)
     weights: Floats  # (K,), π_c
-
-    @classmethod
-    def of(cls, features: Floats, design: str = "john") -> Own:
-        """From the features of the pairs of one context."""
-        rows, _ = orthonormal(features)
-        chosen = choose_design(rows, design)
-        white = to_numpy(whiten(rows, chosen).features)
-        return cls(np.asfortranarray(white), np.array(to_numpy(chosen.weights), dtype=float))
 
     @property
     def rank(self) -> int:
@@ -154,7 +142,7 @@ class Parts:
         return {"parts": [dict(zip(names, one, strict=True)) for one in parts]}
 
 
-class Apart:
+class OwnRows:
     """One learner per context, for any order of contexts: Theorem F6.7 (1).
 
     In the t-th round of a context, η_t = √(log K/(2 c m_c t))/(1/2 + ε), γ_t = η_t(1/2 + ε)G_c/κ, and its sums gain (1 - γ_t)x'.

@@ -1,6 +1,6 @@
 """The insured learner in a world with contexts: who plays in which of them, and what is kept of a round.
 
-A *watch* (`OneByOne`, `Together`, `InTurn`) plays the policy and estimates its regret; a *robust* learner (`Rows`, `Apart`) plays
+A *watch* (`OneByOne`, `Together`, `InTurn`) plays the policy and estimates its regret; a *robust* learner (`Rows`, `OwnRows`) plays
 where the policy was stopped. Both say how often a context explores and how; the rest of a round is the policy's, asked once, for
 the context at hand, or the robust learner's. Losses are in units of their range, y in [-1/2, 1/2].
 """
@@ -16,7 +16,7 @@ import numpy as np
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.in_turn import Apart, InTurn
+from koloss.learners.insured.in_turn import OwnRows, InTurn
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
@@ -64,7 +64,7 @@ class PerContext:
     def __init__(
         self,
         watch: OneByOne | Together | InTurn,
-        robust: Rows | Apart,
+        robust: Rows | OwnRows,
         policy: BuiltIn | ContextPolicy,
         forecaster: Forecaster,  # of all pairs
         *,

@@ -12,13 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
 import numpy as np
 
 from koloss.designs.contexts import capped_design, even_design
 from koloss.guarantees.bandit import psi
-from koloss.learners.insured.in_turn import Apart, InTurn, Own
+from koloss.learners.insured.in_turn import OwnRows, InTurn, Own
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 
 TOLERANCE = 1e-3
@@ -38,7 +36,7 @@ class Numbers:
     rounds: int  # n
     contexts: int  # C
     actions: int  # K
-    rank: float  # m; in turn the sum of those of all contexts
+    rank: int  # m; in turn the sum of those of all contexts
     epsilon: float  # ε
     trigger: float  # β
     premium: float  # δ
@@ -58,7 +56,7 @@ class Plan:
 
     statement: str
     watch: OneByOne | Together | InTurn
-    robust: Rows | Apart
+    robust: Rows | OwnRows
     numbers: Numbers
     short: bool  # whether there is nothing to insure
 
@@ -81,17 +79,14 @@ def plan_segments(
         design.largest_exploiting, int(exploits.sum()),
         float(np.sum(law * footing.rates * footing.discounts)),
     )  # fmt: skip
-    robust = Rows(footing, eta, epsilon)
-    short = design.cost > CEILING
+    robust, short = Rows(footing, eta, epsilon), design.cost > CEILING
     if premium * scale < design.largest + (numbers.exploiting + 1) / 2 and not short:
-        watch, unevenness = _together(features, law, scale, trigger, premium)
-        if watch is not None:
+        together, unevenness = _together(features, law, scale, trigger, premium)
+        if together is not None:
             numbers = replace(numbers, unevenness=unevenness)
-            return Plan("Theorem F6.6", watch, robust, numbers, short)
-    shares = np.where(exploits, np.sqrt(law), 0.0)
-    shares = shares / max(shares.sum(), 1e-300)
-    budgets = trigger * scale * shares
-    return Plan("Theorem F6.6c", OneByOne(footing, budgets), robust, numbers, short)
+            return Plan("Theorem F6.6", together, robust, numbers, short)
+    watch = OneByOne.sharing(footing, trigger * scale)
+    return Plan("Theorem F6.6c", watch, robust, numbers, short)
 
 
 def _together(
@@ -117,4 +112,4 @@ def plan_in_turn(
     largest = premium * scale - 1
     short = largest * CEILING < max(own.leverage for own in owns)
     watch = InTurn(owns, max(largest, 1.0), trigger * scale)
-    return Plan("Theorem F6.7 (4)", watch, Apart(owns, epsilon), numbers, short)
+    return Plan("Theorem F6.7 (4)", watch, OwnRows(owns, epsilon), numbers, short)

@@ -263,6 +263,12 @@ class OneByOne(Watch):
         super().__init__(footing)
         self.budgets = budgets  # (C,), β_c B
 
+    @classmethod
+    def sharing(cls, footing: Footing, budget: float) -> OneByOne:
+        """With one budget shared out in proportion to √μ among the contexts that exploit."""
+        shares = np.where(footing.exploits, np.sqrt(footing.law), 0.0)
+        return cls(footing, budget * shares / max(float(shares.sum()), 1e-300))
+
     def learn(
         self, context: int, action: int, explored: bool, y: float, M: Floats, own: bool = True
     ) -> list[int]:
