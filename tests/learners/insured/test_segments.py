@@ -176,7 +176,7 @@ def test_the_account_for_all_has_the_mean_without_h():
     """By enumeration: E of one step is E y - Σ μ min S, whatever h is."""
     rng, other = instance(4)
     footing = Footing.of(other.features, other.law, other.weights, 0.3, 1.0)
-    C, K = footing.shape
+    C = len(footing.law)
     losses = hostile(rng, footing, rng.standard_normal(footing.features.shape[2]))
     M = 0.5 * hostile(rng, footing, rng.standard_normal(footing.features.shape[2]))
     paid, plain = np.zeros(C), 0.0

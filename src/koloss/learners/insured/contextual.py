@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from koloss.actions import Contexts, Points
-from koloss.learners.bandit.pairs import in_context, pair_kernel, pairs_of, scale_in, without_contexts
+from koloss._arrays import to_numpy
+from koloss.actions import Contexts
+from koloss.learners.bandit.doubts import short_cost
+from koloss.learners.bandit.pairs import (
+    in_context,
+    pair_kernel,
+    pairs_of,
+    scale_in,
+    without_contexts,
+)
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -22,7 +30,7 @@ from koloss.learners.insured.plans import Numbers, Plan, plan_in_turn, plan_segm
 from koloss.learners.insured.policies import BUILT_IN
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.ledger import Entry
+from koloss.learners.ledger import Drawn, Entry, Ledger
 from koloss.learners.reading import Reader
 
 STATEMENTS = {"Theorem F6.6c": OneByOne, "Theorem F6.6": Together, "Theorem F6.7 (4)": InTurn}
@@ -54,11 +62,34 @@ class ContextGame:
         """-1 where rewards are told."""
         return self.engine.sign
 
+    @property
+    def epsilon(self) -> float:
+        """Error of the features, in the units of the losses."""
+        return self.plan.numbers.epsilon * self.width
+
+    @property
+    def size(self) -> str:
+        """How large it is, and what a refresh may cost."""
+        C, K, m = *self.play.shape, self.plan.numbers.rank
+        return f"{C:,} contexts, {K:,} points, {m:,} features, {short_cost(C * K, m)} per refresh"
+
+    def check(self, data: Reader, ledger: Ledger[Any]) -> None:
+        """Refuse a state whose parts do not fit together."""
+        C, play = len(self.contexts), self.play
+        if any(entry.context is None or entry.context >= C for entry in ledger):
+            data.refuse("ledger.contexts", f"must be rows from 0 to {C - 1}", None)
+        if play.rounds.sum() != ledger.made:
+            data.refuse("learner.play.rounds", "must add up to the decisions", play.rounds)
+        if play.pending.count != len(ledger):
+            data.refuse("learner.play.pending.count", "must wait", play.pending.count)
+
     def shown(self, context: int) -> Any:
         """A context as it was given: its label or its coordinates."""
         return shown(self.contexts, context)
 
-    def draw(self, count: int | None, context: Any, allowed: Any, rng: Any) -> Any:
+    def draw(
+        self, count: int | None, context: Any, allowed: Any, rng: Any
+    ) -> tuple[ContextRound, Drawn]:
         """Actions for one context, or one for each of several."""
         if allowed is not None:
             raise ValueError("`allowed` must be left out where a policy is insured with `contexts`")
@@ -140,10 +171,11 @@ class ContextGame:
     @classmethod
     def from_dict(cls, data: Reader, settings: InsuredSettings, policy: Any) -> ContextGame:
         """The game in a snapshot; `policy` is what was given for one of the user's."""
-        contexts, pairs = settings.contexts, pairs_settings(settings)
+        contexts, actions = settings.grid
+        pairs = pairs_settings(settings)
         engine = PointsEngine.from_dict(data.part("engine"), pairs)
         forecaster = forecaster_from(pairs.kernel, engine, data.part("forecaster"))
-        plan = _plan_from_dict(data, contexts, len(settings.actions.X))
+        plan = _plan_from_dict(data, contexts, len(actions))
         saved = None
         if settings.names[0] == "own":
             saved = data.part("policy")
@@ -164,7 +196,7 @@ def shown(contexts: Contexts, context: int) -> Any:
 def pairs_settings(settings: InsuredSettings) -> BanditSettings:
     """Settings of a game on pairs of a context and an action."""
     robust = settings.robust
-    pairs = pairs_of(settings.contexts, settings.actions)  # type: ignore[arg-type]
+    pairs = pairs_of(*settings.grid)
     kernel = pair_kernel(robust)
     return without_contexts(robust, actions=pairs, kernel=kernel, ridge=0.0, bonus=True)
 
@@ -176,8 +208,8 @@ def begin(settings: InsuredSettings) -> ContextGame:
     forecaster = forecaster_for(pairs.kernel, engine)
     rounds, rho = settings.horizon, engine.high - engine.low
     trigger, premium = settings.trigger, settings.premium
-    contexts = settings.contexts
-    C, K = len(contexts), len(settings.actions.X)
+    contexts, actions = settings.grid
+    C, K = len(contexts), len(actions)
     assert rounds is not None
     if settings.ordered == "independent":
         features = np.ascontiguousarray(engine.features).reshape(C, K, -1)
@@ -219,7 +251,8 @@ def _game(
     policy: Any,
     saved: Reader | None,
 ) -> ContextGame:
-    contexts, points = settings.contexts, np.array(settings.actions.X, dtype=float)
+    contexts, actions = settings.grid
+    points = np.array(to_numpy(actions.X), dtype=float)
     points.flags.writeable = False  # decisions hand out views of it
 
     def seen(context: int) -> Any:
@@ -233,9 +266,7 @@ def _game(
     else:
         watched = ContextPolicy.restored_for(policy, len(points), seen, saved, len(contexts))
     rho = engine.high - engine.low
-    play = PerContext(
-        plan.watch, plan.robust, watched, forecaster, early=settings.early, width=rho
-    )
+    play = PerContext(plan.watch, plan.robust, watched, forecaster, early=settings.early, width=rho)
     return ContextGame(contexts, points, engine, plan, play)
 
 
@@ -249,7 +280,9 @@ def _plan_from_dict(data: Reader, contexts: Contexts, actions: int) -> Plan:
     }
     numbers, C = Numbers(**values), len(contexts)
     if (numbers.contexts, numbers.actions) != (C, actions):
-        said.refuse("contexts", "must be those of the settings", [numbers.contexts, numbers.actions])
+        said.refuse(
+            "contexts", "must be those of the settings", [numbers.contexts, numbers.actions]
+        )
     short, epsilon = data.flag("short"), numbers.epsilon
     budget = numbers.trigger * numbers.scale
     if statement == "Theorem F6.7 (4)":

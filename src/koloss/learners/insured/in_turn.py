@@ -37,7 +37,7 @@ class Own:
     @property
     def rank(self) -> int:
         """m_c."""
-        return self.features.shape[1]
+        return int(self.features.shape[1])
 
     @property
     def leverage(self) -> float:
@@ -77,7 +77,7 @@ class InTurn:
 
     def rate(self, context: int) -> float:
         """γ_c."""
-        return self.rates.item(context)
+        return float(self.rates[context])
 
     def weights(self, context: int) -> Floats:
         """π_c."""

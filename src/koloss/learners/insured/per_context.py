@@ -15,8 +15,9 @@ import numpy as np
 
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
+from koloss.learners.insured.diagnostics import REASONS
 from koloss.learners.insured.forecast import Forecaster
-from koloss.learners.insured.in_turn import OwnRows, InTurn
+from koloss.learners.insured.in_turn import InTurn, OwnRows
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
@@ -57,6 +58,14 @@ class HandOver:
     budget: float
     back: bool = False  # whether the policy plays again
 
+    def describe(self, context: Any) -> str:
+        """In words, the context as it was given."""
+        after = f"after {self.round} rounds" if self.round else "before the first round"
+        if self.back:
+            return f"{after} the policy plays again in context {context}: {REASONS[self.reason]}"
+        used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
+        return f"{after} context {context} was handed over: {REASONS[self.reason]}; {used}"
+
 
 class PerContext:
     """Watch, robust learner, policy and forecast of one game."""
@@ -78,6 +87,9 @@ class PerContext:
         self.bets = [Bets() for _ in range(C)]
         self.rounds = np.zeros(C, dtype=np.int64)  # decisions of every context
         self.explored = np.zeros(C, dtype=np.int64)
+        # Losses of the policy's rounds in every context: those that it chose, and those that were explored.
+        self.heard = np.zeros((2, C), dtype=np.int64)
+        self.paid: Floats = np.zeros((2, C))
         self.chances = np.zeros(C, dtype=np.int64)  # how often the policy was given another one
         self.passed: list[HandOver] = []
         self.asks = 0
@@ -102,7 +114,9 @@ class PerContext:
         rank = self.forecaster.features.shape[1]
         return AskedFor(self.watch.total, context, rank, self.noise)
 
-    def draw(self, contexts: Sequence[int], rng: Any, points: Floats, *, single: bool) -> Any:
+    def draw(
+        self, contexts: Sequence[int], rng: Any, points: Floats, *, single: bool
+    ) -> tuple[ContextRound, Drawn]:
         """Actions for decisions in these contexts, and what their losses will need."""
         M, policy, watched = self.predicted(), self.policy, self.watch.watched
         proposals: list[Any] = [None] * len(contexts)
@@ -188,6 +202,9 @@ class PerContext:
         self.late += made > entry.id + 1
         self.noise += (y - law.prediction.item(c, a)) ** 2
         own = bool(law.watched[c])
+        if own:
+            self.heard[int(explored), c] += 1
+            self.paid[int(explored), c] += y
         self.robust.learn(law.observed, c, a, explored, y)
         over = self.watch.learn(c, a, explored, y, law.prediction, own)
         if over:
@@ -217,7 +234,8 @@ class PerContext:
 
     def give_back(self, context: int, made: int) -> None:
         """The policy plays in a context again, with its whole budget (theory F6.6c, second chances)."""
-        assert isinstance(self.watch, OneByOne) and isinstance(self.robust, Rows)
+        assert isinstance(self.watch, OneByOne)
+        assert isinstance(self.robust, Rows)
         self.robust.give_back(context)
         self.watch.begin(context)
         self.bets[context] = Bets()
@@ -249,6 +267,13 @@ class PerContext:
         K = self.shape[1]
         return int(self.forecaster.mean[context * K : (context + 1) * K].argmin())
 
+    @property
+    def premium_paid(self) -> float:
+        """Losses of explored actions less what the policy would have paid on average in their contexts."""
+        (policy, explored), (chosen, tried) = self.heard, self.paid
+        known = policy > 0
+        return float(np.sum((tried - explored * chosen / np.maximum(policy, 1))[known]))
+
     # Snapshots.
 
     _COUNTS: ClassVar = ("asks", "at_once", "late")
@@ -260,6 +285,8 @@ class PerContext:
             **{name: getattr(self, name) for name in self._COUNTS},
             **{name: getattr(self, name).copy() for name in self._EACH},
             "noise": self.noise,
+            "heard": self.heard.copy(),
+            "paid": self.paid.copy(),
             "watch": self.watch.to_dict(),
             "robust": self.robust.to_dict(),
             "pending": self.pending.state(),
@@ -275,6 +302,8 @@ class PerContext:
         for name in self._EACH:
             setattr(self, name, data.array(name, (C,), 0, whole=True))
         self.noise = data.number("noise", 0)
+        self.heard = data.array("heard", (2, C), 0, whole=True)
+        self.paid = data.array("paid", (2, C))
         self.watch.load(data.part("watch"))
         self.robust.load(data.part("robust"))
         if (self.watch.watched & self.robust.awake).any():

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
 import numpy as np
 
 from koloss.designs.contexts import capped_design, even_design
-from koloss.guarantees.bandit import psi
-from koloss.learners.insured.in_turn import OwnRows, InTurn, Own
+from koloss.guarantees.bandit import Rates, psi
+from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 
 TOLERANCE = 1e-3
@@ -43,7 +44,7 @@ class Numbers:
     scale: float  # B(n)
     learning_rate: float = 0.0  # η
     cost: float = 0.0  # γ of the robust learner
-    largest: float = 0.0  # R
+    largest: float = 0.0  # R; in turn the largest rank of a context
     largest_exploiting: float = 0.0  # R_S
     exploiting: int = 0  # |S|
     mass: float = 0.0  # of the measure that is watched: Σ μ_c γ_c w_c
@@ -59,6 +60,11 @@ class Plan:
     robust: Rows | OwnRows
     numbers: Numbers
     short: bool  # whether there is nothing to insure
+
+    @property
+    def rates(self) -> Rates:
+        """η and γ of the robust learner, where they do not change with time, and κ."""
+        return Rates(self.numbers.learning_rate, min(self.numbers.cost, 1.0), KAPPA)
 
 
 def plan_segments(
@@ -94,11 +100,11 @@ def _together(
 ) -> tuple[Together | None, float]:
     """One budget for all, where the exploration that it needs is not too much; and H₁."""
     design = even_design(features, law)
-    rate = design.reach / (premium * scale - 1) if premium * scale > 1 else math.inf
+    rate = design.jump / (premium * scale - 1) if premium * scale > 1 else math.inf
     if rate > CEILING:
         return None, 0.0
     footing = Footing.of(features, law, design.laws, rate, design.discounts)
-    return Together(footing, trigger * scale), design.unevenness
+    return Together(footing, trigger * scale), design.spread
 
 
 def plan_in_turn(
@@ -108,7 +114,8 @@ def plan_in_turn(
     K, total = len(owns[0].weights), sum(own.rank for own in owns)
     c = max(own.leverage / own.rank for own in owns) + psi(KAPPA)
     scale = math.sqrt(2) * (1 + 2 * epsilon) * math.sqrt(c * rounds * math.log(K) * total)
-    numbers = Numbers(rounds, len(owns), K, total, epsilon, trigger, premium, scale)
+    most = float(max(own.rank for own in owns))
+    numbers = Numbers(rounds, len(owns), K, total, epsilon, trigger, premium, scale, largest=most)
     largest = premium * scale - 1
     short = largest * CEILING < max(own.leverage for own in owns)
     watch = InTurn(owns, max(largest, 1.0), trigger * scale)

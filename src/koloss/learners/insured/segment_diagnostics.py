@@ -55,19 +55,20 @@ class SegmentDiagnostics:
     estimated_regret: float  # of the policy, in all contexts
     budget: float  # what it may reach
     segments: tuple[Segment, ...]
-    handed_over: tuple[HandOver, ...]  # when and why the policy was stopped, or played again
+    explored: int  # actions explored where the policy plays
+    premium: float  # what exploring has cost there: losses of explored actions less the policy's mean loss in their context
+    alarms: tuple[HandOver, ...]  # when and why the policy was stopped, or played again
     trusted: Trusted  # the regression that is trusted
     estimated_losses: NDArray[np.float64]  # (C, K): predicted loss of every pair
     told: str = field(default="losses", repr=False)  # or rewards
 
     def __str__(self) -> str:
         robust = sum(one.playing == "robust" for one in self.segments)
-        lines = [
-            f"{len(self.segments)} contexts, {robust} of them handed over; {self.rounds} rounds, "
-            f"{self.outstanding} {self.told} outstanding"
-        ]
+        lines = [f"{len(self.segments)} contexts, {robust} of them handed over"]
+        lines[0] += f"; {self.rounds} rounds, {self.outstanding} {self.told} outstanding"
         lines.append(
-            f"  estimated regret {self.estimated_regret:.4g}, budget {self.budget:.4g} ({self.statement})"
+            f"  estimated regret {self.estimated_regret:.4g}, budget {self.budget:.4g} ({self.statement}); "
+            f"explored {self.explored} actions at a premium of {self.premium:.4g}"
         )
         lines.append(f"  trusted: {self.trusted}")
         order = sorted(self.segments, key=lambda one: one.playing != "robust")
@@ -115,7 +116,9 @@ def diagnose_segments(learner: InsuredBandit) -> SegmentDiagnostics:
         estimated_regret=float(used.sum()),
         budget=budget,
         segments=tuple(segments),
-        handed_over=tuple(play.passed),
+        explored=int(play.heard[1].sum()),
+        premium=play.premium_paid * rho,
+        alarms=tuple(play.passed),
         trusted=play.forecaster.chosen,
         estimated_losses=game.sign * (forecast * rho + game.center),
         told="rewards" if game.sign < 0 else "losses",

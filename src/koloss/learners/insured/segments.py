@@ -58,7 +58,8 @@ class Footing:
     @property
     def shape(self) -> tuple[int, int]:
         """Contexts and actions."""
-        return self.weights.shape  # type: ignore[return-value]
+        C, K = self.weights.shape
+        return C, K
 
     def estimate(self, M: Floats, context: int, action: int, explored: bool, y: float) -> Floats:
         """x of all pairs."""
