@@ -104,10 +104,10 @@ class Apart:
             c, i = divmod(int(key), len(self.engine.points))
             exp2, latest = self.each[c], self.each[c].epochs
             if isinstance(turn, Late):
-                exp2.learn(Late(turn.number, turn.numbers[1:]), (i,), (loss,))
+                exp2.learn(Late(turn.number, turn.numbers[1:]), [i], (loss,))
                 exp2.late -= int(turn.numbers[0]) == latest  # its context has not come again
             else:
-                exp2.learn(turn.epochs[c], (i,), (loss,))
+                exp2.learn(turn.epochs[c], [i], (loss,))
 
     def condensed(self, turn: Turn, keys: Sequence[Any]) -> list[Late] | None:
         """What is needed of a call long ago, for each decision: the number of its epoch, and what that epoch needs."""
@@ -157,7 +157,8 @@ class Apart:
 
     def engines(self) -> list[PointsEngine]:
         """Each engine once."""
-        return list({id(exp2.engine): exp2.engine for exp2 in self.each}.values())  # type: ignore[misc]
+        each: dict[int, Any] = {id(exp2.engine): exp2.engine for exp2 in self.each}
+        return list(each.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; the engines are kept elsewhere."""
@@ -194,6 +195,27 @@ class Apart:
             c: self.each[c].epoch_from_dict(part) for c, part in zip(contexts, parts, strict=True)
         }
         return Turn(number, made)
+
+    def keys(self, data: Reader, name: str, count: int) -> list[int]:
+        """Numbers of the pairs that wait for their losses."""
+        most = len(self.each) * len(self.engine.points) - 1
+        rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
+        return rows
+
+    @property
+    def made(self) -> int:
+        """Decisions."""
+        return sum(exp2.made for exp2 in self.each)
+
+    @property
+    def heard(self) -> int:
+        """Losses."""
+        return sum(exp2.heard for exp2 in self.each)
+
+    def check(self, data: Reader) -> None:
+        """Refuse a state with which the next decision could not be made."""
+        for exp2 in self.each:
+            exp2.check(data)
 
     def link(self, laws: Iterator[Any]) -> None:
         """Make the epochs of waiting decisions the current ones of their contexts, where they are."""

@@ -284,7 +284,7 @@ class PairsEngine(PointsEngine):
 def find_design(features: Floats, weights: Floats, mu: Floats, reach: float) -> CappedDesign:
     """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts."""
     leverage = float(np.max(np.sum(features**2, axis=1)))  # in whitened coordinates
-    plain = Design(weights, leverage, 0.0, "given")
+    plain = Design(weights, features.shape[1], leverage, "given")
     stacked = features.reshape(len(mu), -1, features.shape[1])
     design, aim = capped_design(stacked, mu, reach, plain=plain), reach
     while design.largest > reach and design.cost < 1:
@@ -367,8 +367,10 @@ def _capped_from_dict(data: Reader, features: Floats, mu: Floats, K: int) -> Cap
     )
     u, S, w = design.exploration, design.exploits, design.discounts
     factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features))
-    good = factor is not None and bool(w.min() > 0)
-    if good:
+    good = bool(w.min() > 0)
+    if factor is None or not good:
+        good = False
+    else:
         G = _linalg.leverages(factor, features).reshape(C, K).max(axis=1)
         R_S = float(np.max(G[S], initial=0.0)) or float(G.max())
         R = math.sqrt(R_S * float(np.max(w**2 * G)))

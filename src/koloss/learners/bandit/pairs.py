@@ -106,10 +106,12 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
             raise ValueError(
                 f"`{name}` must be {rule} with several contexts, got {reprlib.repr(value)}"
             )
-    if settings.learns_range:
+    if manner == "in turn" and settings.horizon is None:
         raise ValueError(
-            "`loss_range` must be an interval with several contexts, got 'learn'"
+            "`horizon` must be given where contexts have a period; `order` of 'any' needs none"
         )
+    if settings.learns_range:
+        raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")
     if settings.context_kernel == "pairs" and not isinstance(settings.actions, Points):
         raise ValueError(
             f"`actions` must be Points where `context_kernel` is 'pairs', got {settings.actions!r}"
@@ -275,7 +277,9 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         features = np.asfortranarray(best.features)
         weights = np.array(best.weights, dtype=float)
         # Σ of the loss heard over p is that loss where the constant is a feature, but for discounts: F6 does without.
-        problem = replace(best.problem, constant=False, epsilon=best.problem.epsilon + contexts.variation)
+        problem = replace(
+            best.problem, constant=False, epsilon=best.problem.epsilon + contexts.variation
+        )
         problem, rates, capped = first_design(settings, features, weights, mu, problem, best.rates)
     step = 0.0
     if not isinstance(actions, Points):

@@ -52,14 +52,17 @@ class SharedExp2(Exp2):
         if self.credit is not None:
             self.credit = np.zeros(C * K)
         self.seen = np.zeros(C, dtype=np.int64)  # decisions in each context
-        self.masses = np.zeros(C)  # Σ of the weights of all estimates in each context, without a horizon
+        self.masses = np.zeros(
+            C
+        )  # Σ of the weights of all estimates in each context, without a horizon
         self.turn = np.zeros(C, dtype=np.int64)  # decisions of the current epoch in each context
         self.broken = 0  # periods in which contexts did not come as often as said
 
     def frequencies(self) -> Floats:
         """μ̂: how often each context has come, as if it had come once before."""
-        counts: Floats = self.seen + 1.0
-        return counts / counts.sum()
+        counts = self.seen + 1.0
+        law: Floats = counts / counts.sum()
+        return law
 
     def _tuned_rates(self) -> tuple[float, float]:
         t = self.made + 1
@@ -169,7 +172,8 @@ class SharedExp2(Exp2):
 
     def outlook_in(self, c: int) -> Floats:
         """Probability of every action in the next single decision, in a context."""
-        return self.outlook()[c]
+        p: Floats = self.outlook()[c]
+        return p
 
     def values(self) -> Floats:
         """Estimated mean loss of every action in every context."""
