@@ -54,10 +54,10 @@ def _table(name: str, game: Any, seeds: range) -> Table:
 # The games.
 
 
-def drifting(t: int, law: Any) -> np.ndarray:
+def drifting(t: int, _law: Any) -> np.ndarray:
     """The best price of every segment moves."""
     s = SEGMENTS.X[:, 0]
-    best = 0.25 + 0.5 * s + 0.2 * np.sin(2 * np.pi * (1.5 * t / ROUNDS + s))
+    best = 0.25 + 0.5 * s + 0.12 * np.sin(2 * np.pi * (t / ROUNDS + s))
     return _around(best)
 
 
@@ -66,7 +66,7 @@ def turning(t: int, law: Any) -> np.ndarray:
     losses = _around(0.25 + 0.5 * SEGMENTS.X[:, 0])
     if t >= ROUNDS // 3:
         near = np.abs(PRICES.X[:, 0] - PRICES.X[law().argmax(), 0]) <= 0.1
-        losses[0] = np.where(near, 0.3, -0.1)
+        losses[0] = np.where(near, 0.2, -0.1)
     return losses
 
 
@@ -103,9 +103,7 @@ class Uninsured:
     """The policy "ucb" by itself."""
 
     def __init__(self, seed: int) -> None:
-        settings = kl.InsuredBandit.settings_type(
-            actions=PRICES, kernel=kl.Gaussian(0.25), **GAME
-        )
+        settings = kl.InsuredBandit.settings_type(actions=PRICES, kernel=kl.Gaussian(0.25), **GAME)
         pairs = pairs_settings(settings)
         self.forecaster = forecaster_for(pairs.kernel, points_engine(pairs))
         self.pending, self.policy = Pending(self.forecaster), Ucb()
@@ -150,7 +148,7 @@ def insured(seed: int, **settings: Any) -> kl.InsuredBandit:
 PLAYERS = {
     "insured, one segment at a time": insured,
     "the same, stopped by the budget alone": partial(insured, early=False),
-    "insured, segments in any order": partial(insured, order="any"),
+    "insured, segments in any order": partial(insured, order="any", rank=6),
     "exponential weights": lambda seed: kl.BanditExpWeights(
         PRICES, kl.Gaussian(0.25), rng=seed, **GAME
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from koloss.errors import PolicyError
 from koloss.learners.insured.policies import Missing, UserPolicy
 from koloss.learners.insured.segments import Bools, Floats
 from koloss.learners.reading import Reader
@@ -55,6 +56,15 @@ class ContextPolicy(UserPolicy):
         proposal = self.look(context)
         self._kept.pop(context, None)
         return proposal
+
+    def propose_all(self, contexts: Sequence[int | None]) -> list[Any]:
+        """Proposals for several decisions, none where there is no context; if one fails, nothing has been asked."""
+        kept = dict(self._kept)
+        try:
+            return [None if c is None else self.propose(c) for c in contexts]
+        except PolicyError:
+            self._kept = kept
+            raise
 
     def look(self, context: int) -> Any:
         """Its next proposal for a context, which is kept until it is played or a loss is heard."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -194,8 +194,13 @@ def shown(contexts: Contexts, context: int) -> Any:
 
 
 def pairs_settings(settings: InsuredSettings) -> BanditSettings:
-    """Settings of a game on pairs of a context and an action."""
+    """Settings of a game on pairs of a context and an action.
+
+    In any order a `rank` is that of the features of each context; pairs are forecast with as many as seem good.
+    """
     robust = settings.robust
+    if settings.ordered == "any":
+        robust = replace(robust, rank="auto")
     pairs = pairs_of(*settings.grid)
     kernel = pair_kernel(robust)
     return without_contexts(robust, actions=pairs, kernel=kernel, ridge=0.0, bonus=True)

@@ -121,7 +121,7 @@ class PerContext:
         M, policy, watched = self.predicted(), self.policy, self.watch.watched
         proposals: list[Any] = [None] * len(contexts)
         if isinstance(policy, ContextPolicy):  # which may fail: before anything changes
-            proposals = [policy.propose(c) if watched[c] else None for c in contexts]
+            proposals = policy.propose_all([c if watched[c] else None for c in contexts])
         keys, probabilities, choice = [], [], None
         for k, c in enumerate(contexts):
             proposal = proposals[k]
