@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from koloss._arrays import as_distribution, as_float
 from koloss._threads import threads_for
-from koloss.designs.base import Design
+from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
-from koloss.designs.ridge import RidgeDesign, ridge_design, whitening
+from koloss.designs.ridge import SMALLEST_WEIGHT, RidgeDesign, ridge_design, whitening
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +41,9 @@ DAMPING = 0.3
 
 STEPS, LOOKS = 15, 60
 """Steps between two looks at all pairs, and most looks."""
+
+ROUNDING = 1e-9
+"""Of an effective dimension."""
 
 WEIGHTY, NEAR = 1e-3, 0.02
 """Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
@@ -69,7 +72,7 @@ def capped_design(
     plain: Design | RidgeDesign | None = None,
     tolerance: float = 5e-3,
 ) -> CappedDesign:
-    """Exploration with R ≤ (1 + tolerance) `largest`, at a cost γ of at most about d/R (Lemma F6.2).
+    """Exploration with R at most `largest`, at a cost γ of at most about d/R (Lemma F6.2).
 
     Where no context is too rare for it this is the design on all pairs, without contexts. Where R is below the dimension there
     is nothing to gain from estimates: then every context explores always, and γ = 1.
@@ -87,7 +90,8 @@ def capped_design(
     plain : Design or RidgeDesign, optional
         The design on all pairs, without contexts, where it is known.
     tolerance : float
-        How far above its optimum the product of R and the cost may be; the steps end there.
+        How far above its optimum the product of R and the cost may be; the steps end there. (Should they not get there, what
+        they reach is what the design says.)
 
     Examples
     --------
@@ -120,7 +124,8 @@ def capped_design(
             return CappedDesign(
                 gamma * weights, laws, shares, np.ones(C), everyone, reached, reached, gamma
             )
-        found = _capped(_Search(phi, mu, cap, columns, gamma * weights, full=False), tolerance)
+        aim = cap / (1 + tolerance)
+        found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     return found if found.cost < 1 else _always(phi, mu, weights, columns)
 
 
@@ -268,6 +273,43 @@ def _always(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) ->
     u = mu[:, None] * laws
     R, nobody = float(_leverages(phi, u, columns).max()), np.full(len(mu), False)
     return CappedDesign(u, laws, np.ones(len(mu)), np.ones(len(mu)), nobody, R, R, 1.0)
+
+
+def effective_dimension(
+    features: Any, law: Any, ridge: Any, *, tolerance: float = 1e-2, steps: int = 100
+) -> float:
+    """d = max tr Σ(Σ + Λ)⁻¹ over all laws of actions given the context, from above; the rank without a ridge.
+
+    The trace is concave in the law p, with slopes e(z)² = φ'A⁻¹ΛA⁻¹φ, so that every law certifies
+    d ≤ d(p) + Σ_c μ_c max_a e(c, a)² - Σ_z p(z) e(z)². The steps p ∝ p e² end where that gap is small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = np.eye(6).reshape(2, 3, 6)
+    >>> round(effective_dimension(pairs, [0.9, 0.1], 0.1), 3)  # 3 (0.3/0.4 + 0.1/3 / (0.1 + 0.1/3))
+    3.0
+    """
+    phi, mu = _checked(features, law)
+    C, K, m = phi.shape
+    rows, columns = phi.reshape(C * K, m), _columns(ridge, m)
+    rank = int(orthonormal(rows)[0].shape[1])
+    if columns is None:
+        return float(rank)
+    p, best = np.repeat(mu / K, K), float(rank)
+    with threads_for(C * K * m * m):
+        for _ in range(steps):
+            T = whitening(rows, p, columns)
+            white, tail = rows @ T, T.T @ columns
+            slopes = np.sum((white @ tail) ** 2, axis=1)
+            d = float(p @ np.sum(white**2, axis=1))
+            gap = max(float(mu @ slopes.reshape(C, K).max(axis=1) - p @ slopes), 0.0)
+            best = min(best, (d + gap) * (1 + ROUNDING))
+            if gap <= tolerance * d:
+                break
+            laws = np.maximum(_conditional((p * slopes).reshape(C, K)), SMALLEST_WEIGHT)
+            p = (mu[:, None] * _conditional(laws)).ravel()
+    return best
 
 
 class _Search:
