@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from koloss.guarantees import Assumption, Guarantee, promises
-from koloss.guarantees.bandit import psi
-from koloss.guarantees.contexts import BEFORE, DRAWN, MAPPING
+from koloss.guarantees import Assumption, Guarantee, insured_contexts, promises
+from koloss.guarantees.contexts import BEFORE, DRAWN, MAPPING, separate, with_design
 from koloss.guarantees.insured import AT_ONCE
 from koloss.learners.bandit.exp2 import prove
-from koloss.learners.insured.in_turn import InTurn
+from koloss.learners.insured.in_turn import KAPPA
 from koloss.learners.insured.per_context import PerContext
-from koloss.learners.insured.plans import Numbers
-from koloss.learners.insured.segments import OneByOne, Together
+from koloss.learners.insured.plans import Plan
+from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
     from koloss.learners.insured.insured_bandit import InsuredBandit
@@ -32,18 +32,14 @@ def prove_segments(learner: InsuredBandit, rounds: int) -> Guarantee:
     """Theorem F6.6c, F6.6 or F6.7 (4), whichever is played, for so many rounds."""
     game, ledger, settings = learner._game, learner.ledger, learner.settings
     assert game is not None
-    play, numbers, rho = game.play, game.plan.numbers, game.width
-    if numbers.actions == 1:
+    play, rho, horizon = game.play, game.width, game.plan.numbers.rounds
+    if play.shape[1] == 1:
         return promises.one_action(rounds)
-    terms = {k: rho * v for k, v in robust_terms(numbers, rounds).items()}
-    if not game.plan.short:
-        terms |= {k: rho * v for k, v in watched_terms(play, numbers, rounds).items()}
+    promise = bound(game.plan, play, rounds)
     played = promises.Played(made=ledger.made, heard=ledger.heard)
     words = prove(game.engine, game.engine.rates, 1, rounds, None, played)
-    assumed = [
-        *words.assumptions,  # of losses
-        Assumption(f"at most {numbers.rounds} rounds", max(ledger.made, rounds) <= numbers.rounds),
-    ]
+    within = max(ledger.made, rounds) <= horizon
+    assumed = [*words.assumptions, Assumption(f"at most {horizon} rounds", within)]
     if settings.ordered == "independent":
         assumed += [Assumption(DRAWN), Assumption(BEFORE), Assumption(UNMOVED)]
     else:
@@ -55,48 +51,51 @@ def prove_segments(learner: InsuredBandit, rounds: int) -> Guarantee:
     if play.early:
         notes.append(EVIDENCE)
     notes += [UNPROVED.format(doubt) for doubt in doubts]
-    statement = (
-        game.plan.statement if not game.plan.short else f"{game.plan.statement} without a policy"
-    )
-    promise = Guarantee(
-        statement, rounds, terms, rho * rounds, tuple(assumed), not doubts, tuple(notes)
+    promise = replace(
+        promise,
+        terms={name: rho * value for name, value in promise.terms.items()},
+        trivial=rho * rounds,
+        assumptions=tuple(assumed),
+        proved=not doubts,
+        notes=tuple(notes),
     )
     return promise.of_rewards() if game.sign < 0 else promise
 
 
-def robust_terms(numbers: Numbers, n: int) -> dict[str, float]:
-    """What the robust learner costs in n rounds: Theorem F6, or F6.7 (1) where contexts come in any order."""
-    eps, eta, m, K = numbers.epsilon, numbers.learning_rate, numbers.rank, numbers.actions
-    if eta == 0:  # one learner per context, with rates that need no horizon
-        robust = numbers.scale * math.sqrt(n / numbers.rounds)
-        return {"robust learner": robust, "bias": eps * n * (3 + math.sqrt(numbers.largest))}
-    gamma = numbers.cost
-    kappa = eta * (numbers.largest / 2 + eps * math.sqrt(numbers.largest_exploiting))
-    robust = gamma * n + psi(kappa) * eta * (0.5 + eps) ** 2 * m * n
-    robust += (1 - gamma) * math.log(K) / eta
-    return {"robust learner": robust, "bias": eps * n * (3 + math.sqrt(m))}
-
-
-def watched_terms(play: PerContext, numbers: Numbers, n: int) -> dict[str, float]:
-    """What the policy may cost while it is watched; the bias is the robust learner's with it."""
-    eps, watch = numbers.epsilon, play.watch
-    bias = robust_terms(numbers, n)["bias"]
-    terms = {"budget": numbers.trigger * numbers.scale}
-    if isinstance(watch, OneByOne):
-        law, R = watch.footing.law, numbers.largest
-        terms["jumps"] = R + (numbers.exploiting + 1) / 2
-        more = watch.budgets + (1 + law) / 2 + law * R
-        terms["second chances"] = float(play.chances @ more)
-        reach = math.sqrt(numbers.mass * numbers.largest_exploiting)
-    else:
-        terms["jumps"] = numbers.premium * numbers.scale
-        reach = numbers.unevenness if isinstance(watch, Together) else math.sqrt(_widest(watch))
-    terms["bias"] = bias + eps * n * (1 + reach)
-    return terms
-
-
-def _widest(watch: InTurn) -> float:
-    return max(own.leverage for own in watch.owns)
+def bound(plan: Plan, play: PerContext, n: int) -> Guarantee:
+    """The bound for n rounds in units of the range; budgets are those of the horizon."""
+    numbers, games = plan.numbers, plan.games
+    longer = math.sqrt(numbers.rounds / n)  # B of the horizon over that of n rounds
+    trigger, premium = numbers.trigger * longer, numbers.premium * longer
+    if numbers.kind == "in any order":
+        last = separate(games, [KAPPA] * len(games), n, float(n))
+        if plan.short:
+            return last
+        return insured_contexts.in_any_order(games, last, trigger=trigger, premium=premium)
+    found, rates = with_design(games[0], numbers.learning_rate, numbers.cost, numbers.largest)
+    terms = found.terms(rates.learning_rate, rates.kappa, rounds=n)
+    last = Guarantee("Theorem F6", n, terms, float(n))
+    if plan.short:
+        return last
+    if numbers.kind == "together":
+        return insured_contexts.together(
+            games[0], last, trigger=trigger, premium=premium, jump=numbers.jump, spread=numbers.spread
+        )  # fmt: skip
+    watch = play.watch
+    assert isinstance(watch, OneByOne)
+    law, budgets = watch.footing.law, watch.budgets / numbers.scale * longer
+    times = enumerate(play.chances.tolist())
+    again = [(float(law[c]), float(budgets[c])) for c, count in times for _ in range(count)]
+    return insured_contexts.one_by_one(
+        games[0],
+        last,
+        budget=trigger,
+        exploiting=numbers.exploiting,
+        largest=numbers.largest,
+        largest_exploiting=numbers.largest_exploiting,
+        explored=numbers.explored,
+        chances=again,
+    )
 
 
 def _doubts(learner: InsuredBandit) -> list[str]:

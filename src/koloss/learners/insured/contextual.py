@@ -26,15 +26,22 @@ from koloss.learners.insured.context_policies import ContextPolicy
 from koloss.learners.insured.forecast import Forecaster, forecaster_for, forecaster_from
 from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
 from koloss.learners.insured.per_context import ContextRound, PerContext
-from koloss.learners.insured.plans import Numbers, Plan, plan_in_turn, plan_segments
+from koloss.learners.insured.plans import (
+    Kind,
+    Numbers,
+    Plan,
+    pairs_game,
+    plan_in_turn,
+    plan_segments,
+)
 from koloss.learners.insured.policies import BUILT_IN
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.ledger import Drawn, Entry, Ledger
 from koloss.learners.reading import Reader
 
-STATEMENTS = {"Theorem F6.6c": OneByOne, "Theorem F6.6": Together, "Theorem F6.7 (4)": InTurn}
-"""Theorems to play by, and how they watch."""
+KINDS: tuple[Kind, ...] = ("one by one", "together", "in any order")
+"""How policies are watched."""
 
 
 @dataclass(eq=False)
@@ -63,14 +70,19 @@ class ContextGame:
         return self.engine.sign
 
     @property
+    def kind(self) -> Kind:
+        """How the policy is watched."""
+        return self.plan.numbers.kind
+
+    @property
     def epsilon(self) -> float:
         """Error of the features, in the units of the losses."""
-        return self.plan.numbers.epsilon * self.width
+        return self.plan.epsilon * self.width
 
     @property
     def size(self) -> str:
         """How large it is, and what a refresh may cost."""
-        C, K, m = *self.play.shape, self.plan.numbers.rank
+        C, K, m = *self.play.shape, self.plan.rank
         return f"{C:,} contexts, {K:,} points, {m:,} features, {short_cost(C * K, m)} per refresh"
 
     def check(self, data: Reader, ledger: Ledger[Any]) -> None:
@@ -128,7 +140,7 @@ class ContextGame:
         one_by_one, C = isinstance(self.play.watch, OneByOne), len(self.contexts)
         if context is not None and not one_by_one:
             raise ValueError(
-                f"`context` must be left out: by {self.plan.statement} all contexts are handed over at once"
+                f"`context` must be left out: these contexts are watched {self.kind} and handed over at once"
             )
         rows = range(C) if context is None else [self.contexts.find(context)]
         self.play.hand_over([c for c in rows if self.play.watch.watched[c]], "operator", made)
@@ -137,7 +149,7 @@ class ContextGame:
         """Let the policy play again, in one context or in all that were handed over; each has another budget."""
         if not isinstance(self.play.watch, OneByOne):
             raise ValueError(
-                f"`re_arm` must be left alone: by {self.plan.statement} contexts that were handed over stay so"
+                f"`re_arm` must be left alone: these contexts are watched {self.kind}, and stay handed over"
             )
         rows = range(len(self.contexts)) if context is None else [self.contexts.find(context)]
         if not self.plan.short:
@@ -159,9 +171,8 @@ class ContextGame:
                 parts["watched"] = plan.watch.footing.to_dict()
         return {
             "engine": self.engine.to_dict(),
-            "statement": plan.statement,
             "numbers": asdict(plan.numbers),
-            "short": plan.short,
+            "epsilon": plan.epsilon,
             **parts,
             "forecaster": play.forecaster.state(),
             "policy": policy.state() if isinstance(policy, ContextPolicy) else None,
@@ -175,7 +186,7 @@ class ContextGame:
         pairs = pairs_settings(settings)
         engine = PointsEngine.from_dict(data.part("engine"), pairs)
         forecaster = forecaster_from(pairs.kernel, engine, data.part("forecaster"))
-        plan = _plan_from_dict(data, contexts, len(actions))
+        plan = _plan_from_dict(data, len(contexts), len(actions))
         saved = None
         if settings.names[0] == "own":
             saved = data.part("policy")
@@ -275,33 +286,30 @@ def _game(
     return ContextGame(contexts, points, engine, plan, play)
 
 
-def _plan_from_dict(data: Reader, contexts: Contexts, actions: int) -> Plan:
-    statement = data.word("statement", tuple(STATEMENTS))
+def _plan_from_dict(data: Reader, contexts: int, actions: int) -> Plan:
     said = data.part("numbers")
-    whole = {"rounds", "contexts", "actions", "rank", "exploiting"}
+    counts = {"rounds", "exploiting"}
     values: dict[str, Any] = {
-        f.name: said.count(f.name) if f.name in whole else said.number(f.name, 0)
+        f.name: said.count(f.name) if f.name in counts else said.number(f.name, 0)
         for f in fields(Numbers)
+        if f.name != "kind"
     }
-    numbers, C = Numbers(**values), len(contexts)
-    if (numbers.contexts, numbers.actions) != (C, actions):
-        said.refuse(
-            "contexts", "must be those of the settings", [numbers.contexts, numbers.actions]
-        )
-    short, epsilon = data.flag("short"), numbers.epsilon
-    budget = numbers.trigger * numbers.scale
-    if statement == "Theorem F6.7 (4)":
+    numbers = Numbers(kind=said.word("kind", KINDS), **values)  # type: ignore[arg-type]
+    budget, epsilon = numbers.trigger * numbers.scale, data.number("epsilon", 0)
+    if numbers.kind == "in any order":
         data.nothing("watched", "robust")
         owns = [Own.from_dict(one, actions) for one in data.parts("owns")]
-        if len(owns) != C:
-            data.refuse("owns", f"must be a list of {C}", len(owns))
-        watch = InTurn(owns, max(numbers.premium * numbers.scale - 1, 1.0), budget)
-        return Plan(statement, watch, OwnRows(owns, epsilon), numbers, short)
+        if len(owns) != contexts:
+            data.refuse("owns", f"must be a list of {contexts}", len(owns))
+        apart = OwnRows(owns, epsilon)
+        watch = InTurn(owns, numbers.premium * numbers.scale, budget)
+        return Plan(numbers, tuple(apart.games), watch, apart)
     data.nothing("owns")
-    footing = Footing.from_dict(data.part("robust"), C, actions)
+    footing = Footing.from_dict(data.part("robust"), contexts, actions)
     robust = Rows(footing, numbers.learning_rate, epsilon)
-    if statement == "Theorem F6.6":
-        watched = Footing.from_dict(data.part("watched"), C, actions)
-        return Plan(statement, Together(watched, budget), robust, numbers, short)
+    games = (pairs_game(footing.features.shape[2], actions, epsilon, numbers.rounds),)
+    if numbers.kind == "together":
+        watched = Footing.from_dict(data.part("watched"), contexts, actions)
+        return Plan(numbers, games, Together(watched, budget), robust)
     data.nothing("watched")
-    return Plan(statement, OneByOne.sharing(footing, budget), robust, numbers, short)
+    return Plan(numbers, games, OneByOne.sharing(footing, budget), robust)

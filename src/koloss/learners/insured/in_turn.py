@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from koloss import _linalg
-from koloss.guarantees.bandit import psi
+from koloss.guarantees.bandit import BanditProblem, anytime_rate
+from koloss.guarantees.insured_contexts import exploration
 from koloss.learners.insured.segments import Bools, Floats
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -67,10 +68,10 @@ class InTurn:
     One loss adds at most 1 + G_c/γ_c = δB.
     """
 
-    def __init__(self, owns: Sequence[Own], largest: float, budget: float) -> None:
-        self.owns, self.budget = owns, budget
+    def __init__(self, owns: Sequence[Own], room: float, budget: float) -> None:
+        self.owns, self.budget = owns, budget  # β B; and `room` is δ B
         C, K = len(owns), len(owns[0].weights)
-        self.rates = np.array([min(own.leverage / largest, 1.0) for own in owns])  # γ_c
+        self.rates = np.array([min(exploration(own.leverage, room), 1.0) for own in owns])  # γ_c
         self.total: Floats = np.zeros((C, K))
         self.paid: Floats = np.zeros(C)
         self.watched: Bools = np.ones(C, dtype=bool)
@@ -145,12 +146,16 @@ class Parts:
 class OwnRows:
     """One learner per context, for any order of contexts: Theorem F6.7 (1).
 
-    In the t-th round of a context, η_t = √(log K/(2 c m_c t))/(1/2 + ε), γ_t = η_t(1/2 + ε)G_c/κ, and its sums gain (1 - γ_t)x'.
+    Rates are those of exponential weights without a horizon, for the t-th round of the context, and its sums gain (1 - γ_t)x'.
     """
 
     def __init__(self, owns: Sequence[Own], epsilon: float = 0.0) -> None:
         self.owns, self.epsilon = owns, epsilon
         C, K = len(owns), len(owns[0].weights)
+        self.games = [
+            BanditProblem(1, own.rank, own.leverage, 0.5, epsilon, math.log(K), bonus=True)
+            for own in owns
+        ]
         self.sums: Floats = np.zeros((C, K))
         self.made = np.zeros(C, dtype=np.int64)  # rounds of every context
         self.awake: Bools = np.zeros(C, dtype=bool)
@@ -161,16 +166,13 @@ class OwnRows:
 
     def eta(self, context: int) -> float:
         """η of the next round in a context."""
-        own, K = self.owns[context], self.sums.shape[1]
-        c = 2 * own.leverage / (KAPPA * own.rank) + psi(KAPPA)
-        t = self.made.item(context) + 1
-        return math.sqrt(math.log(K) / (2 * c * own.rank * t)) / (0.5 + self.epsilon)
+        if self.sums.shape[1] == 1:
+            return 1.0
+        return anytime_rate(self.games[context], KAPPA, self.made.item(context) + 1)
 
     def rate(self, context: int) -> float:
         """γ of the next round in a context."""
-        return min(
-            1.0, self.eta(context) * (0.5 + self.epsilon) * self.owns[context].leverage / KAPPA
-        )
+        return min(1.0, float(self.games[context].exploration(self.eta(context), KAPPA)))
 
     def weights(self, context: int) -> Floats:
         """π_c."""

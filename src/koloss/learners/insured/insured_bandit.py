@@ -209,7 +209,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def _enter(self, game: ContextGame) -> None:
         """A game with several contexts."""
         self._game, self.engine, self._hull = game, game.engine, game.engine.loss_range()
-        self.rank, self.epsilon = game.plan.numbers.rank, game.epsilon
+        self.rank, self.epsilon = game.plan.rank, game.epsilon
 
     def __repr__(self) -> str:
         size = self.robust.size if self._game is None else self._game.size

@@ -1,10 +1,7 @@
 """Which theorem an insured learner with contexts plays by, decided before the first round by the bounds (theory F6.6, F6.6c, F6.7).
 
-In units of ρ, the width of the losses' range, with m features of pairs, K actions and error ε:
-
-    B(n) = (1 + 2ε) √(c m n log K),   c = 1 + τ + ψ(2)
-
-is the scale of the robust learner's bound. One budget for all contexts costs (β + δ)B, a budget for each βB + R + (|S| + 1)/2.
+In units of the losses' range, with B the scale of the robust learner's bound, R and S those of its design: one budget for all
+contexts costs (trigger + premium)B, one for each costs trigger B + R + (|S| + 1)/2.
 """
 
 from __future__ import annotations
@@ -12,54 +9,69 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from koloss.designs.contexts import capped_design, even_design
-from koloss.guarantees.bandit import Rates, psi
-from koloss.learners.insured.in_turn import InTurn, Own, OwnRows
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.guarantees.insured import CEILING
+from koloss.guarantees.insured_contexts import exploration, scale, scale_in_any_order
+from koloss.learners.insured.in_turn import KAPPA, InTurn, Own, OwnRows
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 
 TOLERANCE = 1e-3
-"""τ: how far designs are from the best ones."""
+"""How far designs may be from the best ones."""
 
-KAPPA = 2.0
-"""κ: how far one estimate may move a log-weight."""
-
-CEILING = 0.5
-"""Largest share of exploration: with more there is nothing to insure."""
+Kind = Literal["one by one", "together", "in any order"]
 
 
 @dataclass(frozen=True)
 class Numbers:
     """What the bound depends on, in units of the range."""
 
+    kind: Kind
     rounds: int  # n
-    contexts: int  # C
-    actions: int  # K
-    rank: int  # m; in turn the sum of those of all contexts
-    epsilon: float  # ε
     trigger: float  # β
     premium: float  # δ
     scale: float  # B(n)
-    learning_rate: float = 0.0  # η
-    cost: float = 0.0  # γ of the robust learner
-    largest: float = 0.0  # R; in turn the largest rank of a context
-    largest_exploiting: float = 0.0  # R_S
-    exploiting: int = 0  # |S|
-    mass: float = 0.0  # of the measure that is watched: Σ μ_c γ_c w_c
-    unevenness: float = 0.0  # H₁ of the even design
+    learning_rate: float = 0.0  # η of the robust learner; 0: those of its contexts change with time
+    cost: float = 0.0  # γ of its design, ...
+    largest: float = 0.0  # ... R, ...
+    largest_exploiting: float = 0.0  # ... R_S, ...
+    exploiting: int = 0  # ... |S|, ...
+    explored: float = 0.0  # ... and the mass of what is observed by exploring
+    jump: float = 0.0  # J₁ and ...
+    spread: float = 0.0  # ... H₁ of the even design
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A watch and a robust learner, and what is proved of them."""
 
-    statement: str
+    numbers: Numbers
+    games: tuple[BanditProblem, ...]  # on pairs, or one for each context, in units of the range
     watch: OneByOne | Together | InTurn
     robust: Rows | OwnRows
-    numbers: Numbers
-    short: bool  # whether there is nothing to insure
+
+    @property
+    def short(self) -> bool:
+        """Whether there is nothing to insure: more than half of the rounds would explore."""
+        n = self.numbers
+        if n.kind == "in any order":
+            room = n.premium * n.scale
+            return max(exploration(game.leverage, room) for game in self.games) > CEILING
+        return n.cost > CEILING
+
+    @property
+    def rank(self) -> int:
+        """Number of features, of all contexts together."""
+        return sum(game.rank for game in self.games)
+
+    @property
+    def epsilon(self) -> float:
+        """Their error, in units of the range."""
+        return max(game.epsilon for game in self.games)
 
     @property
     def rates(self) -> Rates:
@@ -70,53 +82,53 @@ class Plan:
 def plan_segments(
     features: Floats, law: Floats, epsilon: float, rounds: int, trigger: float, premium: float
 ) -> Plan:
-    """For contexts drawn independently by a known law: segments one at a time, or all at once where that costs less."""
-    C, K, m = features.shape
-    c = 1 + TOLERANCE + psi(KAPPA)
-    scale = (1 + 2 * epsilon) * math.sqrt(c * m * rounds * math.log(K))
-    eta = math.sqrt(math.log(K) / (c * m * rounds)) / (0.5 + epsilon)
-    design = capped_design(features, law, KAPPA / (eta * (0.5 + epsilon)), tolerance=TOLERANCE)
+    """For contexts drawn independently by a known law: one segment at a time, or all at once where that costs less."""
+    _, K, m = features.shape
+    game = pairs_game(m, K, epsilon, rounds)
+    B = scale(game, rounds)
+    eta = game.log_prior * (1 + 2 * epsilon) / (B * game.estimate_bound) if K > 1 else 1.0
+    reach = KAPPA / (eta * game.estimate_bound)
+    design = capped_design(features, law, reach, tolerance=TOLERANCE)
     footing = Footing.of(
         features, law, design.laws, design.shares, design.discounts, design.exploits
     )
-    exploits = footing.exploits
     numbers = Numbers(
-        rounds, C, K, m, epsilon, trigger, premium, scale, eta, design.cost, design.largest,
-        design.largest_exploiting, int(exploits.sum()),
-        float(np.sum(law * footing.rates * footing.discounts)),
-    )  # fmt: skip
-    robust, short = Rows(footing, eta, epsilon), design.cost > CEILING
-    if premium * scale < design.largest + (numbers.exploiting + 1) / 2 and not short:
-        together, unevenness = _together(features, law, scale, trigger, premium)
-        if together is not None:
-            numbers = replace(numbers, unevenness=unevenness)
-            return Plan("Theorem F6.6", together, robust, numbers, short)
-    watch = OneByOne.sharing(footing, trigger * scale)
-    return Plan("Theorem F6.6c", watch, robust, numbers, short)
+        kind="one by one",
+        rounds=rounds,
+        trigger=trigger,
+        premium=premium,
+        scale=B,
+        learning_rate=eta,
+        cost=design.cost,
+        largest=design.largest,
+        largest_exploiting=design.largest_exploiting,
+        exploiting=int(design.exploits.sum()),
+        explored=float(np.sum(law * footing.rates * footing.discounts)),
+    )
+    watch = OneByOne.sharing(footing, trigger * B)
+    plan = Plan(numbers, (game,), watch, Rows(footing, eta, epsilon))
+    if premium * B < design.largest + (numbers.exploiting + 1) / 2 and not plan.short:
+        even = even_design(features, law)
+        rate = exploration(even.jump, premium * B)
+        if rate <= CEILING:
+            numbers = replace(numbers, kind="together", jump=even.jump, spread=even.spread)
+            other = Footing.of(features, law, even.laws, rate, even.discounts)
+            return replace(plan, numbers=numbers, watch=Together(other, trigger * B))
+    return plan
 
 
-def _together(
-    features: Floats, law: Floats, scale: float, trigger: float, premium: float
-) -> tuple[Together | None, float]:
-    """One budget for all, where the exploration that it needs is not too much; and H₁."""
-    design = even_design(features, law)
-    rate = design.jump / (premium * scale - 1) if premium * scale > 1 else math.inf
-    if rate > CEILING:
-        return None, 0.0
-    footing = Footing.of(features, law, design.laws, rate, design.discounts)
-    return Together(footing, trigger * scale), design.spread
+def pairs_game(rank: int, actions: int, epsilon: float, rounds: int) -> BanditProblem:
+    """The game on pairs, whose designs are nearly the best ones."""
+    leverage = (1 + TOLERANCE) * rank
+    return BanditProblem(rounds, rank, leverage, 0.5, epsilon, math.log(actions), bonus=True)
 
 
 def plan_in_turn(
     owns: Sequence[Own], epsilon: float, rounds: int, trigger: float, premium: float
 ) -> Plan:
     """For contexts in any order."""
-    K, total = len(owns[0].weights), sum(own.rank for own in owns)
-    c = max(own.leverage / own.rank for own in owns) + psi(KAPPA)
-    scale = math.sqrt(2) * (1 + 2 * epsilon) * math.sqrt(c * rounds * math.log(K) * total)
-    most = float(max(own.rank for own in owns))
-    numbers = Numbers(rounds, len(owns), K, total, epsilon, trigger, premium, scale, largest=most)
-    largest = premium * scale - 1
-    short = largest * CEILING < max(own.leverage for own in owns)
-    watch = InTurn(owns, max(largest, 1.0), trigger * scale)
-    return Plan("Theorem F6.7 (4)", watch, OwnRows(owns, epsilon), numbers, short)
+    robust = OwnRows(owns, epsilon)
+    B = scale_in_any_order(robust.games, rounds)
+    numbers = Numbers("in any order", rounds, trigger, premium, B)
+    watch = InTurn(owns, premium * B, trigger * B)
+    return Plan(numbers, tuple(robust.games), watch, robust)

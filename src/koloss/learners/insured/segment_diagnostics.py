@@ -51,7 +51,7 @@ class SegmentDiagnostics:
     rounds: int  # decisions made
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
-    statement: str  # the theorem that is played by
+    kind: str  # how policies are watched: "one by one", "together" or "in any order"
     estimated_regret: float  # of the policy, in all contexts
     budget: float  # what it may reach
     segments: tuple[Segment, ...]
@@ -67,7 +67,7 @@ class SegmentDiagnostics:
         lines = [f"{len(self.segments)} contexts, {robust} of them handed over"]
         lines[0] += f"; {self.rounds} rounds, {self.outstanding} {self.told} outstanding"
         lines.append(
-            f"  estimated regret {self.estimated_regret:.4g}, budget {self.budget:.4g} ({self.statement}); "
+            f"  estimated regret {self.estimated_regret:.4g}, budget {self.budget:.4g} ({self.kind}); "
             f"explored {self.explored} actions at a premium of {self.premium:.4g}"
         )
         lines.append(f"  trusted: {self.trusted}")
@@ -112,7 +112,7 @@ def diagnose_segments(learner: InsuredBandit) -> SegmentDiagnostics:
         rounds=ledger.made,
         heard=ledger.heard,
         outstanding=ledger.awaited,
-        statement=game.plan.statement,
+        kind=game.kind,
         estimated_regret=float(used.sum()),
         budget=budget,
         segments=tuple(segments),
