@@ -20,6 +20,7 @@ NAMES = (
     "ridge",
     "insured",
     "late",
+    "segments",
     "samplers",
     "oracles",
     "geometric",

@@ -124,6 +124,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
+    contexts, context_kernel : optional
+        What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
+        `ask(context=...)`, and each context is watched by itself. A policy of yours has `propose(context)` and
+        `hear(index, loss, context)`.
+    order : "independent" or "any", optional
+        Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
+        weights and no period.
     rng : seed or Generator, optional
 
     Examples
