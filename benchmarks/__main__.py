@@ -21,6 +21,7 @@ NAMES = (
     "insured",
     "late",
     "segments",
+    "contexts",
     "samplers",
     "oracles",
     "geometric",
