@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, UnknownDecision
+from koloss.errors import LossOutOfBounds, SnapshotError, UnknownDecision
 from koloss.learners.ledger import Decision, Ledger
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
@@ -117,6 +117,39 @@ def test_ledger_comes_back_from_plain_data(data):
     np.testing.assert_array_equal(left.pop("entries"), right.pop("entries"))
     np.testing.assert_array_equal(left.pop("keys"), right.pop("keys"))
     np.testing.assert_equal(left, right)
+
+
+def test_ledger_keeps_contexts():
+    ledger, law = Ledger(), Stage(1)
+    ledger.enter(law, "ab", np.array([3, 5]))
+    ledger.enter(law, "c", (7,))
+    assert [entry.context for entry in ledger] == [3, 5, 7]
+    plain = ledger.to_dict()
+    again = Ledger.from_dict(Reader(plain), [law], "abc", ())
+    assert [(e.key, e.context) for e in again] == [("a", 3), ("b", 5), ("c", 7)]
+    plain["contexts"] = np.array([3, 5, -1])
+    with pytest.raises(SnapshotError, match="`contexts` in `state` must hold numbers from 0"):
+        Ledger.from_dict(Reader(plain), [law], "abc", ())
+    without = Ledger()
+    without.enter(law, "a")
+    assert "contexts" not in without.to_dict()
+
+
+def test_whoever_has_no_use_for_a_context_says_so():
+    learner = kl.BanditExpWeights(kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5), horizon=10, rng=0)
+    before = learner.state()["digest"]
+    with pytest.raises(ValueError, match="`context` must be left out by a learner without `cont"):
+        learner.ask(context=0)
+    assert learner.state()["digest"] == before
+
+
+@pytest.mark.parametrize("kind", [kl.ConditionalGradient, kl.FollowTheRegularizedLeader])
+def test_whoever_plays_all_actions_says_so(kind):
+    learner = kind(kl.Points([[0.0], [1.0]]), kernel=kl.Gaussian(0.5), horizon=10, rng=0)
+    before = learner.state()["digest"]
+    with pytest.raises(ValueError, match="`allowed` must be left out: this learner chooses among"):
+        learner.ask(2, allowed=[0])
+    assert learner.state()["digest"] == before
 
 
 # Settings.

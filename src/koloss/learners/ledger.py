@@ -7,13 +7,14 @@ import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_int
+from koloss._arrays import as_int, shown
+from koloss.actions import SpacePoints
 from koloss.errors import UnknownDecision
 from koloss.learners.reading import Reader
 
@@ -33,6 +34,7 @@ class Decision:
     probability: float | None  # with which it was drawn, on a finite set
     epoch: int  # in which it was drawn
     learner: str  # mark of the learner that made it
+    params: dict[str, Any] | None = None  # the action by names, where actions are those of a Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,14 @@ class Decisions:
     probability: NDArray[np.float64] | None
     epoch: NDArray[np.int64]
     learner: str
+    all_params: Sequence[dict[str, Any]] | None = field(default=None, repr=False)  # of a Space
+
+    @property
+    def params(self) -> list[dict[str, Any]] | None:
+        """The actions by names, where they are those of a Space."""
+        if self.all_params is None or self.index is None:
+            return None
+        return [dict(self.all_params[row]) for row in self.index.tolist()]
 
     def __len__(self) -> int:
         return len(self.id)
@@ -60,17 +70,19 @@ class Decisions:
         probability = None if self.probability is None else self.probability[k]
         ids, action, epoch, mark = self.id[k], self.action[k], self.epoch[k], self.learner
         if isinstance(k, slice):
-            return Decisions(ids, action, index, probability, epoch, mark)
+            return Decisions(ids, action, index, probability, epoch, mark, self.all_params)
         row = None if index is None else int(index)
         p = None if probability is None else float(probability)
-        return Decision(int(ids), action, row, p, int(epoch), mark)
+        named = self.all_params
+        params = None if named is None or row is None else dict(named[row])
+        return Decision(int(ids), action, row, p, int(epoch), mark, params)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[k] for k in range(len(self)))
 
 
-Told = Decision | Decisions | int | Sequence[Any]
-"""Whatever names decisions: one, a batch, an id, or a sequence of these."""
+Told = Decision | Decisions | int | Mapping[str, Any] | Sequence[Any]
+"""Whatever names decisions: one, a batch, an id, params of a Space, or a sequence of these."""
 
 
 # Decisions that wait for their losses.
@@ -120,19 +132,24 @@ class Entry(NamedTuple, Generic[L]):
     law: L | None  # None with full information
     key: Any  # what the learner keeps of the action: a row, a point
     heard: int  # losses heard when it was made
+    context: int | None = None  # row of its context, where there are contexts
 
 
 class Batch(Sequence[Entry[L]]):
     """Decisions entered together, as one object; an entry is made when somebody looks at it."""
 
-    def __init__(self, first: int, law: L | None, keys: Sequence[Any], heard: int) -> None:
+    def __init__(
+        self, first: int, law: L | None, keys: Sequence[Any], heard: int, contexts: Any = None
+    ) -> None:
         self.first, self.law, self.keys, self.heard = first, law, keys, heard
+        self.contexts = contexts  # one for each, or None
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, k: Any) -> Any:
-        return Entry(self.first + k, self.law, self.keys[k], self.heard)
+        context = None if self.contexts is None else int(self.contexts[k])
+        return Entry(self.first + k, self.law, self.keys[k], self.heard, context)
 
 
 def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
@@ -147,6 +164,9 @@ class Drawn(NamedTuple):
     action: NDArray[np.float64]
     index: Any
     probability: Any
+    contexts: Any = (
+        None  # rows of their contexts, a sequence as long as `keys`, where there are any
+    )
 
 
 def new_mark() -> str:
@@ -159,6 +179,7 @@ class Ledger(Generic[L]):
 
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or new_mark()  # by which a learner knows its own decisions again
+        self.points: SpacePoints | None = None  # the actions, where they have params
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after others that came between their decision and them
@@ -191,7 +212,7 @@ class Ledger(Generic[L]):
         """Decisions whose losses have not been told and are waited for."""
         return len(self._entries) - len(self.held)
 
-    def enter(self, law: L | None, keys: Sequence[Any]) -> int:
+    def enter(self, law: L | None, keys: Sequence[Any], contexts: Any = None) -> int:
         """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
         if law is not self.current:
             if self.current is not None:
@@ -201,9 +222,10 @@ class Ledger(Generic[L]):
                 self.opened.append(self.made)
         first, count = self.made, len(keys)
         if count == 1:
-            self._entries[first] = Entry(first, law, keys[0], self.heard)
+            context = None if contexts is None else int(contexts[0])
+            self._entries[first] = Entry(first, law, keys[0], self.heard, context)
         else:
-            batch = Batch(first, law, keys, self.heard)
+            batch = Batch(first, law, keys, self.heard, contexts)
             self._entries.update(dict.fromkeys(range(first, first + count), batch))
         self.made = first + count
         return first
@@ -260,8 +282,13 @@ class Ledger(Generic[L]):
         everyone = list(range(batch.first, batch.first + len(batch)))
         return ids == everyone and all(map(self._entries.__contains__, ids))
 
-    def ids(self, decision: Told, name: str = "decision", depth: int = 0) -> list[int]:
-        """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
+    def ids(
+        self, decision: Told, name: str = "decision", depth: int = 0, taken: set[int] | None = None
+    ) -> list[int]:
+        """Ids of a decision, a batch, an id, params, or a sequence of any of these; foreign ones are refused.
+
+        `taken` are ids that params have been found to mean.
+        """
         if isinstance(decision, (Decision, Decisions)):
             if decision.learner != self.mark:
                 got = "got one of another learner"
@@ -271,6 +298,9 @@ class Ledger(Generic[L]):
             raise TypeError(f"`{name}` must be a Decision or its id, got {decision!r}")
         if isinstance(decision, (int, np.integer)):
             return [int(decision)]
+        taken = set() if taken is None else taken
+        if isinstance(decision, Mapping) and self.points is not None:
+            return [self._with_params(decision, self.points, taken, name)]
         if depth > DEEPEST:
             raise TypeError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
         try:
@@ -280,7 +310,21 @@ class Ledger(Generic[L]):
         except TypeError as error:
             kind = type(decision).__name__
             raise TypeError(f"`{name}` must be a Decision or its id, got {kind}") from error
-        return [i for item in items for i in self.ids(item, name, depth + 1)]
+        return [i for item in items for i in self.ids(item, name, depth + 1, taken)]
+
+    def _with_params(
+        self, params: Mapping[str, Any], points: SpacePoints, taken: set[int], name: str
+    ) -> int:
+        """The oldest decision with these params that waits for its loss and is not taken."""
+        wanted = points[points.find(params)].tobytes()
+        for i in self._entries:
+            key = self._entry(i).key
+            row = key if key >= 0 else ~key  # explored, in the insured learner
+            if i not in taken and i not in self.held and points[row].tobytes() == wanted:
+                taken.add(i)
+                return i
+        rule = "must be outstanding, or the params of a decision that is"
+        raise UnknownDecision(f"`{name}` {rule}, got {shown(dict(params))}, which none has")
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""
@@ -358,7 +402,7 @@ class Ledger(Generic[L]):
     _COUNTS: ClassVar = ("made", "heard", "late", "longest_delay", "total_delay", "forgotten")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: each law once, and of each entry its id, the number of its law, its key."""
+        """Plain data: each law once, and of each entry its id, the number of its law, its key, its context if it has one."""
         entries = list(self)
         laws = {id(e.law): e.law for e in entries if e.law is not None}
         if self.current is not None:
@@ -367,7 +411,10 @@ class Ledger(Generic[L]):
         whole = [law for law in laws.values() if not isinstance(law, Late)]
         place = {id(law): k for k, law in enumerate([*whole, *late])} | {id(None): -1}
         rows, keys = [(e.id, place[id(e.law)], e.heard) for e in entries], [e.key for e in entries]
+        contexts = [entry.context for entry in entries]
+        some = {"contexts": np.array(contexts)} if contexts and contexts[0] is not None else {}
         return {
+            **some,
             "mark": self.mark,
             **{name: getattr(self, name) for name in self._COUNTS},
             "laws": [law.to_dict() for law in whole],
@@ -403,8 +450,11 @@ class Ledger(Generic[L]):
         if not good:
             rule = "must hold ids in order, numbers of laws and counts that are possible"
             data.refuse("entries", rule, entries.tolist())
-        for (i, place, before), key in zip(entries.tolist(), keys, strict=True):
-            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before)
+        contexts: Sequence[Any] = [None] * len(ids)
+        if data.has_key("contexts"):
+            contexts = data.array("contexts", ids.shape, 0, whole=True).tolist()
+        for (i, place, before), key, context in zip(entries.tolist(), keys, contexts, strict=True):
+            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before, context)
         place = data.count("current", first, last)
         ledger.current = laws[place] if laws else None
         return ledger

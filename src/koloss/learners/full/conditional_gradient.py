@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Recommendation
+from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.full.learner import FullDiagnostics, FullInformation, Game, drawn
 from koloss.learners.full.mixture import InFamily, OnPoints
 from koloss.learners.full.settings import GradientSettings
@@ -145,7 +145,8 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     def _step(self, t: int) -> float:
         return float(self._steps(t, 1)[0])
 
-    def _draw(self, count: int | None) -> tuple[None, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[None, Drawn]:
+        refuse_extras(context, allowed)
         return drawn(count, *self._mean.draw(self._rng.random(count or 1)))
 
     def _read_one(self, loss: Any) -> Any:
@@ -195,7 +196,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     @locked
     def recommend(self) -> Recommendation:
-        return self._mean.best(self.ledger.heard)
+        return self._named(self._mean.best(self.ledger.heard))
 
     @property
     @locked

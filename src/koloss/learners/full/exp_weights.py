@@ -32,7 +32,7 @@ from koloss.actions import ActionSet, Box, Points
 from koloss.guarantees import Guarantee, paper
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss
-from koloss.learners.base import Recommendation
+from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.full.expansion import Expansion
 from koloss.learners.full.learner import (
     FullDiagnostics,
@@ -195,7 +195,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             self._stale = False
         return self._sampler
 
-    def _draw(self, count: int | None) -> tuple[None, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[None, Drawn]:
+        refuse_extras(context, allowed)
         sampler = self._current_sampler()
         draws = sampler.draw(count or 1, self._rng)
         if self.game.is_finite:
@@ -258,7 +259,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             return Recommendation(
                 None, self.actions.sample(1, np.random.default_rng(0))[0], 0.0, "exhaustive"
             )
-        return self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
+        best = self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
+        return self._named(best)
 
     @property
     @locked

@@ -28,7 +28,7 @@ from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
-from koloss.learners.base import Recommendation
+from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.full.learner import (
     FullDiagnostics,
     FullInformation,
@@ -140,7 +140,8 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
             self._leader = self._hull.project(target, self._tolerance, self._last)
         return self._leader
 
-    def _draw(self, count: int | None) -> tuple[None, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[None, Drawn]:
+        refuse_extras(context, allowed)
         X = self._last = self._project()
         size = count or 1
         self._tracking += size * math.sqrt(X.gap)
@@ -192,7 +193,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     @locked
     def recommend(self) -> Recommendation:
         total = self._zero() if self._total is None else self._total
-        return self.game.best(total, self.ledger.heard)
+        return self._named(self.game.best(total, self.ledger.heard))
 
     @property
     @locked

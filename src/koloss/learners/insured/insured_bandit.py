@@ -38,7 +38,7 @@ from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import Learner, Recommendation
+from koloss.learners.base import Learner, Recommendation, refuse_extras
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
@@ -425,7 +425,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None) -> tuple[Any, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
+        refuse_extras(context, allowed)
         stage, size = self._stage, count or 1
         while isinstance(stage, Watched):
             drawn = stage.draw(count, self._rng, self.ledger)
@@ -579,11 +580,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
-            return self._stage.recommend()
+            return self._named(self._stage.recommend())
         index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
-        return Recommendation(index, best, self.engine.sign * loss, "estimated")
+        return self._named(Recommendation(index, best, self.engine.sign * loss, "estimated"))
 
     @property
     @locked
