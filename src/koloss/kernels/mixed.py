@@ -148,8 +148,8 @@ class Mixed(Kernel):
         for i, kind, scale in self._columns():
             word, f = kind.split()[-1], factors[i]
             scaled[word].append(scale * f if word == "number" else scale / (f * f))
-        lengths, hamming = (tuple(scaled[word]) or 1.0 for word in ("number", "choice"))
-        return replace(self, lengths=lengths, hamming=hamming)
+        lengths, hamming = tuple(scaled["number"]), tuple(scaled["choice"])
+        return replace(self, lengths=lengths or self.lengths, hamming=hamming or self.hamming)
 
     def _check_domain(self, name: str, X: Array) -> None:
         self._check_dimension(name, X.shape[1])
