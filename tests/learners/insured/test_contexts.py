@@ -270,6 +270,16 @@ def test_coordinates_are_shown_where_there_are_no_labels():
     assert policy.asked[0].tolist() == [1.0, 0.5]
 
 
+def test_params_are_shown_where_contexts_are_those_of_a_space():
+    policy = Listens()
+    days = kl.Space(day=kl.Choice(["work", "rest"]), hour=kl.Int(0, 3))
+    learner = make(kl.Contexts(days), policy=policy)
+    learner.ask(context={"day": "rest", "hour": 2})
+    assert policy.asked == [{"day": "rest", "hour": 2}]
+    again = kl.InsuredBandit.from_state(learner.state(), policy=Listens())
+    assert digest(again) == digest(learner)
+
+
 @pytest.mark.parametrize("bad", [None, "2", K, -1, np.nan, np.ones(K), np.full(C * K, 1 / (C * K))])
 def test_bad_proposals_change_nothing(bad):
     policy = Listens()
@@ -593,6 +603,24 @@ def test_one_kernel_on_pairs():
     learner = make(kernel=kernel, context_kernel="pairs")
     play(learner, kind, 300)
     assert learner.recommend("large").index == kind(0)[2].argmin()
+
+
+@pytest.mark.parametrize("order", ["independent", "any"])
+def test_one_action_costs_nothing(order):
+    learner = make(actions=kl.Points([[0.5]]), order=order)
+    decision = learner.ask(context="small")
+    learner.tell(decision, 0.3)
+    assert decision.probability == 1.0
+    assert learner.guarantee().total == 0
+
+
+def test_actions_of_a_space_have_params():
+    space = kl.Space(price=kl.Float(0, 1), plan=kl.Choice(["basic", "full"]))
+    learner = make(actions=space.points(12), kernel=kl.Gaussian(0.5))
+    decision = learner.ask(context="small")
+    assert set(decision.params) == {"price", "plan"}
+    learner.tell(decision, 0.3)
+    assert set(learner.recommend("small").params) == {"price", "plan"}
 
 
 def test_the_report_is_text_and_data():
