@@ -117,7 +117,11 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
         assumed.append(Assumption(LATE))
     if promise.terms.get("unheard"):
         assumed.append(Assumption(HEARD))
-    doubts = []
+    notes, doubts = [MAPPING, *promise.notes], []
+    if promise.terms.get("delay"):
+        notes.append(
+            "late losses are covered where the conditions of that theorem hold in every context"
+        )
     if promise.regret == "hindsight":
         doubts.append("with contexts the regret in hindsight is not covered")
     if promise.unit:
@@ -129,7 +133,7 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
         statement=statement,
         assumptions=tuple(assumed),
         proved=promise.proved and not doubts,
-        notes=(MAPPING, *promise.notes, *doubts),
+        notes=(*notes, *doubts),
     )
 
 
