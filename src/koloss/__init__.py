@@ -6,7 +6,7 @@ Losses, never rewards: smaller is better everywhere in this package.
 from typing import TYPE_CHECKING
 
 from koloss._version import __version__
-from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.actions import ActionSet, Ball, Box, Contexts, Points, PositiveBall
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import (
@@ -94,6 +94,7 @@ __all__ = [
     "BanditExpWeights",
     "Box",
     "ConditionalGradient",
+    "Contexts",
     "Decision",
     "Decisions",
     "Design",

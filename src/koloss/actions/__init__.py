@@ -3,7 +3,8 @@
 from koloss.actions.ball import Ball
 from koloss.actions.base import ActionSet
 from koloss.actions.box import Box
+from koloss.actions.contexts import Contexts
 from koloss.actions.points import Points
 from koloss.actions.positive_ball import PositiveBall
 
-__all__ = ["ActionSet", "Ball", "Box", "Points", "PositiveBall"]
+__all__ = ["ActionSet", "Ball", "Box", "Contexts", "Points", "PositiveBall"]
