@@ -70,6 +70,14 @@ class Choice:
     probability: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ContextChoice(Choice):
+    """A choice, its context, and what the player wants to be reminded of with its loss."""
+
+    context: int = 0
+    memory: Any = None
+
+
 class Player(abc.ABC):
     """What a player is that is no learner of the library: it has as much of their contract as a game needs."""
 

@@ -6,40 +6,17 @@ each adapter says what its package is shown.
 
 from __future__ import annotations
 
-import abc
 import math
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from koloss._random import LEARNERS, as_generator
-from koloss.experiments.arena.base import Choice, ContextPlayer, Game, PlayerSpec
+from koloss.experiments.arena.base import ContextChoice, ContextPlayer, Game, PlayerSpec
 from koloss.experiments.arena.baselines import DRAWS
-from koloss.experiments.arena.peers import SLOW, Remembered, RiverUCB, _imported, _integer
-
-
-@dataclass(frozen=True, slots=True)
-class InContext(Choice):
-    """A choice, its context, and what the package wants to be reminded of with its loss."""
-
-    context: int = 0
-    memory: Any = None
-
-
-class DeterministicInContext(ContextPlayer):
-    """A player whose next action follows from the context and what it has heard."""
-
-    @abc.abstractmethod
-    def best(self, context: int) -> int:
-        """The action to play in a context, from all that was heard; the same until something is."""
-
-    def distribution_for(self, context: int) -> Any:
-        return np.eye(len(self.actions))[self.best(context)]
-
-    def ask(self, context: int = 0) -> InContext:
-        return InContext(self.best(context), 1.0, context)
+from koloss.experiments.arena.context_players import DeterministicInContext, PerContext
+from koloss.experiments.arena.peers import SLOW, RiverUCB, _imported, _integer
 
 
 class VowpalWabbitInContext(ContextPlayer):
@@ -66,13 +43,13 @@ class VowpalWabbitInContext(ContextPlayer):
         p = np.array(self._workspace.predict(self._examples[context]))
         return p / p.sum()  # a sum of single-precision numbers
 
-    def ask(self, context: int = 0) -> InContext:
+    def ask(self, context: int = 0) -> ContextChoice:
         p = self.distribution_for(context)
         c = p.cumsum()
         index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
-        return InContext(index, float(p[index]), context)
+        return ContextChoice(index, float(p[index]), context)
 
-    def tell(self, decision: InContext, loss: Any) -> None:
+    def tell(self, decision: ContextChoice, loss: Any) -> None:
         line = f"0:{float(loss)!r}:{decision.probability!r} {self._lines[decision.index]}"
         labelled = self._workspace.parse([line])
         examples = list(self._examples[decision.context])
@@ -106,7 +83,7 @@ class MABWiserLinUCB(DeterministicInContext):
     def best(self, context: int) -> int:
         return int(self._mab.predict(self._shown[[context]]))
 
-    def tell(self, decision: InContext, loss: Any) -> None:
+    def tell(self, decision: ContextChoice, loss: Any) -> None:
         shown = self._shown[[decision.context]]
         self._mab.partial_fit([decision.index], [1 - float(loss)], shown)
 
@@ -130,8 +107,8 @@ class MABWiserLinTS(MABWiserLinUCB):
         draws = means + np.array(deviations) * self._show.standard_normal((DRAWS, N))
         return np.bincount(np.argmax(draws, axis=1), minlength=N) / DRAWS
 
-    def ask(self, context: int = 0) -> InContext:
-        return InContext(self.best(context), None, context)
+    def ask(self, context: int = 0) -> ContextChoice:
+        return ContextChoice(self.best(context), None, context)
 
 
 class RiverLinUCB(DeterministicInContext):
@@ -153,7 +130,7 @@ class RiverLinUCB(DeterministicInContext):
             self._next[context] = int(self._policy.pull(self._arms, context=self._shown[context]))
         return self._next[context]
 
-    def tell(self, decision: InContext, loss: Any) -> None:
+    def tell(self, decision: ContextChoice, loss: Any) -> None:
         self._policy.update(decision.index, self._shown[decision.context], 1 - float(loss))
         self._next.clear()
 
@@ -174,11 +151,11 @@ class CobaInContext(ContextPlayer):
         """The law that `predict` draws from: ties are broken at random."""
         return np.array(self._learner._pmf(self._shown[context], self._tuples))
 
-    def ask(self, context: int = 0) -> InContext:
+    def ask(self, context: int = 0) -> ContextChoice:
         action, probability, *_ = self._learner.predict(self._shown[context], self._tuples)
-        return InContext(self._index[id(action)], probability, context)
+        return ContextChoice(self._index[id(action)], probability, context)
 
-    def tell(self, decision: InContext, loss: Any) -> None:
+    def tell(self, decision: ContextChoice, loss: Any) -> None:
         action, shown = self._tuples[decision.index], self._shown[decision.context]
         self._learner.learn(shown, action, 1 - float(loss), decision.probability)
 
@@ -217,10 +194,53 @@ class GittinsInContext(ContextPlayer):
         told = {"context": f"c{context}"}
         return self._gittins.decide(state, told, self._candidates, float(self._time), self._salt, **options)  # fmt: skip
 
-    def ask(self, context: int = 0) -> InContext:
+    def ask(self, context: int = 0) -> ContextChoice:
         self._time += 1
         record = self._decide(self._state, context)
-        return InContext(record.chosen, record.propensity, context, record.decision_id)
+        return ContextChoice(record.chosen, record.propensity, context, record.decision_id)
 
-    def tell(self, decision: InContext, loss: Any) -> None:
+    def tell(self, decision: ContextChoice, loss: Any) -> None:
         self._gittins.learn(self._state, decision.memory, 1 - float(loss), float(self._time))
+
+
+CONTEXT_PEERS = (
+    PlayerSpec(
+        "Vowpal Wabbit SquareCB, contexts", "vowpal-wabbit-squarecb-contexts",
+        partial(VowpalWabbitInContext, options="--squarecb --gamma_scale 100"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --squarecb --gamma_scale 100 -q ca: names and coordinates",
+    ),
+    PlayerSpec(
+        "Vowpal Wabbit cover, contexts", "vowpal-wabbit-cover-contexts",
+        partial(VowpalWabbitInContext, options="--cover 3"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --cover 3 -q ca, likewise",
+    ),
+    PlayerSpec(
+        "Vowpal Wabbit RND, contexts", "vowpal-wabbit-rnd-contexts",
+        partial(VowpalWabbitInContext, options="--rnd 3"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --rnd 3 -q ca, likewise",
+    ),
+    PlayerSpec(
+        "MABWiser LinUCB", "mabwiser-linucb", MABWiserLinUCB, package="mabwiser", needs=("range",), where="contexts",
+        summary="LearningPolicy.LinUCB, α = 1: for each action a regression on 1, names and coordinates of contexts",
+    ),
+    PlayerSpec(
+        "MABWiser LinTS", "mabwiser-lints", MABWiserLinTS, package="mabwiser", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="LearningPolicy.LinTS, α = 1, likewise",
+    ),
+    PlayerSpec(
+        "coba LinUCB, contexts", "coba-linucb-contexts", CobaInContext, package="coba", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="LinUCBLearner",
+    ),
+    PlayerSpec(
+        "river LinUCB", "river-linucb", RiverLinUCB, package="river", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="bandit.LinUCBDisjoint",
+    ),
+    PlayerSpec(
+        "river UCB, one per context", "river-ucb-contexts", partial(PerContext, kind=RiverUCB), package="river",
+        needs=("range",), where="contexts", summary="bandit.UCB with δ = 1 for each context",
+    ),
+    PlayerSpec(
+        "gittins, contexts", "gittins-contexts", GittinsInContext, package="gittins", needs=("range",), where="contexts",
+        summary="create and decide with their defaults, on names of contexts and actions",
+    ),
+)  # fmt: skip
