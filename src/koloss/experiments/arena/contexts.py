@@ -182,8 +182,15 @@ def context_games() -> tuple[Game, ...]:
     prices = np.linspace(0, 1, 25)[:, None]
     segments = Pairs(np.linspace(0, 1, 8)[:, None], Gaussian(0.25), prices, Gaussian(0.2))
     week = Pairs(np.arange(7.0)[:, None], Periodic(0.8, period=7.0), prices, Gaussian(0.2))
-    people = Pairs(cube(40, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 30)[:, None], Gaussian(0.2))
-    hours = Pairs((data.delay_hours() / 24)[:, None], Gaussian(0.2), data.BUFFERS[:, None] / 150, Gaussian(0.2))
+    people = Pairs(
+        cube(40, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 30)[:, None], Gaussian(0.2)
+    )
+    hours = Pairs(
+        (data.delay_hours() / 24)[:, None],
+        Gaussian(0.2),
+        data.BUFFERS[:, None] / 150,
+        Gaussian(0.2),
+    )
     return (
         _game(
             "segments", "The best prices for eight segments drift; shares from 36 % to 0.3 %; random bumps ±0.1.",
