@@ -227,7 +227,7 @@ class Leverage:
 
     def __init__(self, rows: Floats, weights: Floats, columns: Floats) -> None:
         # In coordinates where Σ + Λ = I, Σ has the share h of each direction and Λ the share 1 - h.
-        transform = _whitening(rows, weights, columns)
+        transform = whitening(rows, weights, columns)
         carriers = np.flatnonzero(weights)
         known = np.sqrt(weights[carriers])[:, None] * (rows[carriers] @ transform)
         shares, directions = np.linalg.eigh(known.T @ known)
@@ -258,7 +258,7 @@ class Leverage:
         return high
 
 
-def _whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
+def whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
     """T with T'(Σ(π) + Λ)T = I, by a factorisation of what is squared there: it may be ill-conditioned."""
     carriers = np.flatnonzero(weights)
     known = np.sqrt(weights[carriers])[:, None] * rows[carriers]
@@ -325,5 +325,5 @@ def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
 def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
     """Change coordinates so that Σ(π) + Λ/γ = I."""
     root = 1 / math.sqrt(design.exploration)
-    transform = _whitening(features, design.weights, root * columns)
+    transform = whitening(features, design.weights, root * columns)
     return Penalised(features @ transform, transform.T @ columns)
