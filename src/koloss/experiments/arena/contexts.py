@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import frozen
 from koloss._random import GAMES, as_generator
+from koloss.actions import Choice, Float, Int, Ordinal, Space
 from koloss.experiments.arena import data
 from koloss.experiments.arena.base import Game, GameContexts
 from koloss.experiments.arena.terrain import (
-    Bernoulli,
     Landscapes,
     Terrain,
     cube,
@@ -28,10 +29,23 @@ from koloss.experiments.arena.terrain import (
 )
 from koloss.games.adversaries import Adversary
 from koloss.games.watching import Predictive, Watching
-from koloss.kernels import Gaussian, Kernel, Periodic
+from koloss.kernels import Gaussian, Kernel, Mixed, Periodic
 
 SHARES = (0.36, 0.22, 0.15, 0.11, 0.08, 0.05, 0.027, 0.003)
 """Of eight segments."""
+
+LOADS = (0.4, 0.3, 0.2, 0.1)
+"""Of four kinds of load."""
+
+CACHE = Space(
+    method=Choice(["lru", "lfu", "random"]),
+    size=Int(1, 256, log=True),
+    threads=Ordinal([1, 2, 4, 8]),
+    decay=Float(0.01, 1.0, log=True, when={"method": "lfu"}),
+)
+"""Settings of a cache."""
+
+KINDS = ("choice", "number", "number", "conditional number")
 
 LEVEL = 0.65
 """What actions cost far from all dips."""
@@ -106,11 +120,25 @@ class Delays(Adversary):
         return self.losses[below.sum(axis=1)]
 
 
+def cache_points() -> Any:
+    """A hundred and twenty settings of the cache, encoded: sizes in powers of four, decays in powers of ten."""
+    sizes, threads = (1, 4, 16, 64, 256), (1, 2, 4, 8)
+    plain = [
+        {"method": method, "size": size, "threads": count}
+        for method, size, count in product(("lru", "random"), sizes, threads)
+    ]
+    fading = [
+        {"method": "lfu", "size": size, "threads": count, "decay": decay}
+        for size, count, decay in product(sizes, threads, (0.01, 0.03, 0.1, 1.0))
+    ]
+    return CACHE.encode([*plain, *fading])
+
+
 # Makers: from pairs, a seed and the rows of the contexts that come.
 
 
 def dips(
-    pairs: Pairs, seed: Any, rows: Any, *, weights: Any, count: int, travel: float = 0.0, size: float = 0.9, coins: bool = False,
+    pairs: Pairs, seed: Any, rows: Any, *, weights: Any, count: int, travel: float = 0.0, size: float = 0.9,
     **noise: float,
 ) -> InContext:  # fmt: skip
     """Landscapes of dips: each stands at one of `count` contexts, evenly chosen, and at a random action, all in other parts.
@@ -127,9 +155,7 @@ def dips(
         actions = actions if rng.random() < 0.5 else 1 - actions
     places = at * N + np.rint(actions * (N - 1)).astype(int)
     landscapes = -size / count * pairs.bumps[places].sum(axis=1)
-    losses: Adversary = Landscapes(pairs, landscapes, weights, rng, constant=LEVEL, **noise)
-    if coins:
-        losses = Bernoulli(losses, rng)
+    losses = Landscapes(pairs, landscapes, weights, rng, constant=LEVEL, **noise)
     return InContext(losses, C, rows)
 
 
@@ -182,6 +208,12 @@ def context_games() -> tuple[Game, ...]:
     prices = np.linspace(0, 1, 25)[:, None]
     segments = Pairs(np.linspace(0, 1, 8)[:, None], Gaussian(0.25), prices, Gaussian(0.2))
     week = Pairs(np.arange(7.0)[:, None], Periodic(0.8, period=7.0), prices, Gaussian(0.2))
+    loads = Pairs(
+        np.arange(4)[:, None] / 3,
+        Mixed(("choice",), hamming=0.7),
+        cache_points(),
+        Mixed(KINDS, lengths=0.4, hamming=0.7),
+    )
     people = Pairs(
         cube(40, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 30)[:, None], Gaussian(0.2)
     )
@@ -194,7 +226,7 @@ def context_games() -> tuple[Game, ...]:
     return (
         _game(
             "segments", "The best prices for eight segments drift; shares from 36 % to 0.3 %; random bumps ±0.1.",
-            5000, segments, dips, weights=glide(5000, 9), count=3, travel=0.3, stray=0.1, law=SHARES,
+            3000, segments, dips, weights=glide(3000, 9), count=3, travel=0.3, stray=0.1, law=SHARES,
         ),
         _game(
             "segment-turns", "Eight segments, random bumps ±0.1; in the largest, from round 1,500 on, a bump where the player is "
@@ -202,15 +234,20 @@ def context_games() -> tuple[Game, ...]:
             4500, segments, turning, weights=pieces(4500), count=3, stray=0.1, context=0, start=1500, law=SHARES,
         ),
         _game(
-            "weekdays", "The best prices for the days of the week, which come in turn; others from round 2,100 on; common noise ±0.1.",
-            2800, week, dips, weights=pieces(2800, 2100), count=3, common=0.1,
+            "weekdays", "The best prices for the days of the week, which come in turn; others from round 1,400 on; common noise ±0.1.",
+            2100, week, dips, weights=pieces(2100, 1400), count=3, common=0.1,
         ),
         _game(
-            "many-segments", "Losses 0 or 1: forty segments of a square, whose shares fall off as 1/k and are not told.",
-            4000, people, dips, weights=pieces(4000), count=5, coins=True, law=1 / np.arange(1, 41), told=False,
+            "cache", "Settings of a cache, a method of three and numbers that only matter for some, for four kinds of load; common "
+            "noise ±0.1.",
+            2500, loads, dips, weights=pieces(2500), count=4, common=0.1, law=LOADS,
+        ),
+        _game(
+            "many-segments", "Forty segments of a square, whose shares fall off as 1/k and are not told; common noise ±0.1, random bumps ±0.1.",
+            3000, people, dips, weights=pieces(3000), count=5, common=0.1, stray=0.1, law=1 / np.arange(1, 41), told=False,
         ),
         _game(
             "flight-delays", "How many minutes to add to an airline's timetable, for each hour of departure: recorded delays.",
-            5000, hours, delays, minutes=data.BUFFERS, law=data.delay_counts().sum(axis=1), source=data.DELAYS,
+            3000, hours, delays, minutes=data.BUFFERS, law=data.delay_counts().sum(axis=1), source=data.DELAYS,
         ),
     )  # fmt: skip
