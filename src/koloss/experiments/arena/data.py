@@ -17,10 +17,12 @@ from koloss._arrays import as_int, as_vector, to_numpy
 from koloss._random import GAMES, as_generator
 
 RECORDED = tuple(
-    Path(__file__).parent / "recorded" / name
-    for name in ("flights.npz", "compressions.npz", "delays.npz")
+    Path(__file__).parent / "recorded" / name for name in ("flights.npz", "compressions.npz")
 )
-"""The files."""
+"""The files of the games from data."""
+
+LATE_FLIGHTS = Path(__file__).parent / "recorded" / "delays.npz"
+"""That of a game with contexts."""
 
 HOURS = range(5, 24)
 """Hours of the day in which the airport is open."""
@@ -87,7 +89,7 @@ def delay_counts() -> Any:
     >>> delay_counts().sum(), delay_counts()[:, 0].sum()
     (np.float64(327346.0), np.float64(194342.0))
     """
-    return _load(RECORDED[2])["counts"]
+    return _load(LATE_FLIGHTS)["counts"]
 
 
 def delay_hours() -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from koloss.experiments.arena.base import Game, Player, PlayerSpec
-from koloss.experiments.arena.data import RECORDED
+from koloss.experiments.arena.data import LATE_FLIGHTS, RECORDED
 from koloss.experiments.arena.games import games
 from koloss.experiments.arena.players import players
 from koloss.games.adversaries import Adversary
@@ -24,6 +24,9 @@ from koloss.learners import InsuredBandit
 
 CHECKPOINTS = 60
 """About how many rounds of a run are kept."""
+
+READ = {"data": RECORDED, "contexts": (LATE_FLIGHTS,)}
+"""Files that games of a family are made from."""
 
 
 def job_of(
@@ -44,7 +47,7 @@ def job_of(
         seeds="numbers",
         limit=limit,
         package=spec.package,
-        files=tuple(str(path) for path in RECORDED) if game.family in ("data", "contexts") else (),
+        files=tuple(str(path) for path in READ.get(game.family, ())),
         carried=carried,
     )
 
