@@ -18,6 +18,7 @@ Nothing rests on convergence: the numbers of a design are computed for what was 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +27,9 @@ from numpy.typing import NDArray
 
 from koloss._arrays import as_distribution, as_float
 from koloss._threads import threads_for
-from koloss.designs.base import Design
+from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
-from koloss.designs.ridge import RidgeDesign, ridge_design, whitening
+from koloss.designs.ridge import SMALLEST_WEIGHT, RidgeDesign, ridge_design, whitening
 
 Floats = NDArray[np.float64]
 
@@ -38,10 +39,14 @@ NEGLIGIBLE = 1e-9
 DAMPING = 0.3
 """Weight of the new discount in a step."""
 
-FIRST_STEPS, STEPS = 20, 10
-"""Steps on all pairs to begin with, and between two looks at all of them."""
+STEPS, LOOKS = 15, 60
+"""Steps between two looks at all pairs, and most looks."""
 
-MOST_STEPS = 1000
+ROUNDING = 1e-9
+"""Of an effective dimension."""
+
+WEIGHTY, NEAR = 1e-3, 0.02
+"""Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,7 @@ def capped_design(
     plain: Design | RidgeDesign | None = None,
     tolerance: float = 5e-3,
 ) -> CappedDesign:
-    """Exploration with R ≤ (1 + tolerance) `largest`, at a cost γ of at most about d/R (Lemma F6.2).
+    """Exploration with R at most `largest`, at a cost γ of at most about d/R (Lemma F6.2).
 
     Where no context is too rare for it this is the design on all pairs, without contexts. Where R is below the dimension there
     is nothing to gain from estimates: then every context explores always, and γ = 1.
@@ -85,7 +90,8 @@ def capped_design(
     plain : Design or RidgeDesign, optional
         The design on all pairs, without contexts, where it is known.
     tolerance : float
-        How far above its optimum the product of R and the cost may be; the steps end there.
+        How far above its optimum the product of R and the cost may be; the steps end there. (Should they not get there, what
+        they reach is what the design says.)
 
     Examples
     --------
@@ -118,8 +124,101 @@ def capped_design(
             return CappedDesign(
                 gamma * weights, laws, shares, np.ones(C), everyone, reached, reached, gamma
             )
-        found = _Search(phi, mu, cap, columns, gamma * weights).run(tolerance)
+        aim = cap / (1 + tolerance)
+        found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     return found if found.cost < 1 else _always(phi, mu, weights, columns)
+
+
+def _capped(search: _Search, tolerance: float) -> CappedDesign:
+    """Steps until the certificate is as good as asked for, or there have been too many: then the best on the way."""
+    cap, best, worth = search.cap, None, (True, math.inf)
+    for u, g2 in search:
+        design, slack = _certified(u, g2, search.mu, cap)
+        # Those that keep to R come first, then those that cost little.
+        over = design.largest / cap
+        own = over > 1 + tolerance, design.cost * max(over, 1.0)
+        if best is None or own < worth:
+            best, worth = design, own
+        if slack <= tolerance:
+            break
+    assert best is not None
+    return best
+
+
+def _certified(u: Floats, g2: Floats, mu: Floats, R: float) -> tuple[CappedDesign, float]:
+    """The best choice of contexts that exploit for this exploration, and how far Lemma F6.2 is from its equality."""
+    G, explored = g2.max(axis=1), np.minimum(u.sum(axis=1), mu)
+    w = np.minimum(1.0, np.maximum(np.sqrt(R / G), explored / mu))
+    # S are the contexts of least leverage: how many, is chosen by the product of cost and reach.
+    order = np.argsort(G, kind="stable")
+    R_S = G[order]
+    beyond = np.append(np.maximum.accumulate((w**2 * G)[order][::-1])[::-1][1:], 0.0)
+    R_O = np.maximum(R_S, beyond)
+    cost = np.cumsum(explored[order]) + (1 - np.cumsum(mu[order]))
+    j = int(np.argmin(cost * np.maximum(np.sqrt(R_S * R_O), R)))
+    exploits = np.full(len(mu), False)
+    exploits[order[: j + 1]] = True
+    discounts, shares = np.where(exploits, 1.0, w), np.where(exploits, explored / mu, 1.0)
+    gamma = float(explored[exploits].sum() + mu[~exploits].sum())
+    reach, laws = math.sqrt(R_S[j] * R_O[j]), _conditional(u)
+    design = CappedDesign(u, laws, shares, discounts, exploits, reach, float(R_S[j]), gamma)
+    full = float(explored[exploits].sum() + np.sum((mu / discounts)[~exploits]))
+    dimension = float(np.sum(u * g2))  # d_E
+    return design, max(full * R / dimension - 1, R_S[j] / R - 1, R_O[j] / R - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class EvenDesign:
+    """Exploration at one rate in all contexts. With the rate γ, G_c is the largest φ'Σ(u)⁻¹φ in context c for u = γ w_c μ_c π(·|c)."""
+
+    laws: Floats  # π(·|c), of shape (C, K)
+    discounts: Floats  # w_c
+    jump: float  # J₁ = γ max_c w_c √G_c Σ_c μ_c √G_c, at most 5/4 m at the optimum
+    spread: float  # H₁ = √γ Σ_c μ_c √G_c, at most 5/4 √m
+    largest: float  # γ max_c w_c² G_c, m at the optimum
+    inflation: float  # Λ = Σ_c μ_c/w_c, at most 2
+
+
+def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesign:
+    """Exploration that does not depend on its rate, and explores all contexts alike (Lemma F6.6).
+
+    Parameters
+    ----------
+    features : array of shape (C, K, m)
+        φ(c, a).
+    law : array of shape (C,)
+        μ, positive.
+    tolerance : float
+        How far above their optimum leverages may be; the steps end there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> design = even_design(np.eye(6).reshape(2, 3, 6), [0.999, 0.001])
+    >>> design.discounts.round(3).tolist(), round(design.jump / 6, 3), round(design.inflation, 3)
+    ([1.0, 0.002], 1.208, 1.497)
+    """
+    phi, mu = _checked(features, law)
+    C, K, m = phi.shape
+    rows = phi.reshape(C * K, m)
+    with threads_for(C * K * m * m):
+        plain = john_design(rows)
+        weights = np.asarray(plain.weights, dtype=float).reshape(C, K)
+        if C == 1:  # the very numbers of the design without contexts
+            G = plain.max_leverage
+            return EvenDesign(weights, np.ones(1), G, math.sqrt(G), G, 1.0)
+        best = None
+        for u, g2 in _Search(phi, mu, float(plain.rank), None, weights, full=True):
+            w, G = u.sum(axis=1) / mu, g2.max(axis=1)
+            spread, reach = float(mu @ np.sqrt(G)), float(np.max(w**2 * G))
+            jump = math.sqrt(reach) * spread
+            if best is None or jump < best.jump:
+                best = EvenDesign(_conditional(u), w, jump, spread, reach, float(np.sum(mu / w)))
+            excess = float(np.sum(u.sum(axis=1) * G))  # m at the optimum, for these discounts
+            if max(excess, reach) <= (1 + tolerance) * plain.rank:
+                break
+    assert best is not None
+    return best
 
 
 def _checked(features: Any, law: Any) -> tuple[Floats, Floats]:
@@ -176,114 +275,110 @@ def _always(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) ->
     return CappedDesign(u, laws, np.ones(len(mu)), np.ones(len(mu)), nobody, R, R, 1.0)
 
 
+def effective_dimension(
+    features: Any, law: Any, ridge: Any, *, tolerance: float = 1e-2, steps: int = 100
+) -> float:
+    """d = max tr Σ(Σ + Λ)⁻¹ over all laws of actions given the context, from above; the rank without a ridge.
+
+    The trace is concave in the law p, with slopes e(z)² = φ'A⁻¹ΛA⁻¹φ, so that every law certifies
+    d ≤ d(p) + Σ_c μ_c max_a e(c, a)² - Σ_z p(z) e(z)². The steps p ∝ p e² end where that gap is small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = np.eye(6).reshape(2, 3, 6)
+    >>> round(effective_dimension(pairs, [0.9, 0.1], 0.1), 3)  # 3 (0.3/0.4 + 0.1/3 / (0.1 + 0.1/3))
+    3.0
+    """
+    phi, mu = _checked(features, law)
+    C, K, m = phi.shape
+    rows, columns = phi.reshape(C * K, m), _columns(ridge, m)
+    rank = int(orthonormal(rows)[0].shape[1])
+    if columns is None:
+        return float(rank)
+    p, best = np.repeat(mu / K, K), float(rank)
+    with threads_for(C * K * m * m):
+        for _ in range(steps):
+            T = whitening(rows, p, columns)
+            white, tail = rows @ T, T.T @ columns
+            slopes = np.sum((white @ tail) ** 2, axis=1)
+            d = float(p @ np.sum(white**2, axis=1))
+            gap = max(float(mu @ slopes.reshape(C, K).max(axis=1) - p @ slopes), 0.0)
+            best = min(best, (d + gap) * (1 + ROUNDING))
+            if gap <= tolerance * d:
+                break
+            laws = np.maximum(_conditional((p * slopes).reshape(C, K)), SMALLEST_WEIGHT)
+            p = (mu[:, None] * _conditional(laws)).ravel()
+    return best
+
+
 class _Search:
-    """Multiplicative steps u ← u g²/R, each context cut at w_c μ_c, with damped discounts w_c → min(1, √(R/G_c))."""
+    """Multiplicative steps u ← u g²/R with damped discounts w_c → min(1, √(R/G_c)); a context never explores more than w_c μ_c.
+
+    Iterating, one looks at u and g² of all pairs after every few steps. Where `full`, contexts explore just w_c μ_c.
+    """
 
     def __init__(
-        self, phi: Floats, mu: Floats, cap: float, columns: Floats | None, plain: Floats
+        self, phi: Floats, mu: Floats, cap: float, columns: Floats | None, plain: Floats, full: bool
     ) -> None:
         C, K, m = phi.shape
-        self.phi, self.mu, self.cap, self.columns = phi, mu, cap, columns
+        self.mu, self.cap, self.full = mu, cap, full
         self.rows = phi.reshape(C * K, m)
+        self.columns = np.zeros((m, 0)) if columns is None else columns
         self.context = np.repeat(np.arange(C), K)
         self.w = np.ones(C)
         # Half of it on all pairs: steps cannot leave the support on which they begin.
         self.u = (plain / 2 + plain.sum() / (2 * C * K)).ravel()
 
-    def run(self, tolerance: float) -> CappedDesign:
-        """Steps until the certificate is as good as asked for, or does not get better."""
-        best = None
-        for k in range(MOST_STEPS // STEPS):
-            self._cut()
-            g2 = self._whiten()
-            design, slack = self._certified(g2)
-            if best is None or self._worth(design, tolerance) < self._worth(best, tolerance):
-                best = design
-            if slack <= tolerance:
-                break
-            self._steps(g2, FIRST_STEPS if k == 0 else STEPS, k)
-        assert best is not None
-        return best
+    def __iter__(self) -> Iterator[tuple[Floats, Floats]]:
+        shape = len(self.mu), -1
+        for k in range(LOOKS):
+            self.u *= self._room(self.context, self.u, 0.0)
+            u, g2 = self._whiten()
+            yield u.reshape(shape), g2.reshape(shape)
+            self._advance(g2, few=k > 1)
 
-    def _worth(self, design: CappedDesign, tolerance: float) -> tuple[bool, float]:
-        """Designs that keep to R come first, then those that cost little."""
-        over = design.largest / self.cap
-        return over > 1 + tolerance, design.cost * max(over, 1.0)
+    def _room(self, context: NDArray[np.intp], u: Floats, aside: Any) -> Floats:
+        """Factors by which contexts have to explore less."""
+        most = np.maximum(self.w * self.mu - aside, 0.0)
+        total = np.maximum(np.bincount(context, u, len(self.mu)), 1e-300)
+        factors: Floats = np.where(self.full | (total > most), most / total, 1.0)[context]
+        return factors
 
-    def _cut(self) -> None:
-        """No context explores more than w_c μ_c."""
-        total = np.bincount(self.context, self.u, len(self.mu))
-        most = self.w * self.mu
-        self.u *= np.where(total > most, most / np.maximum(total, 1e-300), 1.0)[self.context]
-
-    def _whiten(self) -> Floats:
-        """Coordinates in which A(u) = I; returns g² of all pairs."""
+    def _whiten(self) -> tuple[Floats, Floats]:
+        """Coordinates in which A(u) = I; returns u without what is negligible, and g² of all pairs."""
         largest = np.zeros(len(self.mu))
         np.maximum.at(largest, self.context, self.u)
-        kept = np.where(self.u > NEGLIGIBLE * largest[self.context], self.u, 0.0)
-        m = self.rows.shape[1]
-        none = np.zeros((m, 0))
-        T = whitening(self.rows, kept, none if self.columns is None else self.columns)
-        self.rows = self.rows @ T
-        if self.columns is not None:
-            self.columns = T.T @ self.columns
-        self.kept = kept
-        g2: Floats = np.einsum("ij,ij->i", self.rows, self.rows)
-        return g2
+        u = np.where(self.u > NEGLIGIBLE * largest[self.context], self.u, 0.0)
+        T = whitening(self.rows, u, self.columns)
+        self.rows, self.columns = self.rows @ T, T.T @ self.columns
+        return u, np.einsum("ij,ij->i", self.rows, self.rows)
 
-    def _steps(self, g2: Floats, steps: int, k: int) -> None:
+    def _advance(self, g2: Floats, few: bool) -> None:
         """Steps on the pairs that carry weight or may come to."""
-        C, R, m = len(self.mu), self.cap, self.rows.shape[1]
-        price = np.full(C, R)
+        C, R = len(self.mu), self.cap
+        price = np.full(C, 0.0 if self.full else R)
         np.maximum.at(price, self.context, g2)
-        active = np.arange(len(g2))
-        if k > 1:  # pairs far below their context's largest leverage have lost their weight
+        chosen = np.full(len(g2), True)
+        if few:  # pairs far below their context's largest leverage have lost their weight
             mean = np.bincount(self.context, self.u, C) / np.bincount(self.context, minlength=C)
-            weighty = self.u > 1e-3 * mean[self.context]
-            active = np.flatnonzero(weighty | (g2 > 0.98 * price[self.context]))
-        rows, context, u = self.rows[active], self.context[active], self.u[active]
-        fixed = np.zeros((m, m)) if self.columns is None else self.columns @ self.columns.T
-        left = np.setdiff1d(np.arange(len(g2)), active, assume_unique=True)
+            chosen = self.u > WEIGHTY * mean[self.context]
+            chosen |= g2 > (1 - NEAR) * price[self.context]
+        rows, context, u, own = self.rows[chosen], self.context[chosen], self.u[chosen], g2[chosen]
+        left = ~chosen
+        fixed = self.columns @ self.columns.T
         fixed = fixed + (self.rows[left].T * self.u[left]) @ self.rows[left]
         aside = np.bincount(self.context[left], self.u[left], C)
-        own = g2[active]
-        for j in range(steps):
+        for j in range(STEPS):
             if j > 0:
                 root = np.linalg.cholesky((rows.T * u) @ rows + fixed)
-                white = np.linalg.inv(root) @ rows.T
-                own = np.einsum("ij,ij->j", white, white)
+                white = rows @ np.linalg.inv(root).T
+                own = np.einsum("ij,ij->i", white, white)
             G = np.zeros(C)
             np.maximum.at(G, context, own)
             wanted = np.minimum(1.0, np.sqrt(R / np.maximum(G, 1e-300)))
             self.w = self.w ** (1 - DAMPING) * wanted**DAMPING
             u = u * own / R
-            total, most = np.bincount(context, u, C), np.maximum(self.w * self.mu - aside, 0.0)
-            u *= np.where(total > most, most / np.maximum(total, 1e-300), 1.0)[context]
-        self.u[active] = u
+            u *= self._room(context, u, aside)
+        self.u[chosen] = u
         self.u[left] *= g2[left] / price[self.context[left]]
-
-    def _certified(self, g2: Floats) -> tuple[CappedDesign, float]:
-        """The best choice of contexts that exploit for this exploration, and how far Lemma F6.2 is from its equality."""
-        mu, R = self.mu, self.cap
-        u, g2 = self.kept.reshape(self.phi.shape[:2]), g2.reshape(self.phi.shape[:2])
-        G, explored = g2.max(axis=1), np.minimum(u.sum(axis=1), mu)
-        w = np.minimum(1.0, np.maximum(np.sqrt(R / G), explored / mu))
-        # S are the contexts of least leverage: how many, is chosen by the product of cost and reach.
-        order = np.argsort(G, kind="stable")
-        R_S = G[order]
-        beyond = np.append(np.maximum.accumulate((w**2 * G)[order][::-1])[::-1][1:], 0.0)
-        R_O = np.maximum(R_S, beyond)
-        cost = np.cumsum(explored[order]) + (1 - np.cumsum(mu[order]))
-        j = int(np.argmin(cost * np.maximum(np.sqrt(R_S * R_O), R)))
-        exploits = np.full(len(mu), False)
-        exploits[order[: j + 1]] = True
-        discounts = np.where(exploits, 1.0, w)
-        gamma = float(explored[exploits].sum() + mu[~exploits].sum())
-        reach = math.sqrt(R_S[j] * R_O[j])
-        shares = np.where(exploits, explored / mu, 1.0)
-        design = CappedDesign(
-            u, _conditional(u), shares, discounts, exploits, reach, float(R_S[j]), gamma
-        )
-        known = float(np.sum(u * g2))  # d_E
-        full = float(explored[exploits].sum() + np.sum((mu / discounts)[~exploits]))
-        return design, max(full * R / known - 1, R_S[j] / R - 1, R_O[j] / R - 1)

@@ -23,6 +23,7 @@ from koloss._arrays import equal
 from koloss.actions import Points
 from koloss.designs import Design
 from koloss.designs.contexts import CappedDesign, capped_design
+from koloss.designs.ridge import whitening
 from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.points import PointsEngine
@@ -72,7 +73,8 @@ class PairsLaw:
 class PairsEngine(PointsEngine):
     """Fixed arrays and numbers of a game on C contexts and K actions with m features of pairs.
 
-    `points` are the actions, `features` and `weights` those of the C K pairs, the latter the design without caps.
+    `points` are the actions, `features` and `weights` those of the C K pairs; the latter are the best design without contexts, and
+    `leverage` is its own. Coordinates are those of `whitened`.
     """
 
     law_of_contexts: Floats  # (C,), μ that the design is for
@@ -181,7 +183,7 @@ class PairsEngine(PointsEngine):
     def redesigned(self, mu: Floats, first: int) -> PairsEngine:
         """The same with the design for a law of contexts and a round."""
         reach = self.problem.largest_leverage(self.rates_at(first)[0], self.rates.kappa)
-        capped = find_design(self.features, self.weights, mu, float(reach))
+        capped = find_design(self.features, self.weights, self.leverage, mu, float(reach))
         return replace(self, law_of_contexts=mu, capped=capped, first=first)
 
     def rates_at(self, t: int) -> tuple[float, float]:
@@ -212,8 +214,8 @@ class PairsEngine(PointsEngine):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (C * K, None), order="F")
         data.nothing("columns", "schedule", "design")
-        for name, only in (("samples", 0), ("level", 0), ("leverage", 0)):
-            data.number(name, only, only)
+        for name in ("samples", "level"):
+            data.number(name, 0, 0)
         if data.raw("printed") != {}:
             data.refuse("printed", "must be empty with contexts", data.raw("printed"))
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
@@ -243,6 +245,7 @@ class PairsEngine(PointsEngine):
             losses=data.word("losses"),
             eigenvalue=data.number("eigenvalue", most=0),
             printed={},
+            leverage=data.number("leverage", positive=True),
             law_of_contexts=mu,
             capped=_capped_from_dict(data.part("capped"), features, mu, K),
             manner=manner,
@@ -281,9 +284,10 @@ class PairsEngine(PointsEngine):
 # Designs.
 
 
-def find_design(features: Floats, weights: Floats, mu: Floats, reach: float) -> CappedDesign:
-    """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts."""
-    leverage = float(np.max(np.sum(features**2, axis=1)))  # in whitened coordinates
+def find_design(
+    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float
+) -> CappedDesign:
+    """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts, of this leverage."""
     plain = Design(weights, features.shape[1], leverage, "given")
     stacked = features.reshape(len(mu), -1, features.shape[1])
     design, aim = capped_design(stacked, mu, reach, plain=plain), reach
@@ -304,8 +308,9 @@ def first_design(
     """Rates and the design of the first rounds, and the game that they make."""
 
     def found(reach: float) -> CappedDesign:
-        return find_design(features, weights, mu, reach)
+        return find_design(features, weights, leverage, mu, reach)
 
+    leverage = problem.leverage
     if settings.horizon is None:
         problem = replace(problem, leverage=SLACK * BLOCKS * problem.leverage)
         rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
@@ -326,6 +331,26 @@ def first_design(
         if _total(settings, other, faster) < _total(settings, game, rates):
             return other, faster, again
     return game, rates, capped
+
+
+def whitened(
+    features: Floats, weights: Floats, capped: CappedDesign, mu: Floats, anytime: bool
+) -> Floats:
+    """Features in coordinates in which all that matters in the game is of one size, however rare a context is.
+
+    With a horizon they are those of the design; without, those of exploring in every round.
+    """
+    if anytime:
+        K = capped.laws.shape[1]
+        plain = weights.reshape(-1, K)
+        each = plain.sum(axis=1, keepdims=True)
+        law = mu[:, None] * np.where(each > 0, plain / np.where(each > 0, each, 1.0), 1 / K)
+    elif capped.exploits.all():
+        return features
+    else:
+        law = capped.exploration
+    T = whitening(features, law.ravel(), np.zeros((features.shape[1], 0)))
+    return np.asfortranarray(features @ T)
 
 
 def _total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:

@@ -251,7 +251,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     """Pairs, their features whitened by a design, and where to explore in each context."""
     from koloss.learners.bandit.assumed import assumed
     from koloss.learners.bandit.candidates import choose
-    from koloss.learners.bandit.contexts import PairsEngine, first_design
+    from koloss.learners.bandit.contexts import PairsEngine, first_design, whitened
     from koloss.learners.bandit.doubts import warn_of_cost
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
     from koloss.learners.bandit.tuning import least_rank
@@ -281,6 +281,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
             best.problem, constant=False, epsilon=best.problem.epsilon + contexts.variation
         )
         problem, rates, capped = first_design(settings, features, weights, mu, problem, best.rates)
+        features = whitened(features, weights, capped, mu, settings.horizon is None)
     step = 0.0
     if not isinstance(actions, Points):
         largest = float(np.max(to_numpy(context_kernel(settings).diag(contexts.X))))
@@ -306,6 +307,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         losses=assumed(plain, norm, best.problem),
         printed={},
         eigenvalue=best.eigenvalue,
+        leverage=best.problem.leverage,
         law_of_contexts=mu,
         capped=capped,
         manner=settings.manner,
