@@ -20,6 +20,7 @@ NAMES = (
     "ridge",
     "insured",
     "late",
+    "contexts",
     "samplers",
     "oracles",
     "geometric",

@@ -209,7 +209,7 @@ def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesi
             return EvenDesign(weights, np.ones(1), G, math.sqrt(G), G, 1.0)
         best = None
         for u, g2 in _Search(phi, mu, float(plain.rank), None, weights, full=True):
-            w, G = u.sum(axis=1) / mu, g2.max(axis=1)
+            w, G = np.minimum(u.sum(axis=1) / mu, 1.0), g2.max(axis=1)
             spread, reach = float(mu @ np.sqrt(G)), float(np.max(w**2 * G))
             jump = math.sqrt(reach) * spread
             if best is None or jump < best.jump:
