@@ -19,7 +19,9 @@ from koloss.games.adversaries import Replay
 # Regret of uniform play as it was reported, a mean of two games with sampled actions; here it is the expectation.
 UNIFORM = {"stationary": 735, "drift": 387, "switch": 306, "noisy": 277, "abrupt": 271, "alternating": 199,
            "half": 315, "predictive": 722, "lure": 1672}  # fmt: skip
-ALL = {name: game for name, game in games().items() if game.contexts is None}  # test_contexts has the others
+ALL = {
+    name: game for name, game in games().items() if game.contexts is None
+}  # test_contexts has the others
 FOLDER = Path(data.__file__).parent / "recorded"
 KIND = [name for name, game in ALL.items() if game.weather == "kind"]
 HOSTILE = [name for name, game in ALL.items() if game.weather == "hostile"]

@@ -1,7 +1,7 @@
 """Players from other packages in games with contexts, each behind a thin adapter, as in `peers`.
 
-Contexts and actions have no meaning for a linear model but by their names, and by coordinates where these make for useful products:
-each adapter says what its package is shown.
+What a linear model is shown of contexts and actions, names or coordinates or both, makes a difference: on three games that are not in
+the arena several ways were tried, and the best one kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from koloss.experiments.arena.peers import SLOW, RiverUCB, _imported, _integer
 
 
 class VowpalWabbitInContext(ContextPlayer):
-    """Exploration of Vowpal Wabbit: costs regressed on names and coordinates of context and action, and their products.
+    """Exploration of Vowpal Wabbit: costs regressed on the names of context and action, and on their products.
 
     Actions are parsed once for every context.
     """
@@ -33,10 +33,10 @@ class VowpalWabbitInContext(ContextPlayer):
         self._workspace = vw.Workspace(
             f"--cb_explore_adf {options} -q ca --random_seed {number} --quiet"
         )
-        self._lines = [_line("a", k, row) for k, row in enumerate(self.actions.tolist())]
+        self._lines = [f"|a n{k}" for k in range(len(self.actions))]
         self._examples = [
-            self._workspace.parse([f"shared {_line('c', k, row)}", *self._lines])
-            for k, row in enumerate(self.contexts.tolist())
+            self._workspace.parse([f"shared |c n{k}", *self._lines])
+            for k in range(len(self.contexts))
         ]
 
     def distribution_for(self, context: int) -> Any:
@@ -58,19 +58,13 @@ class VowpalWabbitInContext(ContextPlayer):
         self._workspace.finish_example(labelled)
 
 
-def _line(namespace: str, name: int, row: list[float]) -> str:
-    """Name and coordinates in Vowpal Wabbit's format."""
-    return f"|{namespace} n{name} " + " ".join(f"x{j}:{value!r}" for j, value in enumerate(row))
-
-
 class MABWiserLinUCB(DeterministicInContext):
-    """LinUCB of MABWiser: for every action a regression on the context's name and coordinates."""
+    """LinUCB of MABWiser: for every action a regression on the context's name."""
 
     def __init__(self, game: Game, seed: Any, *, alpha: float = 1.0) -> None:
         super().__init__(game)
         mab = _imported("mabwiser.mab", "mabwiser")
-        C = len(self.contexts)
-        self._shown = np.column_stack([np.ones(C), self.contexts, np.eye(C)])
+        self._shown = np.eye(len(self.contexts))
         self._mab = mab.MAB(
             list(range(len(self.actions))), self._policy(mab.LearningPolicy, alpha), seed=_integer(seed)
         )  # fmt: skip
@@ -91,7 +85,7 @@ class MABWiserLinUCB(DeterministicInContext):
 class MABWiserLinTS(MABWiserLinUCB):
     """LinTS of MABWiser: the same with a draw from each posterior. Adversaries see 64 draws of its law."""
 
-    def __init__(self, game: Game, seed: Any, *, alpha: float = 1.0) -> None:
+    def __init__(self, game: Game, seed: Any, *, alpha: float = 0.3) -> None:
         super().__init__(game, seed, alpha=alpha)
         self._show = as_generator(seed, LEARNERS).spawn(1)[0]
 
@@ -114,7 +108,7 @@ class MABWiserLinTS(MABWiserLinUCB):
 class RiverLinUCB(DeterministicInContext):
     """LinUCB of river: for every action a Bayesian regression on the context's name and coordinates."""
 
-    def __init__(self, game: Game, seed: Any, **settings: Any) -> None:
+    def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         bandit = _imported("river.bandit", "river")
         self._arms = list(range(len(self.actions)))
@@ -122,7 +116,7 @@ class RiverLinUCB(DeterministicInContext):
             {f"n{k}": 1.0, **{f"x{j}": value for j, value in enumerate(row)}}
             for k, row in enumerate(self.contexts.tolist())
         ]
-        self._policy = bandit.LinUCBDisjoint(seed=_integer(seed), **settings)
+        self._policy = bandit.LinUCBDisjoint(seed=_integer(seed))
         self._next: dict[int, int] = {}  # by context: equals are drawn from
 
     def best(self, context: int) -> int:
@@ -138,14 +132,14 @@ class RiverLinUCB(DeterministicInContext):
 class CobaInContext(ContextPlayer):
     """LinUCB of coba on the context's name, the action's coordinates and their products of two and three, and all products."""
 
-    def __init__(self, game: Game, seed: Any, *, features: Any = None, alpha: float = 1.0) -> None:
+    def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         learners = _imported("coba.learners", "coba")
         self._tuples = [tuple(row) for row in self.actions.tolist()]
         self._index = {id(action): i for i, action in enumerate(self._tuples)}
         self._shown = [tuple(row) for row in np.eye(len(self.contexts)).tolist()]
-        shapes = features or [1, "a", "aa", "aaa", "x", "xa", "xaa", "xaaa"]
-        self._learner = learners.LinUCBLearner(alpha, shapes, seed=_integer(seed))
+        features = [1, "a", "aa", "aaa", "x", "xa", "xaa", "xaaa"]
+        self._learner = learners.LinUCBLearner(features=features, seed=_integer(seed))
 
     def distribution_for(self, context: int) -> Any:
         """The law that `predict` draws from: ties are broken at random."""
@@ -163,17 +157,14 @@ class CobaInContext(ContextPlayer):
 class GittinsInContext(ContextPlayer):
     """The engine of gittins with its defaults, on names of contexts and actions."""
 
-    def __init__(self, game: Game, seed: Any, *, coordinates: bool = False) -> None:
+    def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         self._gittins = _imported("gittins", "gittins")
         size = len(self.actions) * (1 + len(self.contexts))
         bits = max(12, math.ceil(math.log2(8 * size)))  # of its table, for few collisions
         self._state = self._gittins.create(bits=bits, horizon=2.0 * game.rounds)
         self._salt, self._time = str(_integer(seed)), 0
-        rows = self.actions.tolist() if coordinates else [[]] * len(self.actions)
-        self._candidates: list[Any] = [
-            (str(k), {f"x{j}": value for j, value in enumerate(row)}) for k, row in enumerate(rows)
-        ]
+        self._candidates: list[Any] = [(str(k), {}) for k in range(len(self.actions))]
 
     def distribution_for(self, context: int) -> Any:
         """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
@@ -207,7 +198,7 @@ CONTEXT_PEERS = (
     PlayerSpec(
         "Vowpal Wabbit SquareCB, contexts", "vowpal-wabbit-squarecb-contexts",
         partial(VowpalWabbitInContext, options="--squarecb --gamma_scale 100"), package="vowpalwabbit", needs=("range",),
-        where="contexts", summary="--cb_explore_adf --squarecb --gamma_scale 100 -q ca: names and coordinates",
+        where="contexts", summary="--cb_explore_adf --squarecb --gamma_scale 100 -q ca, on names of contexts and actions",
     ),
     PlayerSpec(
         "Vowpal Wabbit cover, contexts", "vowpal-wabbit-cover-contexts",
@@ -221,19 +212,19 @@ CONTEXT_PEERS = (
     ),
     PlayerSpec(
         "MABWiser LinUCB", "mabwiser-linucb", MABWiserLinUCB, package="mabwiser", needs=("range",), where="contexts",
-        summary="LearningPolicy.LinUCB, α = 1: for each action a regression on 1, names and coordinates of contexts",
+        summary="LearningPolicy.LinUCB, α = 1: for each action a regression on names of contexts",
     ),
     PlayerSpec(
         "MABWiser LinTS", "mabwiser-lints", MABWiserLinTS, package="mabwiser", needs=("range",), where="contexts",
-        most_runs=SLOW, summary="LearningPolicy.LinTS, α = 1, likewise",
+        most_runs=SLOW, summary="LearningPolicy.LinTS, α = 0.3, likewise",
     ),
     PlayerSpec(
         "coba LinUCB, contexts", "coba-linucb-contexts", CobaInContext, package="coba", needs=("range",), where="contexts",
-        most_runs=SLOW, summary="LinUCBLearner",
+        most_runs=SLOW, summary="LinUCBLearner, α = 1, features 1, a, aa, aaa, and their products with x: names of contexts",
     ),
     PlayerSpec(
         "river LinUCB", "river-linucb", RiverLinUCB, package="river", needs=("range",), where="contexts",
-        most_runs=SLOW, summary="bandit.LinUCBDisjoint",
+        most_runs=SLOW, summary="bandit.LinUCBDisjoint with its defaults, on names and coordinates of contexts",
     ),
     PlayerSpec(
         "river UCB, one per context", "river-ucb-contexts", partial(PerContext, kind=RiverUCB), package="river",
