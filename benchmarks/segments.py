@@ -20,13 +20,33 @@ ROUNDS = 6000
 SHARES = np.array([0.36, 0.22, 0.15, 0.11, 0.08, 0.05, 0.027, 0.003])
 SEGMENTS = kl.Contexts(np.linspace(0, 1, 8)[:, None], weights=SHARES)
 PRICES = kl.Points(np.linspace(0, 1, 25)[:, None])
-GAME: dict[str, Any] = {
-    "horizon": ROUNDS,
-    "loss_range": (-0.5, 0.5),
-    "contexts": SEGMENTS,
-    "context_kernel": kl.Gaussian(0.5),
-    "rank": 23,  # and a constant
-}
+GAME: dict[str, Any] = {"horizon": ROUNDS, "loss_range": (-0.5, 0.5), "contexts": SEGMENTS}
+SMOOTH = {"kernel": kl.Gaussian(0.25), "context_kernel": kl.Gaussian(0.5)}
+
+
+class Leading:
+    """The product of both kernels, of which only the leading 23 directions on the pairs are kept: features without error."""
+
+    def __init__(self) -> None:
+        c, a = (X.X[:, 0] for X in (SEGMENTS, PRICES))
+        gram = np.kron(
+            *(np.exp(-((x[:, None] - x) ** 2) / (2 * b**2)) for x, b in ((c, 0.5), (a, 0.25)))
+        )
+        values, vectors = np.linalg.eigh(gram)
+        self.features = vectors[:, -23:] * np.sqrt(values[-23:])
+
+    def _of(self, X: Any) -> np.ndarray:
+        c, a = np.round(np.asarray(X) * (len(SHARES) - 1, len(PRICES) - 1)).astype(int).T
+        return self.features[c * len(PRICES) + a]
+
+    def __call__(self, X: Any, Y: Any = None) -> np.ndarray:
+        return self._of(X) @ self._of(X if Y is None else Y).T
+
+    def diag(self, X: Any) -> np.ndarray:
+        return np.square(self._of(X)).sum(axis=1)
+
+
+LEADING = {"kernel": Leading(), "context_kernel": "pairs"}
 
 
 def run(full: bool = False) -> list[Table]:
@@ -118,7 +138,7 @@ class Uninsured:
 
     def ask(self, context: int) -> Any:
         self.context = context
-        return kl.Decision(0, None, self._choice(context), None, 0, "")  # type: ignore[arg-type]
+        return kl.Decision(0, None, self._choice(context), None, 0, "")
 
     def tell(self, decision: Any, loss: float) -> None:
         self.forecaster.update(self.context * len(PRICES) + decision.index, loss)
@@ -135,23 +155,26 @@ class Uniform:
 
     def ask(self, context: int) -> Any:
         row = int(self.rng.integers(len(PRICES)))
-        return kl.Decision(0, None, row, None, 0, "")  # type: ignore[arg-type]
+        return kl.Decision(0, None, row, None, 0, "")
 
     def tell(self, decision: Any, loss: float) -> None:
         pass
 
 
 def insured(seed: int, **settings: Any) -> kl.InsuredBandit:
-    return kl.InsuredBandit(PRICES, kl.Gaussian(0.25), rng=seed, **{**GAME, **settings})
+    return kl.InsuredBandit(PRICES, rng=seed, **{**LEADING, **GAME, **settings})
+
+
+def exponential_weights(seed: int, **settings: Any) -> kl.BanditExpWeights:
+    return kl.BanditExpWeights(PRICES, rng=seed, **{**LEADING, **GAME, **settings})
 
 
 PLAYERS = {
     "insured, one segment at a time": insured,
-    "the same, stopped by the budget alone": partial(insured, early=False),
-    "insured, segments in any order": partial(insured, order="any", rank=6),
-    "exponential weights": lambda seed: kl.BanditExpWeights(
-        PRICES, kl.Gaussian(0.25), rng=seed, **GAME
-    ),
+    "the same, 57 features that hold all": partial(insured, **SMOOTH),
+    "insured, segments in any order": partial(insured, order="any"),
+    "exponential weights": exponential_weights,
+    "exponential weights, 57 features": partial(exponential_weights, **SMOOTH),
     "ucb": Uninsured,
     "uniform": Uniform,
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, take
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Choice, Space
 from koloss.kernels.base import Kernel, Stationary, as_scales, squared_distances
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern
@@ -213,6 +213,12 @@ def kinds_of(space: Any) -> tuple[str, ...]:
             words = ", ".join(map(repr, KINDS))
             raise ValueError(f"`space` must be a Space, or have words among {words}, got {space!r}")
         return (space,)
+    if isinstance(space, Space):
+        return tuple(
+            ("conditional " if parameter.when else "")
+            + ("choice" if isinstance(parameter, Choice) else "number")
+            for parameter in space.parameters.values()
+        )
     if not isinstance(space, Sequence):
         raise TypeError(f"`space` must be a Space, or kinds, got {type(space).__name__}")
     if not space:

@@ -12,7 +12,7 @@ from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Contexts, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight, paper
+from koloss.guarantees import Guarantee, hindsight, paper, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.apart import Apart
@@ -28,6 +28,7 @@ from koloss.learners.bandit.contextual import (
 )
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
+from koloss.learners.bandit.masks import Masked, check_rows, draw_among, learn_among
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
@@ -67,7 +68,7 @@ def plays_ball(settings: BanditSettings) -> bool:
     return moments_for(settings.kernel, settings.actions) is not None
 
 
-class BanditExpWeights(Learner[BanditSettings, Epoch]):
+class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
@@ -284,12 +285,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
         if self._player is not None:
             refuse_extras(None, allowed)
             rows = self._rows(context, count)
             return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
-        refuse_extras(context, allowed)
+        refuse_extras(context, None)
+        if allowed is not None:
+            mask = self._allowed(allowed)
+            if mask is not None:
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
         return self._exp2.draw(count, self._rng)
 
     def _rows(self, context: Any, count: int | None) -> Any:
@@ -308,14 +313,20 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
 
-    def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Epoch | Masked]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
         return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
-        self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
+        self,
+        law: Epoch | Masked | None,
+        entries: Sequence[Entry[Epoch | Masked]],
+        losses: Sequence[Any],
     ) -> None:
         assert law is not None
+        if isinstance(law, Masked):
+            learn_among(self._exp2, law, keys_of(entries), losses)
+            return
         self._exp2.learn(law, keys_of(entries), losses)
 
     def _late_lengths(self) -> tuple[int, ...]:
@@ -323,8 +334,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             return self._player.late_lengths
         return (self._exp2.late_length,)
 
-    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
-        return self._exp2.condensed(law, keys)
+    def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
+        return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
 
     # What it knows.
 
@@ -413,9 +424,9 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         """The best action so far by the estimates, in a context where there are contexts; on a ball the global minimum of a quadratic."""
         if self._player is not None:
             row: int = self._rows(context, None)
-            return self._player.recommend_in(row)
+            return self._named(self._player.recommend_in(row))
         refuse_extras(context, None)
-        return self._exp2.recommend()
+        return self._named(self._exp2.recommend())
 
     @property
     @locked
@@ -489,6 +500,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             and not exp2.range.beyond,
             "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
             "every loss in its epoch": not exp2.late,
+            "all actions allowed in every round": exp2.masks is None,
         }
         for rule, met in lacking.items():
             if not met:
@@ -505,12 +517,15 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         horizon = self.settings.horizon
         heard = self._exp2.range
         promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        if self._exp2.masks is not None:
+            promise = promises.masked(promise, self._exp2.masks.made)
         return within_shares(promise, engine)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
             return None
         at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
+        at_once &= self._exp2.masks is None
         n, width = self.settings.horizon, self.engine.high - self.engine.low
         assert n is not None
         return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)
@@ -551,10 +566,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         if isinstance(self._exp2, Alone):
             self._player = self._exp2
 
-    def _law_from_dict(self, data: Reader) -> Epoch:
+    def _law_from_dict(self, data: Reader) -> Epoch | Masked:
         if isinstance(self._player, Apart):
             return self._player.turn_from_dict(data)  # type: ignore[return-value]
-        return self._exp2.epoch_from_dict(data)
+        return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
         if isinstance(self._player, Apart):
@@ -566,7 +581,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         if self._player is not None:
             check_player(self._player, ledger, data)
         if not isinstance(self._player, Apart):
-            exp2.epoch = ledger.current
+            exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
+        check_rows(data, ledger)
         horizon = self.settings.horizon
         own = horizon if isinstance(self._player, Apart) else exp2.horizon
         if (exp2.made, exp2.heard, own) != (ledger.made, ledger.heard, horizon):

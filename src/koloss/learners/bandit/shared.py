@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.learners.bandit.contexts import PairsEngine
-from koloss.learners.bandit.exp2 import Epoch, Exp2, centred
+from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.loss_range import centred
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn, Late
 from koloss.learners.reading import Reader
@@ -74,8 +75,8 @@ class SharedExp2(Exp2):
         mu = self.frequencies() if self.engine.manner == "counted" else None
         return self.engine.law(self.theta, self.credit, eta, gamma, rng, nu, mu)
 
-    def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
-        epoch = super()._new_epoch(rng, at_once=at_once)
+    def new_epoch(self, rng: Any, *, at_once: bool, part: Any = None) -> Epoch:
+        epoch = super().new_epoch(rng, at_once=at_once)
         epoch.weight = 1.0  # those of the contexts are in its law
         return epoch
 
@@ -87,7 +88,7 @@ class SharedExp2(Exp2):
         single, epoch = isinstance(rows, int), self.epoch
         begins = not single or self.is_over()
         if begins:
-            epoch = self._new_epoch(rng, at_once=not single and len(rows) > 1)
+            epoch = self.new_epoch(rng, at_once=not single and len(rows) > 1)
         assert epoch is not None
         drawn = self.engine.draw_in(epoch.law, rows, rng)
         if begins:

@@ -124,6 +124,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
+    contexts, context_kernel : optional
+        What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
+        `ask(context=...)`, and each context is watched by itself. A policy of yours has `propose(context)` and
+        `hear(index, loss, context)`.
+    order : "independent" or "any", optional
+        Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
+        weights and no period.
     rng : seed or Generator, optional
 
     Examples
@@ -667,11 +674,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return self._game.recommend(context)
         refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2):
-            return self._stage.recommend()
+            return self._named(self._stage.recommend())
         index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
-        return Recommendation(index, best, self.engine.sign * loss, "estimated")
+        return self._named(Recommendation(index, best, self.engine.sign * loss, "estimated"))
 
     @property
     @locked
