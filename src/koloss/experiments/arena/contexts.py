@@ -45,8 +45,6 @@ CACHE = Space(
 )
 """Settings of a cache."""
 
-KINDS = ("choice", "number", "number", "conditional number")
-
 LEVEL = 0.65
 """What actions cost far from all dips."""
 
@@ -212,7 +210,7 @@ def context_games() -> tuple[Game, ...]:
         np.arange(4)[:, None] / 3,
         Mixed(("choice",), hamming=0.7),
         cache_points(),
-        Mixed(KINDS, lengths=0.4, hamming=0.7),
+        Mixed(CACHE, lengths=0.4, hamming=0.7),
     )
     people = Pairs(
         cube(40, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 30)[:, None], Gaussian(0.2)
