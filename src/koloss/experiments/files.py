@@ -131,6 +131,7 @@ class GameEntry(Struct):
     loss_range: list[float]
     unknown: list[str]
     late: bool
+    contexts: int | None = None  # files of former versions have none
 
 
 class PlayerEntry(Struct):
@@ -144,6 +145,7 @@ class PlayerEntry(Struct):
     full: bool
     needs: list[str]
     late: bool
+    where: str = "plain"  # files of former versions say nothing of it
 
 
 class RunEntry(Struct):

@@ -11,7 +11,8 @@ import json
 import math
 import os
 import platform
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -325,8 +326,8 @@ class ArenaResults(Reported):
 
     @cached_property
     def entries(self) -> dict[tuple[str, str], Entry]:
-        """By the names of game and player, in the order of both."""
-        keys = [(game.name, spec.slug) for game in self.games for spec in self.players]
+        """By the names of game and player, in the order of both; where the player has a place in the game."""
+        keys = [(game.name, spec.slug) for game in self.games for spec in self.players if spec.plays(game)]  # fmt: skip
         runs: dict[tuple[str, str], list[Run]] = {key: [] for key in keys}
         for run in sorted(self.runs, key=lambda run: run.number):
             runs[run.game, run.player].append(run)
@@ -338,24 +339,48 @@ class ArenaResults(Reported):
 
     def row(self, player: str) -> list[Entry]:
         """The runs of a player in all games."""
-        return [self.entries[game.name, player] for game in self.games]
+        return [entry for entry in self.entries.values() if entry.player == player]
+
+    @cached_property
+    def parts(self) -> list[ArenaResults]:
+        """Games without contexts and those with them, each with its players: no player is compared over both."""
+        parts = []
+        for games in (
+            tuple(game for game in self.games if game.contexts is None),
+            tuple(game for game in self.games if game.contexts is not None),
+        ):
+            names = {game.name for game in games}
+            players = [s for s in self.players if any(s.plays(game) for game in games)]
+            if games and games[0].contexts is not None:
+                players = [_unaware(spec) for spec in players]
+            runs = tuple(run for run in self.runs if run.game in names)
+            parts += (
+                [replace(self, games=games, players=tuple(players), runs=runs)] if games else []
+            )
+        return parts
+
+    def part(self, games: Sequence[Game]) -> ArenaResults:
+        """The part that some games are in; all of it where there are none."""
+        names = {game.name for game in games}
+        where = [part for part in self.parts if any(game.name in names for game in part.games)]
+        return where[0] if where else self
 
     def best(self, game: str) -> str | None:
         """The player with the smallest mean regret in a game, of those that finished and hear only their own loss."""
         means = {
             spec.slug: entry.mean
             for spec in self.players
-            for entry in [self.entry(game, spec.slug)]
-            if entry.finished and not spec.full
+            for entry in [self.entries.get((game, spec.slug))]
+            if entry is not None and entry.finished and not spec.full
         }
         return min(means, key=lambda slug: means[slug], default=None)
 
     @property
     def shortened(self) -> int | None:
         """Most rounds that any game had, where some had fewer than they are made for."""
-        rounds = [entry.rounds for entry in self.row(self.players[0].slug)]
-        short = any(n < game.rounds for n, game in zip(rounds, self.games, strict=True))
-        return max(rounds) if short else None
+        rounds = {entry.game: entry.rounds for entry in self.entries.values()}
+        short = any(rounds[game.name] < game.rounds for game in self.games)
+        return max(rounds.values()) if short else None
 
     @property
     def missing(self) -> list[PlayerSpec]:
@@ -385,6 +410,7 @@ class ArenaResults(Reported):
                     unknown=list(game.unknown),
                     late=game.delays is not None,
                     best=self.best(game.name),
+                    contexts=None if game.contexts is None else len(game.contexts.X),
                 )
                 for game in self.games
             ],
@@ -406,6 +432,13 @@ def _entry(kind: type[S], source: Any, **others: Any) -> S:
     """An entry of a file: what it has in common with the source, and the others."""
     names = [name for name in kind.__struct_fields__ if name not in others]
     return kind(**others, **{name: getattr(source, name) for name in names})
+
+
+def _unaware(spec: PlayerSpec) -> PlayerSpec:
+    """The same, called what it is in games with contexts."""
+    return (
+        spec if spec.where == "contexts" else replace(spec, name=f"{spec.name}, without contexts")
+    )
 
 
 def rounded(values: Any) -> list[float]:

@@ -35,6 +35,7 @@ def play(
     *,
     batch: int = 1,
     delay: Any = 0,
+    contexts: Any = None,
     checkpoints: int = 50,
     limit: float = math.inf,
     failures: Literal["raise", "keep"] = "raise",
@@ -57,6 +58,9 @@ def play(
     delay : int, or array of shape (rounds,)
         Rounds after which a loss is told; one for each round, -1 where it never is. What is due after the end is told
         then. Several need a batch of 1.
+    contexts : array of shape (rounds,), optional
+        For a learner with contexts, on points: the row of each round's context, which it is asked with. The losses of a round
+        are those in its context. Regret is then against the best mapping from contexts to actions.
     checkpoints : int
         About how many rounds to compute the guarantee and the best action of all rounds so far at: half of them evenly
         spaced in the logarithm, half of them evenly over the second half of the game; the last round is among them.
@@ -86,8 +90,9 @@ def play(
     delays = _delays(delay, rounds, batch)
     if batch > 1 and not adversary.oblivious:
         raise ValueError(f"`batch` must be 1 against {adversary!r}, which looks at the player")
+    rows = None if contexts is None else _rows(contexts, rounds)
     at = milestones(rounds, as_int("checkpoints", checkpoints, minimum=1), batch)
-    game = _InPlay(learner, adversary, rounds, batch, delays)
+    game = _InPlay(learner, adversary, rounds, batch, delays, rows)
     ended: Ended = "done"
     message, where = "", "before the first round"
     begin = time.perf_counter()
@@ -132,12 +137,21 @@ def _delays(delay: Any, rounds: int, batch: int) -> Sequence[int]:
     return several
 
 
+def _rows(contexts: Any, rounds: int) -> Any:
+    """Rows of the contexts of all rounds."""
+    rows = np.asarray(contexts)
+    if rows.shape != (rounds,) or rows.dtype.kind not in "iu" or rows.min() < 0:
+        what = f"shape {rows.shape} of {rows.dtype}"
+        raise ValueError(f"`contexts` must be {rounds} rows, whole numbers from 0, got {what}")
+    return rows
+
+
 class _InPlay:
     """The state of a game in play."""
 
     def __init__(
-        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int]
-    ) -> None:
+        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int], rows: Any = None
+    ) -> None:  # fmt: skip
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delays = rounds, batch, delays
         self.full = learner.feedback == "full"
@@ -146,7 +160,12 @@ class _InPlay:
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
-        self.total: Any = None if self.X is None else np.zeros(len(self.X))
+        if rows is not None and self.X is None:
+            kind = type(self.set).__name__
+            raise ValueError(f"`contexts` must be left out where the actions are no points, got {kind}")  # fmt: skip
+        self.rows = rows  # contexts of all rounds, where there are any
+        size = () if rows is None else (int(rows.max()) + 1,)
+        self.total: Any = None if self.X is None else np.zeros((*size, len(self.X)))
         self.told: list[Any] = []  # all losses, as they were told
         self.ahead: dict[int, Any] = {}
         self.waiting: list[tuple[int, int, Any, Any]] = []  # a heap: when due, and of which round
@@ -169,8 +188,9 @@ class _InPlay:
         return self.extremes[1] - self.extremes[0] if self.means else math.nan
 
     def mark(self) -> None:
-        """A checkpoint: remember the smallest total loss of a point, and what the learner promises by now."""
-        self.lowest.append(math.nan if self.total is None else float(np.min(self.total)))
+        """A checkpoint: remember the smallest total loss of a point (a mapping), and what the learner promises by now."""
+        lowest = math.nan if self.total is None else float(np.min(self.total, axis=-1).sum())
+        self.lowest.append(lowest)
         promise = self.learner.guarantee(rounds=len(self.told), printed=False)
         self.promised.append(math.nan if promise is None else promise.in_losses(self.width).total)
 
@@ -187,7 +207,8 @@ class _InPlay:
     def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
         """The losses of some rounds, and on points the table of their values."""
         if not self.adversary.oblivious:
-            losses = [self.adversary(t, self.shown)]
+            shown = self.shown if self.rows is None else Shown(self.learner, int(self.rows[t]))
+            losses = [self.adversary(t, shown)]
             return losses, None if self.X is None else _table(losses, self.X)
         if t not in self.ahead:
             self.ahead.clear()
@@ -203,7 +224,7 @@ class _InPlay:
         """Rounds t to t + count - 1; where anything fails, they have not been played."""
         losses, table = self.choose(t, count)
         begin = time.perf_counter()
-        decisions = self.learner.ask(count) if self.batch > 1 else self.learner.ask()
+        decisions = self._ask(t, count)
         self.seconds += time.perf_counter() - begin
         if self.X is not None:
             index = np.atleast_1d(decisions.index) if self.batch > 1 else self._index(decisions)
@@ -220,7 +241,10 @@ class _InPlay:
         if not self.adversary.oblivious:
             self.adversary.saw(t, action[0] if self.X is None else int(index[0]))
         if table is not None:
-            self.total += table.sum(axis=0)
+            if self.rows is None:
+                self.total += table.sum(axis=0)
+            else:
+                np.add.at(self.total, self.rows[t : t + count], table)
             self.means.append(table.mean(axis=1))
             low, high = self.extremes
             self.extremes = min(low, float(table.min())), max(high, float(table.max()))
@@ -230,6 +254,13 @@ class _InPlay:
         self.actions.append(action)
         self.losses.append(paid)
         self.told.extend(losses)
+
+    def _ask(self, t: int, count: int) -> Any:
+        if self.rows is None:
+            return self.learner.ask(count) if self.batch > 1 else self.learner.ask()
+        if self.batch > 1:
+            return self.learner.ask(count, context=self.rows[t : t + count])
+        return self.learner.ask(context=int(self.rows[t]))
 
     def _index(self, decision: Any) -> Any:
         assert self.X is not None
@@ -302,6 +333,8 @@ class _InPlay:
         The last are, for every round of `at`, the smallest sum of losses that a single action has had by then.
         """
         played = len(self.told)
+        if self.rows is not None:
+            return self._mapping(at)
         if self.X is not None:
             i = int(np.argmin(self.total))
             best = self.X[i].copy()
@@ -336,6 +369,14 @@ class _InPlay:
             best = minimum.point
         saved = self._values(best[None], 0, played)[:, 0]
         return best, None, certificate, saved, np.append(lowest_so_far[:-1], np.sum(saved))
+
+    def _mapping(self, at: Any) -> tuple[Any, None, str, Any, Any]:
+        """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
+        best = np.argmin(self.total, axis=1)
+        chosen = best[self.rows[: len(self.told)]]
+        saved = np.array([loss[i] for loss, i in zip(self.told, chosen, strict=True)], dtype=float)
+        lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
+        return self.X[best], None, "exhaustive", saved, lowest  # type: ignore[index]
 
     def uniform(self) -> Any:
         """What playing uniformly at random would have cost in every round, on average."""

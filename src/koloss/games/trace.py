@@ -40,7 +40,8 @@ class Trace:
     """A game that was played, or the rounds of it that were.
 
     There are two regrets. `regret` is in hindsight, against a*, the best fixed action of the whole game; `running` is
-    against the best fixed action of the rounds so far. At the end they are the same.
+    against the best fixed action of the rounds so far. At the end they are the same. In a game with contexts both are against
+    the best mapping from contexts to actions.
 
     The regret of a game is in hindsight. A guarantee on the pseudo-regret is one on its mean where the adversary is oblivious;
     where that looks at the player it is not, and `valid` is false (`facts["promise"]` says why). One that is in units of the
@@ -65,7 +66,7 @@ class Trace:
     checkpoints: NDArray[np.int64]  # some rounds t, the last one among them, of shape (k,)
     running: Floats  # Σ_{s ≤ t} ℓ_s(a_s) - min_a Σ_{s ≤ t} ℓ_s(a), at the checkpoints
     uniform: Floats  # the same for a player who draws uniformly at random, on average, against these very losses
-    best: Floats  # a*, of shape (d,)
+    best: Floats  # a*, of shape (d,); with contexts the best mapping, of shape (C, d)
     certificate: str  # why nothing is better than a*: "exhaustive", "dual", or "local only" where that is not proved
     valid: bool  # whether the guarantee is proved of this regret, with no assumption known to fail, at the end
     seconds: float  # asking and telling, without the adversary's time

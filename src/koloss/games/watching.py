@@ -14,10 +14,10 @@ from koloss.kernels import Kernel
 
 
 class Shown:
-    """All that an adversary may see of a player: its law, which is checked."""
+    """All that an adversary may see of a player: its law, which is checked; in games with contexts, that of a context."""
 
-    def __init__(self, player: Any) -> None:
-        self._player = player
+    def __init__(self, player: Any, context: Any = None) -> None:
+        self._player, self._context = player, context
 
     @property
     def actions(self) -> Any:
@@ -27,10 +27,16 @@ class Shown:
     @property
     def distribution(self) -> Any:
         """Probability of every action of a finite set in the next `ask`."""
-        return _checked(self._player.distribution, len(self.actions))
+        if self._context is not None:
+            law = self._player.distribution_for(self._context)
+        else:
+            law = self._player.distribution
+        return _checked(law, len(self.actions))
 
     def peek(self, rng: np.random.Generator, count: int = 64) -> tuple[Any, Any]:
         """Next actions and their weights: all actions of a finite set, otherwise so many draws; changes nothing."""
+        if self._context is not None:
+            return self.actions, self.distribution
         X, weights = self._player.peek(rng, count)
         return X, _checked(weights, len(X))
 

@@ -82,8 +82,8 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
         headline=ranking.headline(results, chosen),
         caption=ranking.caption(results, chosen),
         where="all games" if len(chosen) == len(results.games) else "games on which nothing was tuned",
-        unit=ranking.yardstick(results, results.games).words,
-        overview=ranking.overview_table(results),
+        unit=ranking.yardstick(results.parts[0], results.parts[0].games).words,
+        overviews=[ranking.overview_table(part) for part in results.parts],
         games=[_game(results, game, stems[game.name]) for game in results.games],
         players=_players_table(results),
         notes=[(names[slug], message, _where(runs)) for (slug, message), runs in notes.items()],
@@ -95,12 +95,18 @@ def page(results: ArenaResults, pictures: dict[str, str], *, all_games: bool = F
 
 def markdown_tables(results: ArenaResults) -> str:
     """All players over all games, and some of them in every game, as Markdown."""
-    slugs = {spec.slug: spec for spec in results.present}
+    plain = [part for part in results.parts if part.games[0].contexts is None]
+    slugs = {spec.slug: spec for part in plain for spec in part.present}
     columns = [slugs[slug] for slug in (*FIRST[1:], UNIFORM) if slug in slugs]
     head = ["game", "rounds", *(spec.name for spec in columns)]
     families = []
     for family, title in FAMILIES.items():
         rows = []
+        if family == "contexts":  # other players, all of them
+            tables = ranking.family_tables(results, family, _markdown_cell, room=len(results.games))
+            lines = ranking.remarks(results, family)
+            families += [(title.partition(":")[0], table, lines) for table in tables]
+            continue
         for game in (game for game in results.games if game.family == family):
             cells = {spec.slug: cell_text(results.entry(game.name, spec.slug)) for spec in columns}
             if (best := results.best(game.name)) in cells:
@@ -108,10 +114,18 @@ def markdown_tables(results: ArenaResults) -> str:
             rows.append([f"{game.name}, {game.weather}", f"{game.rounds:,}", *cells.values()])
         lines = ranking.remarks(results, family)
         families += [(title.partition(":")[0], Table(head, rows), lines)] if rows else []
-    return render("arena.md", overview=ranking.overview_table(results), families=families).strip()
+    overviews = [
+        ("All players" if part in plain else "All players in games with contexts", ranking.overview_table(part))
+        for part in results.parts
+    ]  # fmt: skip
+    return render("arena.md", overviews=overviews, families=families).strip()
 
 
 # Parts.
+
+
+def _markdown_cell(entry: Entry, best: bool) -> str:
+    return f"**{cell_text(entry)}**" if best else cell_text(entry)
 
 
 def _cell(entry: Entry, *, best: bool) -> Safe:
@@ -121,6 +135,7 @@ def _cell(entry: Entry, *, best: bool) -> Safe:
 
 def _game(results: ArenaResults, game: Game, anchor: str) -> dict[str, Any]:
     """What the section about a game is filled with."""
+    results = results.part([game])
     entries = {spec: results.entry(game.name, spec.slug) for spec in results.present}
     best, timed = results.best(game.name), game.weather == "kind"
     rows = []

@@ -119,6 +119,7 @@ def _span(rows: Sequence[Standing], games: Sequence[Game]) -> tuple[float, float
 @figures.styled
 def regret_figure(results: ArenaResults, game: Game) -> Figure:
     """Mean regret in one game against the round, with its band; players of the picture in colour, the others in grey."""
+    results = results.part([game])
     everyone = {spec: results.entry(game.name, spec.slug) for spec in results.present}
     entries = {spec: entry for spec, entry in everyone.items() if entry.finished}
     styles = _styles(results, list(entries))

@@ -169,9 +169,14 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     def width(name: str, cells: list[str]) -> int:
         return GAP + max(len(text) for text in (*_in_two_lines(name).split("\n"), *cells))
 
-    unit = ranking.yardstick(results, results.games).words
-    title = f"All games: those finished, those with the smallest mean, regret as a share of {unit}"
-    screen.print(section(title, _overview(results, screen.width)))
+    for part in results.parts:
+        unit, games = ranking.yardstick(part, part.games).words, "All games"
+        if len(results.parts) > 1:
+            games += " with contexts" if part.games[0].contexts else " without contexts"
+        title = (
+            f"{games}: those finished, those with the smallest mean, regret as a share of {unit}"
+        )
+        screen.print(section(title, _overview(part, screen.width)))
     room = screen.width - GAP - max((len(spec.slug) for spec in results.present), default=0)
     for family, heading in ranking.FAMILIES.items():
         tables = ranking.family_tables(results, family, cell, slugs=True, room=room, width=width)

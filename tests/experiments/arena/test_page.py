@@ -34,7 +34,7 @@ from koloss.report.arena import page, repeat_command
 from tests.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
 POINTS = np.linspace(0, 1, 25)[:, None]
-OWN = arena.players()
+OWN = {slug: spec for slug, spec in arena.players().items() if spec.where != "contexts"}
 
 
 def valley(seed):
@@ -169,8 +169,8 @@ def test_command_repeats_the_arena(played):
         "--players insured exp-weights exp3 uniform gp-ucb stubborn absent told-all"
     )
     library = tuple(arena.games().values())
-    own = tuple(spec for spec in OWN.values() if not spec.package)
-    runs = [Run(g.name, s.slug, 0, g.rounds) for g in library for s in own]
+    own = tuple(spec for spec in arena.players().values() if not spec.package)
+    runs = [Run(g.name, s.slug, 0, g.rounds) for g in library for s in own if s.plays(g)]
     results = ArenaResults(library, own, tuple(runs))
     assert repeat_command(results) == "koloss arena --out DIR --runs 1 --seed 0 --no-peers"
 
@@ -387,7 +387,8 @@ def test_whoever_wins_a_family_is_shown():
     results = partial_results()
     games = picture_games(results)
     assert winners(results) == {
-        "held-out": ["gp-ucb", "insured"], "data": ["gp-ucb"], "field": ["gp-ucb-discounted"], "peers": [], "reported": ["gp-ucb"],
+        "held-out": ["gp-ucb", "insured"], "data": ["gp-ucb"], "field": ["gp-ucb-discounted"], "peers": [], "contexts": [],
+        "reported": ["gp-ucb"],
     }  # fmt: skip
     rows = shown(results, games)
     assert [s.player.slug for s in rows] == ["insured", "exp3", "uniform", "gp-ucb", "pyxab-hct", "gp-ucb-discounted"]  # fmt: skip

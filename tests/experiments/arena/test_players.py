@@ -19,7 +19,7 @@ from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, features
 from koloss.experiments.arena.peers import PEERS
 from koloss.experiments.arena.players import players
 
-SPECS = players()
+SPECS = {slug: spec for slug, spec in players().items() if spec.where != "contexts"}
 POINTS = np.random.default_rng(5).uniform(-1, 1, size=(12, 2))
 LEVEL = 1e-4
 """False-alarm level of every statistical test here; seeds are fixed."""

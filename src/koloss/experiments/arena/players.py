@@ -11,6 +11,8 @@ import numpy as np
 from koloss.actions import Points
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, Uniform
+from koloss.experiments.arena.context_peers import CONTEXT_PEERS
+from koloss.experiments.arena.context_players import CONTEXT_BASELINES, CONTEXT_LEARNERS
 from koloss.experiments.arena.peers import PEERS
 from koloss.learners import BanditExpWeights, InsuredBandit
 
@@ -35,7 +37,8 @@ def players() -> dict[str, PlayerSpec]:
     >>> int(np.argmax(player.distribution))
     2
     """
-    return {spec.slug: spec for spec in (*LEARNERS, *BASELINES, *PEERS)}
+    plain, contexts = (*LEARNERS, *BASELINES, *PEERS), (*CONTEXT_LEARNERS, *CONTEXT_BASELINES, *CONTEXT_PEERS)  # fmt: skip
+    return {spec.slug: spec for spec in (*plain, *contexts)}
 
 
 def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
@@ -56,7 +59,7 @@ def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
 
 LEARNERS = (
     PlayerSpec(
-        "Insured", "insured", _learner(InsuredBandit),
+        "Insured", "insured", _learner(InsuredBandit), where="both",
         needs=(), summary="kl.InsuredBandit: lower confidence bounds of forecasts, insured by exponential weights",
     ),
     PlayerSpec(
@@ -68,7 +71,7 @@ LEARNERS = (
         needs=(), summary="kl.InsuredBandit that is not told the number of rounds",
     ),
     PlayerSpec(
-        "Exponential weights", "exp-weights", _learner(BanditExpWeights),
+        "Exponential weights", "exp-weights", _learner(BanditExpWeights), where="both",
         needs=(), summary="kl.BanditExpWeights: EXP2 with a G-optimal design, rates that minimise the proved bound",
     ),
     PlayerSpec(
@@ -86,7 +89,7 @@ BASELINES = (
         "EXP3", "exp3", Exp3, needs=("range",),
         summary="NumPy, weights in log space, γ = √(N log N / ((e - 1)n)); does not use the kernel",
     ),
-    PlayerSpec("Uniform", "uniform", Uniform, needs=(), summary="every action with the same probability"),
+    PlayerSpec("Uniform", "uniform", Uniform, needs=(), where="both", summary="every action with the same probability"),
     PlayerSpec(
         "GP-UCB", "gp-ucb", GPUCB,
         summary="NumPy, the game's kernel plus a constant, noise 0.05, width 1",

@@ -21,7 +21,11 @@ UNIFORM = "uniform"
 MOST = 9
 """Players in the picture, and beyond these whoever wins a family."""
 
-FIRST = (UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct", "vowpal-wabbit-squarecb", "river-exp3")  # fmt: skip
+FIRST = (
+    UNIFORM, "insured", "exp-weights", "gp-ucb", "gp-thompson", "exp3", "pyxab-hct", "vowpal-wabbit-squarecb", "river-exp3",
+    "insured-contexts", "exp-weights-contexts", "gp-ucb-contexts", "vowpal-wabbit-squarecb-contexts", "mabwiser-linucb",
+    "river-linucb", "gittins-contexts",
+)  # fmt: skip
 """Players that are shown before others, one of each kind, whatever their results."""
 
 FAMILIES = {
@@ -29,6 +33,7 @@ FAMILIES = {
     "data": "Games from recorded data",
     "field": "Games of the field: losses late or never told, coins, unknown units, a second turn; nothing was tuned on these",
     "peers": "The peers' own environments: the insured learner was tuned while its results on these were being looked at",
+    "contexts": "Games with contexts: regret against the best mapping from contexts to actions; nothing was tuned on these",
     "reported": "Reported games: the insured learner was tuned while its results on these were being looked at",
 }
 
@@ -77,13 +82,18 @@ class Standing:
 
 
 def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Game]:
-    """Games of the picture: those on which nothing was tuned, where there are any, or all of them."""
-    unseen = [game for game in results.games if game.family not in TUNED]
-    return list(results.games) if all_games or not unseen else unseen
+    """Games of the picture: those on which nothing was tuned, where there are any, or all of them.
+
+    Those with contexts have other players, and are in a picture of their own or in none.
+    """
+    games = results.parts[0].games
+    unseen = [game for game in games if game.family not in TUNED]
+    return list(games) if all_games or not unseen else unseen
 
 
 def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
     """The regret of uniform play where it was played and is positive in all of the games, otherwise the rounds."""
+    results = results.part(games)
     if UNIFORM in {spec.slug for spec in results.players}:
         entries = {game.name: results.entry(game.name, UNIFORM) for game in games}
         if all(entry.finished and entry.mean > 0 for entry in entries.values()):
@@ -111,6 +121,7 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
+    results = results.part(games)
     everyone = [_standing(results, spec, games) for spec in results.players if not spec.full]
     finished = [
         standing
@@ -151,6 +162,7 @@ def shown(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
 
     A winner that did not finish all of the games is shown in those that it did, below the others.
     """
+    results = results.part(games)
     compared = standings(results, games)
     order = {slug: k for k, slug in enumerate(FIRST)}
     by_kind = sorted(compared, key=lambda s: order.get(s.player.slug, len(FIRST)))
@@ -186,6 +198,7 @@ def headline(results: ArenaResults, games: Sequence[Game]) -> str:
 
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """What the picture shows, in words and numbers."""
+    results = results.part(games)
     compared = standings(results, games)
     drawn, words = shown(results, games), [_scene(results, games)]
     if not drawn:
@@ -215,6 +228,7 @@ def caption(results: ArenaResults, games: Sequence[Game]) -> str:
 
 def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
     """The same for a first page: numbers of six players, who wins which family, and no word of those left out."""
+    results = results.part(games)
     drawn, kind = {s.player.slug: s for s in shown(results, games)}, _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
     worst = ", ".join(f"{s.label(games)} {s.worst:.2f}" for s in some)
@@ -292,6 +306,7 @@ def family_tables(
     width: Callable[[str, list[str]], int] = lambda _name, _cells: 1,
 ) -> list[Table]:  # fmt: skip
     """Players as rows and games as columns, as many in a table as there is room; `cell` is told of an entry and whether it is best."""
+    results = results.part([game for game in results.games if game.family == family])
     present, blocks, left = results.present, list[dict[str, list[str]]](), -1
     for name in (game.name for game in results.games if game.family == family):
         best = results.best(name)
@@ -310,7 +325,7 @@ def family_tables(
 def remarks(results: ArenaResults, family: str) -> list[str]:
     """What is to be known of a family's tables: who was told what is unknown, and who cannot play."""
     games = [game for game in results.games if game.family == family]
-    lines = []
+    results, lines = results.part(games), list[str]()
     facts = {
         "range": "The range of losses is not known in {}; who needs it is told: {}.",
         "kernel": "A kernel is not known in {}; who needs one is told that of the game: {}.",
@@ -325,6 +340,19 @@ def remarks(results: ArenaResults, family: str) -> list[str]:
     if unable:
         why = "who takes a loss only before the next decision cannot play"
         lines.append(f"Losses come late in {', '.join(late)}; {why}: {_names(unable)}.")
+    lines += _of_contexts(games)
+    return lines
+
+
+def _of_contexts(games: Sequence[Game]) -> list[str]:
+    """What is known of the contexts of some games."""
+    untold = [g.name for g in games if g.contexts is not None and g.contexts.weights is None]
+    turns = [g.name for g in games if g.contexts is not None and g.contexts.order == "any"]
+    lines = []
+    if turns:
+        lines.append(f"Contexts come in an order of their own in {', '.join(turns)}, elsewhere independently.")  # fmt: skip
+    if law := [name for name in untold if name not in turns]:
+        lines.append(f"Their law is not told in {', '.join(law)}.")
     return lines
 
 

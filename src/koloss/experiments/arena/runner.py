@@ -79,6 +79,7 @@ def run(
     begin, out = time.perf_counter(), Path(out)
     field = _chosen("games", games, all_games(), Game, "name")
     squad = _chosen("players", players, all_players(), PlayerSpec, "slug")
+    field, squad = _who_meet(field, squad)
     runs, seed = as_int("runs", runs, minimum=1), as_int("seed", seed, minimum=0)
     rounds = None if rounds is None else as_int("rounds", rounds, minimum=1)
     count, limit = processes(jobs), as_float("limit", limit, positive=True)
@@ -87,7 +88,7 @@ def run(
         for k in range(runs)  # the first run of all comes before the second of any
         for game in field
         for spec in squad
-        if k < (spec.most_runs or runs)
+        if spec.plays(game) and k < (spec.most_runs or runs)
     ]
     with locked(out):
         kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
@@ -159,6 +160,16 @@ def run_of(job: Job, packed: Packed) -> Run:
         guarantee=guarantee,
         insured=facts.get("insured"),
     )
+
+
+def _who_meet(games: list[Game], players: list[PlayerSpec]) -> tuple[list[Game], list[PlayerSpec]]:  # fmt: skip
+    """Games that any of the players has a place in, and players with a place in any of the games."""
+    field = [game for game in games if any(spec.plays(game) for spec in players)]
+    squad = [spec for spec in players if any(spec.plays(game) for game in games)]
+    if not field:
+        kinds = "with contexts, all players without" if games[0].contexts else "without contexts, all players with"  # fmt: skip
+        raise ValueError(f"`players` must have one for these games, got games {kinds}")
+    return field, squad
 
 
 def _chosen(name: str, given: Any, known: dict[str, Any], kind: type, key: str) -> list[Any]:
