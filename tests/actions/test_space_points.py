@@ -99,6 +99,34 @@ def test_the_covering_radius_is_a_bound(space):
         assert points.covering_radius < 3 * reached
 
 
+@pytest.mark.parametrize("space", [
+    kl.Space(a=kl.Float(0, 1), b=kl.Choice([1, 2, 3])),
+    kl.Space(a=kl.Float(0, 1), b=kl.Float(0, 1), where=lambda p: p["a"] < 0.2),
+    MIXED,
+], ids=["choice", "strip", "mixed"])  # fmt: skip
+@pytest.mark.parametrize("kernel", [lambda space: kl.Gaussian(0.5), lambda space: kl.Mixed(space, lengths=0.6, hamming=1.5)], ids=["Gaussian", "Mixed"])  # fmt: skip
+def test_discretisation_is_a_bound(space, kernel):
+    kernel, points = kernel(space), space.points(100)
+    X = space.sample(2000, 1)
+    reached = np.sqrt((2 - 2 * kernel(X, points.X)).min(axis=1).max())  # K(x, x) = 1
+    bound = points.discretisation(kernel)
+    assert reached <= bound
+    if space.where is None:
+        assert bound < 2.5 * reached
+
+
+def test_discretisation_where_no_grid_fits():
+    space = kl.Space({f"x{i}": kl.Choice(range(4)) for i in range(9)})
+    points = space.points(64)
+    assert points.covering_radius == space.diameter()
+    assert points.discretisation(kl.Gaussian(1.0)) == 2
+    with pytest.raises(TypeError, match="`kernel` must be a Kernel, got 'auto'"):
+        points.discretisation("auto")
+    assert (
+        kl.Space(a=kl.Int(1, 9), b=kl.Choice([1, 2])).points().discretisation(kl.Gaussian(1)) == 0
+    )
+
+
 def test_a_list_of_ones_own():
     params = [{"method": "none", "rate": 0.123}, {"rate": 1, "method": "lru", "depth": 1, "weight": 0}]  # fmt: skip
     points = MIXED.points(params)
@@ -150,6 +178,9 @@ def test_nets_have_what_cannot_be_left_out():
     X = space.sample(3000, 0)
     assert cdist(X, net.X).min(axis=1).max() <= net.covering_radius <= 0.1
     assert len(net) < 20_000
+    apart = np.abs(X[:, None] - net.X[None]) <= np.array(net.covering_widths) * (1 + 1e-9)
+    assert np.all(np.any(np.all(apart, axis=2), axis=1))
+    assert kl.ActionSet.from_dict(json.loads(json.dumps(net.net(0.5).to_dict()))) == net.net(0.5)
 
 
 def test_nets_of_constraints():
