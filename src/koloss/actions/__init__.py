@@ -3,6 +3,7 @@
 from koloss.actions.ball import Ball
 from koloss.actions.base import ActionSet
 from koloss.actions.box import Box
+from koloss.actions.contexts import Contexts
 from koloss.actions.parameters import Choice, Float, Int, Ordinal
 from koloss.actions.points import Points
 from koloss.actions.positive_ball import PositiveBall
@@ -15,6 +16,7 @@ __all__ = [
     "Ball",
     "Box",
     "Choice",
+    "Contexts",
     "Float",
     "Int",
     "Ordinal",

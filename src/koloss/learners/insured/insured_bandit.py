@@ -30,8 +30,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Contexts
 from koloss.designs import Design
+from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.exp2 import Epoch, Exp2
@@ -40,12 +41,16 @@ from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation, refuse_extras
+from koloss.learners.insured import contextual
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
+from koloss.learners.insured.context_promise import prove_segments
+from koloss.learners.insured.contextual import ContextGame
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -56,6 +61,7 @@ from koloss.learners.insured.promise import prove_insured
 from koloss.learners.insured.restoring import check, load, save
 from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.segment_diagnostics import SegmentDiagnostics, diagnose_segments
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
@@ -122,6 +128,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
+    contexts, context_kernel : optional
+        What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
+        `ask(context=...)`, and each context is watched by itself. A policy of yours has `propose(context)` and
+        `hear(index, loss, context)`.
+    order : "independent" or "any", optional
+        Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
+        weights and no period.
     rng : seed or Generator, optional
 
     Examples
@@ -142,6 +155,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     feedback = "bandit"
     settings_type = InsuredSettings
+
+    _game: ContextGame | None = None  # where there are several contexts
 
     # While a snapshot is read: the policies given for it, and its explorations.
     _replacements: Any
@@ -176,15 +191,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
         shares: Any = None,
+        contexts: Contexts | None = None,
+        context_kernel: KernelLike | Literal["pairs"] | None = None,
+        order: Literal["independent", "any"] | None = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
+        if settings.has_contexts:
+            game = contextual.begin(settings)
+            self._begin(settings, rng)
+            self._enter(game)
+            return
         engine = points_engine(settings.watched)
         robust = engine if settings.shares_engine else points_engine(settings.robust)
         batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
-        self._forecaster = forecaster_for(settings.kernel, engine)
+        self._forecaster = forecaster_for(settings.forecast_kernel, engine)
         self._policies = make_policies(settings.policies, settings.width, len(engine.points))
         self._prepare(engine, robust, batch)
         if settings.absent:
@@ -194,8 +217,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._is_short:
             self._end_stage("short")
 
+    def _enter(self, game: ContextGame) -> None:
+        """A game with several contexts."""
+        self._game, self.engine, self._hull = game, game.engine, game.engine.loss_range()
+        self.rank, self.epsilon = game.plan.rank, game.epsilon
+
     def __repr__(self) -> str:
-        return f"{super().__repr__()}  # {self.robust.size}"
+        size = self.robust.size if self._game is None else self._game.size
+        return f"{super().__repr__()}  # {size}"
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
@@ -231,12 +260,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @property
     def actions(self) -> Floats:
-        return self.engine.points
+        return self.engine.points if self._game is None else self._game.points
 
     @property
     def rates(self) -> bandit.Rates:
         """η, γ and κ of the robust learner for all rounds."""
-        return self.robust.rates
+        return self.robust.rates if self._game is None else self._game.plan.rates
 
     # Stages in a row.
 
@@ -326,6 +355,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @locked
     def available(self) -> Bools:
         """Which actions are offered now."""
+        if self._game is not None:
+            return np.ones(len(self.actions), dtype=bool)
         return self._roster.offered.copy()
 
     @locked
@@ -409,8 +440,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
 
     @locked
-    def hand_over(self) -> None:
-        """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
+    def hand_over(self, *, context: Any = None) -> None:
+        """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same.
+
+        With contexts it is stopped in all of them, or in one where they are handed over one at a time.
+        """
+        if self._game is not None:
+            self._game.hand_over(context, self.ledger.made)
+            return
+        if context is not None:
+            refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Watched):
             self._end_stage("operator")
             self._paused = isinstance(self._stage, Exp2)
@@ -418,22 +457,35 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @locked
     def pause(self) -> None:
         """Let the robust learner play until `re_arm()`, even if another policy follows. The guarantee holds all the same."""
+        if self._game is not None:
+            self._game.hand_over(None, self.ledger.made)
+            return
         if isinstance(self._stage, Watched):
             self._take_over("operator")
         self._paused = True
 
     @locked
-    def re_arm(self) -> None:
+    def re_arm(self, *, context: Any = None) -> None:
         """Let the policy that was stopped last play again, within what is left of its budget.
 
-        The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure.
+        The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure. With contexts
+        it plays again in all of them, or in one, each with another budget, which the guarantee counts.
         """
+        if self._game is not None:
+            self._game.re_arm(context, self.ledger.made)
+            return
+        if context is not None:
+            refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2) and not self._is_short:
             self._re_arm("operator")
 
     # Ask and tell.
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
+        if self._game is not None:
+            return self._game.draw(count, context, allowed, self._rng)
+        if self.settings.contexts is not None:  # one is none, but it must be the one
+            context = self._no_context(context, count)
         refuse_extras(context, None)
         stage, size = self._stage, count or 1
         mask = None if allowed is None else self._among(allowed)
@@ -491,6 +543,17 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._explored_among[key] = found
         return found
 
+    def _no_context(self, context: Any, count: int | None = None) -> Any:
+        """What is left of a context where there is none, or one that has to be named."""
+        contexts = self.settings.contexts
+        if contexts is None:
+            return context
+        if count is None:
+            contexts.find(context)
+        else:
+            contexts.find_all(context, count)
+        return None
+
     @property
     def _may_return(self) -> bool:
         """Whether the last policy may play again on evidence."""
@@ -505,6 +568,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
+        if self._game is not None:
+            self._game.admit(entry, float(loss))
+            return
         stage = self._stage
         if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
             told = self.engine.sign * float(loss)
@@ -512,6 +578,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if self._game is not None:
+            self._game.learn(law, entries, losses, ledger.made)
+            return
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
             self._pending.drop(None, entries[0].heard)
@@ -576,10 +645,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         waited = list(self.ledger)
         count = super().forget(ids, before=before)
         wait = {entry.id for entry in self.ledger}
+        pending = self._pending if self._game is None else self._game.play.pending
         for entry in waited:
             if entry.id not in wait:
-                choice = entry.law.choice if isinstance(entry.law, Round) else None
-                self._pending.drop(choice, entry.heard)
+                law = entry.law
+                choice = law.choice if isinstance(law, (Round, ContextRound)) else None
+                pending.drop(choice, entry.heard)
         return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
@@ -608,13 +679,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._chances.deserved(self.ledger.heard, room, self._first.largest)
 
     def _late_lengths(self) -> tuple[int, ...]:
+        if self._game is not None:
+            return ()
         return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
-    def _condensed(self, law: Round | Epoch | Masked, keys: Sequence[Any]) -> Sequence[Any] | None:
+    def _condensed(self, law: Any, keys: Sequence[Any]) -> Sequence[Any] | None:
+        if isinstance(law, (ContextRound, Masked)):
+            return None
         if isinstance(law, Round):
             return law.condensed(keys)
-        if isinstance(law, Masked):
-            return None
         assert self._exp2 is not None
         return self._exp2.condensed(law, keys)
 
@@ -628,6 +701,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         With "thompson" it is an estimate from a few hundred draws. A policy of your own is asked for its next proposal,
         which is kept for the next round.
         """
+        if self._game is not None:
+            raise NoDistribution(
+                "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
+            )
         stage = self._stage
         while isinstance(stage, Watched):
             p = stage.outlook(self.ledger)
@@ -639,8 +716,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return stage.outlook()
 
     @locked
-    def recommend(self) -> Recommendation:
-        """The best action so far by the estimates."""
+    def distribution_for(self, context: Any) -> Floats:
+        """Probability of every action in the next `ask(context=context)`."""
+        if self._game is not None:
+            return self._game.play.outlook(self._game.contexts.find(context))
+        if self.settings.contexts is None:
+            raise NoDistribution(
+                "`distribution_for` is for learners with contexts; without there is `distribution`"
+            )
+        self._no_context(context)
+        return self.distribution
+
+    @locked
+    def recommend(self, context: Any = None) -> Recommendation:
+        """The best action so far by the estimates; with contexts, for one of them."""
+        if self._game is not None:
+            return self._named(self._game.recommend(context))
+        refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2):
             return self._named(self._stage.recommend())
         index = lowest(self._forecaster.mean, self._account.offered)
@@ -650,17 +742,21 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @property
     @locked
-    def diagnostics(self) -> InsuredDiagnostics:
-        """What an operator needs to see; as text, a short report."""
+    def diagnostics(self) -> InsuredDiagnostics | SegmentDiagnostics:
+        """What an operator needs to see; as text, a short report. With contexts, of each of them."""
+        if self._game is not None:
+            return diagnose_segments(self)
         return diagnose_insured(self)
 
     def _proved(self, rounds: int) -> Guarantee:
+        if self._game is not None:
+            return prove_segments(self, rounds)
         return prove_insured(self, rounds)
 
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
-        return save(self)
+        return save(self) if self._game is None else self._game.to_dict()
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
@@ -678,9 +774,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._replacements = check_given(self.settings.names, self._replacements)
 
     def _load(self, data: Reader) -> None:
-        load(self, data)
+        if not self.settings.has_contexts:
+            load(self, data)
+            return
+        (policy,), self._replacements = self._replacements, None
+        self._enter(ContextGame.from_dict(data, self.settings, policy))
 
-    def _law_from_dict(self, data: Reader) -> Round | Epoch | Masked:
+    def _law_from_dict(self, data: Reader) -> Round | Epoch | Masked | ContextRound:
+        if self._game is not None:
+            return self._game.play.round_from_dict(data)
         if data.has_key("choice"):
             size = 1.0 if self._hull.learned else 0.5
             return Round.from_dict(data, self._explorations, self._last.number, size)
@@ -689,11 +791,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> list[int]:
-        N = len(self.engine.points)
+        N = len(self.actions)
         keys: list[int] = data.array(name, (count,), -N, N - 1, whole=True).tolist()
         return keys
 
     def _check(self, data: Reader) -> None:
-        del self._explorations, self._replacements
-        check(self, data)
+        if self._game is not None:
+            self._game.check(data, self.ledger)
+        else:
+            del self._explorations, self._replacements
+            check(self, data)
         super()._check(data)

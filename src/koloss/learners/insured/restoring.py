@@ -74,7 +74,7 @@ def load(learner: InsuredBandit, data: Reader) -> None:
     else:
         robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
     N, m = engine.features.shape
-    learner._forecaster = forecaster_from(settings.kernel, engine, data.part("forecaster"))
+    learner._forecaster = forecaster_from(settings.forecast_kernel, engine, data.part("forecaster"))
     saved = data.items("policies", len(settings.policies))
     given, learner._replacements = learner._replacements, None
     learner._policies = restore_policies(settings.names, settings.width, N, given, saved)

@@ -1,0 +1,272 @@
+"""What is known of a round before an action is chosen: segments of customers, weekdays, hours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import LARGEST, as_distribution, as_float, as_int, as_points, shown, to_numpy
+from koloss._plain import Plain
+from koloss.actions.points import Points
+from koloss.actions.space import Space
+from koloss.actions.space_points import ENUMERATED, SpacePoints, all_rows
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+SAME = 1e-9
+"""Coordinates that differ by less, in units of their column, are those of the same context."""
+
+NAMED = 8
+"""So many labels are named where a context is none of them."""
+
+
+class Contexts(Plain):
+    """Finitely many contexts, one of which is known in each round before an action is chosen.
+
+    Parameters
+    ----------
+    X : array of shape (C, d), Points, Space, or sequence of C labels
+        Coordinates, one context per row; or labels, text or whole numbers. Labels that differ are equally far apart. Of a Space
+        all combinations, or those of `space.points([...])`: a context is given by its params then.
+    weights : array of shape (C,), optional
+        How often each context comes: the law that contexts are drawn from, positive, with the sum 1. None: it is not known.
+    period : int, optional
+        Contexts come in turn: in every period of so many rounds each comes as often as its weight says, all alike by
+        default. For weekdays 7.
+    variation : float
+        How far a loss of a period may be from its mean over the period, where there is one.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> segments = kl.Contexts(["private", "business"], weights=[0.9, 0.1])
+    >>> len(segments), segments.find("business")
+    (2, 1)
+    >>> kl.Contexts([[0.0], [0.5], [1.0]]).find([0.5])
+    1
+    >>> segments.find("public")
+    Traceback (most recent call last):
+        ...
+    ValueError: `context` must be one of 'private', 'business', got 'public'
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        weights: Any = None,
+        *,
+        period: int | None = None,
+        variation: float = 0.0,
+    ) -> None:
+        if isinstance(X, Space):
+            X = _all_points(X)
+        self.points = X if isinstance(X, SpacePoints) else None  # where contexts have params
+        self.labels = _labels(X)
+        if self.labels is not None:
+            self._rows: dict[Any, int] = {label: c for c, label in enumerate(self.labels)}
+            if len(self._rows) < len(self.labels):
+                twice = next(b for c, b in enumerate(self.labels) if self._rows[b] != c)
+                raise ValueError(f"`X` must not repeat a label, got {twice!r} twice")
+            self.X: Floats = np.eye(len(self.labels))
+        else:
+            points = X.X if isinstance(X, Points) else as_points("X", X, largest=LARGEST)
+            self.X = np.array(to_numpy(points), dtype=float)
+            self._scale = np.maximum(np.abs(self.X).max(axis=0), 1e-300)
+            self._check_distinct()
+        self.X.flags.writeable = False
+        self.weights: Floats | None = None
+        if weights is not None:
+            self.weights = _positive(weights, len(self.X))
+        self.period = None if period is None else as_int("period", period, minimum=1)
+        self.variation = as_float("variation", variation, minimum=0.0)
+        if self.period is not None:
+            self._check_period(self.period)
+        elif self.variation:
+            raise ValueError(
+                f"`variation` must be left out without a `period`, got {self.variation:.6g}"
+            )
+
+    def _check_distinct(self) -> None:
+        order = np.lexsort(self.X.T)
+        near = np.abs(np.diff(self.X[order], axis=0)) <= SAME * self._scale
+        if near.all(axis=1).any():
+            k = int(np.argmax(near.all(axis=1)))
+            raise ValueError(f"`X` must not repeat a context, got {self.X[order[k]]} twice")
+
+    def _check_period(self, period: int) -> None:
+        """Each context comes a whole number of times in a period."""
+        count = len(self.X)
+        if self.weights is None:
+            if period % count:
+                rule = f"must be a multiple of {count}, the number of contexts, without `weights`"
+                raise ValueError(f"`period` {rule}, got {period}")
+            self.weights = np.full(count, 1 / count)
+        times = period * self.weights
+        if np.any(np.abs(times - np.round(times)) > 1e-6) or np.any(np.round(times) < 1):
+            rule = "must be such that each context comes a whole number of times"
+            raise ValueError(f"`period` {rule}, got {period} with the weights {self.weights}")
+
+    def parts(self) -> dict[str, Any]:
+        X = self.labels or self.points or self.X
+        return {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return int(self.X.shape[1])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Contexts):
+            return NotImplemented
+        same = self.labels == other.labels and np.array_equal(self.X, other.X)
+        same = same and self.points == other.points
+        law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
+        turns = (self.period, self.variation) == (other.period, other.variation)
+        return same and law and turns
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        few = len(self) <= NAMED
+        what = f"{len(self)} in dimension {self.dimension}"
+        if few:
+            what = repr(self.X.tolist() if self.labels is None else list(self.labels))
+        if self.points is not None:
+            what = repr(self.points)
+        if self.weights is not None:
+            what += f", weights={self.weights.tolist() if few else '...'}"
+        if self.period is not None:
+            what += f", period={self.period}"
+        if self.variation:
+            what += f", variation={self.variation!r}"
+        return f"Contexts({what})"
+
+    # Which one it is.
+
+    def find(self, context: Any) -> int:
+        """Row of a context: of its label where there are labels; otherwise its row or its coordinates are given."""
+        if context is None:
+            raise ValueError("`context` must be given: this learner has contexts")
+        if self.labels is not None:
+            return self._find_label(context)
+        if self.points is not None and isinstance(context, Mapping):
+            try:
+                return self.points.find(context)
+            except (TypeError, ValueError) as error:
+                rule = f"must be one of the {len(self)} contexts"
+                raise ValueError(f"`context` {rule}, got {shown(context)}: {error}") from error
+        if isinstance(context, (int, np.integer)) and not isinstance(context, bool):
+            if not 0 <= context < len(self):
+                rule = f"must be a row from 0 to {len(self) - 1}, or coordinates"
+                raise ValueError(f"`context` {rule}, got {context}")
+            return int(context)
+        return self._find_point(context)
+
+    def _find_label(self, context: Any) -> int:
+        try:
+            return self._rows[context]
+        except (KeyError, TypeError):
+            assert self.labels is not None
+            known = ", ".join(map(repr, self.labels[:NAMED]))
+            more = "" if len(self) <= NAMED else f", ... ({len(self)} in all)"
+            raise ValueError(
+                f"`context` must be one of {known}{more}, got {shown(context)}"
+            ) from None
+
+    def _find_point(self, context: Any) -> int:
+        d = self.dimension
+        try:
+            if isinstance(context, (str, bytes, bool, np.bool_, Mapping)):
+                raise TypeError
+            x = np.asarray(context, dtype=float)
+        except (TypeError, ValueError):
+            rule = f"must be a row or {d} coordinates"
+            raise ValueError(f"`context` {rule}, got {shown(context)}") from None
+        if x.shape != (d,) and not (x.ndim == 0 and d == 1):
+            rule = f"must be a row or {d} coordinates"
+            raise ValueError(f"`context` {rule}, got an array of shape {x.shape}")
+        if not np.isfinite(x).all():
+            raise ValueError(f"`context` must be finite, got {x}")
+        same = (np.abs(self.X - x) <= SAME * self._scale).all(axis=1)
+        if not same.any():
+            raise ValueError(f"`context` must be one of the {len(self)} contexts, got {x}")
+        return int(np.argmax(same))
+
+    def find_all(self, contexts: Any, count: int) -> Rows:
+        """Rows of the contexts of so many decisions, one each."""
+        if contexts is None:
+            raise ValueError("`context` must be given: this learner has contexts")
+        sized = isinstance(contexts, Sequence) and not isinstance(contexts, (str, bytes))
+        if isinstance(contexts, np.ndarray):
+            sized = contexts.ndim > 0
+        if not sized or len(contexts) != count:
+            got = f"{len(contexts)}" if sized else shown(contexts)
+            raise ValueError(
+                f"`context` must be a sequence of {count}, one for each decision, got {got}"
+            )
+        rows = np.asarray(contexts) if isinstance(contexts, np.ndarray) else None
+        if rows is not None and self.labels is None and rows.ndim == 1 and rows.dtype.kind in "iu":
+            if not 0 <= rows.min() <= rows.max() < len(self):
+                rule = f"must be rows from 0 to {len(self) - 1}, or coordinates"
+                raise ValueError(f"`context` {rule}, got {shown(contexts)}")
+            return rows.astype(np.int64)
+        return np.array([self.find(_item(one)) for one in contexts], dtype=np.int64)
+
+
+_OTHERS = ("weights", "period", "variation")
+
+
+def _all_points(space: Space) -> SpacePoints:
+    points = None if all_rows(space, ENUMERATED) is None else space.points()
+    if points is None or points.covering_radius > 0:
+        rule = "must be a Space of at most 1,024 combinations; of a larger one give those that come, space.points([...])"
+        raise ValueError(f"`X` {rule}, got {space!r}")
+    return points
+
+
+def _or_none(weights: Floats | None) -> Floats:
+    return np.zeros(0) if weights is None else weights
+
+
+def _item(value: Any) -> Any:
+    """A NumPy scalar as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _positive(weights: Any, count: int) -> Floats:
+    law: Floats = np.array(to_numpy(as_distribution("weights", weights, length=count)), dtype=float)
+    given = np.array(to_numpy(weights) if hasattr(weights, "shape") else weights, dtype=float)
+    if abs(given.sum() - 1) <= count * 1e-15:
+        law = given  # to the last bit, for snapshots
+    if law.min() <= 0:
+        raise ValueError(
+            f"`weights` must be positive: leave out contexts that never come, got {law.min():.6g} at {law.argmin()}"
+        )
+    law.flags.writeable = False
+    return law
+
+
+def _labels(X: Any) -> tuple[Any, ...] | None:
+    """Labels, if that is what was given."""
+    if isinstance(X, np.ndarray) and X.ndim == 1:
+        X = X.tolist()
+    if not isinstance(X, (list, tuple)):
+        return None
+    found = [_item(label) for label in X]
+    if not found or not all(isinstance(label, (str, int, float)) for label in found):
+        return None
+    for label in found:
+        if isinstance(label, (bool, float)):
+            what = "not a number" if isinstance(label, float) and math.isnan(label) else repr(label)
+            raise ValueError(
+                f"`X` must be (contexts, coordinates), or labels that are text or whole numbers, got {what}"
+            )
+    return tuple(found)
