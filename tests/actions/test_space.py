@@ -269,10 +269,12 @@ def test_equality_hash_text_and_copies():
     assert kl.Choice([1, 2]) != kl.Ordinal([1, 2])
     assert kl.Space(a=kl.Int(1, 2), b=kl.Int(1, 3)) != kl.Space(b=kl.Int(1, 3), a=kl.Int(1, 2))
     names = {name: getattr(kl, name) for name in ("Space", "Float", "Int", "Choice", "Ordinal")}
-    odd = kl.Space({"where": kl.Int(1, 2), "größe in µm": kl.Float(1, 2, log=True), "class": kl.Choice([(1, "a"), None])})  # fmt: skip
+    odd = kl.Space({"where": kl.Int(1, 2), "größe in µm": kl.Float(1, 2, log=True), "class": kl.Choice([(1, "a"), None]), "b": kl.Int(1, 2, when={"class": [(1, "a")]})})  # fmt: skip
     for space in (CACHE, odd):
         twins = [eval(repr(space), names), copy.deepcopy(space), pickle.loads(pickle.dumps(space))]
         assert all(twin == space and hash(twin) == hash(space) for twin in twins)
+    with pytest.raises(AttributeError, match=r"`low` of Int\(1, 2\) cannot be changed"):
+        kl.Int(1, 2).low = 3
     assert repr(kl.Space(a=kl.Int(1, 2), where=bool)) == "Space(a=Int(1, 2), where=...)"
     assert repr(CACHE.parameters["share"]) == "Float(0.1, 0.3, step=0.1, when={'depth': [1, 2]})"
 

@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 import koloss as kl
+from koloss._random import as_generator
 from koloss.errors import NetTooLarge
 
 MIXED = kl.Space(
@@ -23,6 +24,15 @@ MIXED = kl.Space(
     depth=kl.Int(1, 64, log=True, when={"method": ["lru", "lfu"]}),
     weight=kl.Float(-1.0, 2.0, when={"depth": 1}),
 )
+
+
+def sobol(dimension, seed):
+    """SciPy's sequence, whose generator has had two names."""
+    rng = as_generator(seed)
+    try:
+        return qmc.Sobol(dimension, rng=rng)
+    except TypeError:
+        return qmc.Sobol(dimension, seed=rng)
 
 
 def test_few_combinations_are_all_there_in_order():
@@ -49,9 +59,7 @@ def test_constraints_count_before_the_number_does():
 def test_many_combinations_are_a_sobol_set():
     space = kl.Space(a=kl.Float(0, 1), b=kl.Int(0, 999))
     points = space.points(256, rng=7)
-    from koloss._random import as_generator
-
-    expected = qmc.Sobol(2, rng=as_generator(7)).random(256)
+    expected = sobol(2, 7).random(256)
     assert_allclose(points.X[:, 0], expected[:, 0], atol=1e-15)
     assert_array_equal([p["b"] for p in points.params], np.floor(1000 * expected[:, 1]))
     # Balanced as a net is: in each of 16 × 16 cells one point (t = 0 in two dimensions); draws are not.
@@ -97,6 +105,34 @@ def test_the_covering_radius_is_a_bound(space):
     assert reached <= points.covering_radius <= space.diameter()
     if space.where is None:  # and not an idle one
         assert points.covering_radius < 3 * reached
+
+
+@pytest.mark.parametrize("space", [
+    kl.Space(a=kl.Float(0, 1), b=kl.Choice([1, 2, 3])),
+    kl.Space(a=kl.Float(0, 1), b=kl.Float(0, 1), where=lambda p: p["a"] < 0.2),
+    MIXED,
+], ids=["choice", "strip", "mixed"])  # fmt: skip
+@pytest.mark.parametrize("kernel", [lambda space: kl.Gaussian(0.5), lambda space: kl.Mixed(space, lengths=0.6, hamming=1.5)], ids=["Gaussian", "Mixed"])  # fmt: skip
+def test_discretisation_is_a_bound(space, kernel):
+    kernel, points = kernel(space), space.points(100)
+    X = space.sample(2000, 1)
+    reached = np.sqrt((2 - 2 * kernel(X, points.X)).min(axis=1).max())  # K(x, x) = 1
+    bound = points.discretisation(kernel)
+    assert reached <= bound
+    if space.where is None:
+        assert bound < 2.5 * reached
+
+
+def test_discretisation_where_no_grid_fits():
+    space = kl.Space({f"x{i}": kl.Choice(range(4)) for i in range(9)})
+    points = space.points(64)
+    assert points.covering_radius == space.diameter()
+    assert points.discretisation(kl.Gaussian(1.0)) == 2
+    with pytest.raises(TypeError, match="`kernel` must be a Kernel, got 'auto'"):
+        points.discretisation("auto")
+    assert (
+        kl.Space(a=kl.Int(1, 9), b=kl.Choice([1, 2])).points().discretisation(kl.Gaussian(1)) == 0
+    )
 
 
 def test_a_list_of_ones_own():
@@ -150,6 +186,9 @@ def test_nets_have_what_cannot_be_left_out():
     X = space.sample(3000, 0)
     assert cdist(X, net.X).min(axis=1).max() <= net.covering_radius <= 0.1
     assert len(net) < 20_000
+    apart = np.abs(X[:, None] - net.X[None]) <= np.array(net.covering_widths) * (1 + 1e-9)
+    assert np.all(np.any(np.all(apart, axis=2), axis=1))
+    assert kl.ActionSet.from_dict(json.loads(json.dumps(net.net(0.5).to_dict()))) == net.net(0.5)
 
 
 def test_nets_of_constraints():

@@ -1,4 +1,4 @@
-"""Conditions of parameters on each other: which comes first, and which values each needs."""
+"""What a space is declared by: names with parameters, and when each of them matters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from koloss._arrays import shown
-from koloss.actions.values import Parameter
+from koloss.actions.values import Parameter, as_text
+
+
+def declared(parameters: Any, named: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Parameters by name, from a dict and from keywords."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(f"`parameters` must map names to parameters, got {shown(parameters)}")
+    given: dict[str, Any] = dict(parameters or {})
+    for name in named:
+        if name in given:
+            raise ValueError(f"`{name}` must be given once, got it twice")
+    given |= named
+    if not given:
+        raise ValueError("`parameters` must not be empty")
+    for name, parameter in given.items():
+        if not as_text("parameters", name):
+            raise ValueError("`parameters` must have names that are not empty, got ''")
+        if not isinstance(parameter, Parameter):
+            rule = "must be a Float, Int, Choice or Ordinal"
+            raise TypeError(f"`{name}` {rule}, got {shown(parameter)}")
+    return given
 
 
 def ordered(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:

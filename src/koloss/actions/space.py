@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Self
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from koloss._arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
 from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
-from koloss.actions.conditions import matching, needs_of, ordered
+from koloss.actions.conditions import declared, matching, needs_of, ordered
 from koloss.actions.points import Points
 from koloss.actions.space_points import (
     ENUMERATED,
@@ -23,10 +24,11 @@ from koloss.actions.space_points import (
     chosen_points,
     grid_rows,
     lost,
+    own_points,
 )
 from koloss.actions.space_readers import read_configspace, read_optuna
 from koloss.actions.space_schema import read_schema, write_schema
-from koloss.actions.values import Parameter, as_text, identity
+from koloss.actions.values import Parameter
 
 
 class Space(ActionSet):
@@ -88,21 +90,7 @@ class Space(ActionSet):
             )
         if where is not None and not callable(where):
             raise TypeError(f"`where` must be a function of params, got {shown(where)}")
-        if parameters is not None and not isinstance(parameters, Mapping):
-            raise TypeError(f"`parameters` must map names to parameters, got {shown(parameters)}")
-        given: dict[str, Any] = dict(parameters or {})
-        for name in named:
-            if name in given:
-                raise ValueError(f"`{name}` must be given once, got it twice")
-        given |= named
-        if not given:
-            raise ValueError("`parameters` must not be empty")
-        for name, parameter in given.items():
-            if not as_text("parameters", name):
-                raise ValueError("`parameters` must have names that are not empty, got ''")
-            if not isinstance(parameter, Parameter):
-                rule = "must be a Float, Int, Choice or Ordinal"
-                raise TypeError(f"`{name}` {rule}, got {shown(parameter)}")
+        given = declared(parameters, named)
         self._parameters = given
         self._columns = tuple(given.values())
         self.where = where
@@ -289,13 +277,7 @@ class Space(ActionSet):
             raise TypeError(
                 f"`count` must be a whole number or a list of params, got {shown(count)}"
             )
-        params = self.check(count)
-        first: dict[Any, int] = {}
-        for k, p in enumerate(params):
-            j = first.setdefault(identity(tuple(p.items())), k)
-            if j != k:
-                raise ValueError(f"`params` must be different, got those of row {j} in row {k}")
-        return SpacePoints(self, params)
+        return own_points(self, count)
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         """Grid that covers the space, with all values of a `Choice` and of what conditions are on.
@@ -315,10 +297,12 @@ class Space(ActionSet):
             return SpacePoints(self, X=X).net(spacing, max_bytes=max_bytes)
         step, _ = steps(spacing, self.dimension)
         most = max_bytes / (8 * self.dimension)
-        X, radius = grid_rows(self, step, most)
-        if X is None:
+        found = grid_rows(self, step, most)
+        if found is None:
             raise too_large(spacing, self, most, max_bytes)
-        return SpacePoints(self, X=X, covering_radius=radius)
+        X, halves = found
+        radius = math.hypot(*halves)
+        return SpacePoints(self, X=X, covering_radius=radius, covering_widths=halves)
 
     # As a JSON schema, and from other packages.
 

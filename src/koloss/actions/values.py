@@ -102,6 +102,11 @@ class Parameter(Plain, abc.ABC):
         parts = super().parts() | {"when": when}
         return {k: v for k, v in parts.items() if v is not None and v is not False}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, "when"):  # which is set last
+            raise AttributeError(f"`{name}` of {self!r} cannot be changed: make another one")
+        super().__setattr__(name, value)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameter):
             return NotImplemented
@@ -116,7 +121,10 @@ class Parameter(Plain, abc.ABC):
     def __repr__(self) -> str:
         parts = self.parts()
         if self.when is not None:
-            parts["when"] = {k: v[0] if len(v) == 1 else list(v) for k, v in self.when.items()}
+            parts["when"] = {
+                k: v[0] if len(v) == 1 and not isinstance(v[0], tuple) else list(v)
+                for k, v in self.when.items()
+            }
         first = [repr(parts.pop(k)) for k in ("low", "high") if k in parts]
         if "values" in parts:
             first = [repr(list(parts.pop("values")))]
