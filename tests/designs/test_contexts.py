@@ -130,6 +130,16 @@ def test_without_rare_contexts_it_is_the_design_on_all_pairs():
     check_numbers(phi, shares("uniform"), design)
 
 
+@pytest.mark.parametrize("reach", [60.0, 3.0])
+def test_features_that_do_not_span_their_space(reach):
+    phi, mu = features_of("scaled"), shares("falling")
+    twice = np.concatenate([phi, phi @ np.ones((4, 2))], axis=2)
+    once, design = capped_design(phi, mu, reach), capped_design(twice, mu, reach)
+    assert design.cost == pytest.approx(once.cost, rel=0.01)
+    assert design.largest == pytest.approx(once.largest, rel=0.01)
+    assert even_design(twice, mu).jump == pytest.approx(even_design(phi, mu).jump, rel=0.01)
+
+
 @pytest.mark.parametrize("reach", [200.0, 13.0, 5.0])
 def test_one_context_is_none_bit_for_bit(reach):
     phi = product_kernel().reshape(1, C * K, -1)
