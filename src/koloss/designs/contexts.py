@@ -70,7 +70,7 @@ def capped_design(
     *,
     ridge: Any = None,
     plain: Design | RidgeDesign | None = None,
-    tolerance: float = 5e-3,
+    tolerance: float = 4e-3,
 ) -> CappedDesign:
     """Exploration with R at most `largest`, at a cost γ of at most about d/R (Lemma F6.2).
 
@@ -90,8 +90,8 @@ def capped_design(
     plain : Design or RidgeDesign, optional
         The design on all pairs, without contexts, where it is known.
     tolerance : float
-        How far above its optimum the product of R and the cost may be; the steps end there. (Should they not get there, what
-        they reach is what the design says.)
+        The steps end where R and the cost are each within this factor of their optimum, so that γ `largest` is at most
+        (1 + tolerance)² d. Should they not get there, what they reach is what the design says.
 
     Examples
     --------
