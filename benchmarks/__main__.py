@@ -20,6 +20,7 @@ NAMES = (
     "ridge",
     "insured",
     "late",
+    "segments",
     "contexts",
     "samplers",
     "oracles",
