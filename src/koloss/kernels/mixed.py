@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -81,28 +83,27 @@ class Mixed(Kernel):
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         plain = [(i, scale) for i, kind, scale in self._columns() if kind == "number"]
-        groups = [plain] if self.smoothness is None else [[one] for one in plain]
-        gram = xp.ones((X.shape[0], Y.shape[0]), dtype=X.dtype, device=X.device)
-        for group in groups:
-            if group:
-                gram = gram * self._near(X, Y, group, xp)
-        differ: Array = 0.0
+        exponent: Array | None = None  # of all Gaussian factors, and of choices
+        if plain and self.smoothness is None:
+            exponent = self._squared(X, Y, plain, xp) * 0.5
         for i, kind, scale in self._columns():
             if kind == "choice":
-                differ = differ + scale * self._unequal(X, Y, i, xp)
-        if "choice" in self.space:
-            gram = gram * xp.exp(-differ)
+                differ = scale * self._unequal(X, Y, i, xp)
+                exponent = differ if exponent is None else exponent + differ
+        factors = [] if exponent is None else [xp.exp(-exponent)]
+        if self.smoothness is not None:
+            factors += [self._base._profile(self._squared(X, Y, [one], xp), xp) for one in plain]
         for i, kind, scale in self._columns():
             if kind.startswith("conditional"):
-                gram = gram * self._conditional(X, Y, i, kind, scale, xp)
-        return gram
+                factors.append(self._conditional(X, Y, i, kind, scale, xp))
+        return functools.reduce(operator.mul, factors)
 
-    def _near(self, X: Array, Y: Array, group: list[tuple[int, float]], xp: Namespace) -> Array:
-        """Of some numbers together."""
+    def _squared(self, X: Array, Y: Array, group: list[tuple[int, float]], xp: Namespace) -> Array:
+        """Squared distances of some numbers, in units of their lengths."""
         columns, lengths = zip(*group, strict=True)
         X, Y = take(X, columns, axis=1), take(Y, columns, axis=1)
         with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
-            return self._base._profile(squared_distances(X, Y, xp, lengths), xp)
+            return squared_distances(X, Y, xp, lengths)
 
     def _unequal(self, X: Array, Y: Array, i: int, xp: Namespace) -> Array:
         return xp.astype(X[:, i, None] != Y[None, :, i], X.dtype)
@@ -111,7 +112,7 @@ class Mixed(Kernel):
         self, X: Array, Y: Array, i: int, kind: str, scale: float, xp: Namespace
     ) -> Array:
         if kind.endswith("number"):
-            k = self._near(X, Y, [(i, scale)], xp)
+            k = self._base._profile(self._squared(X, Y, [(i, scale)], xp), xp)
         else:
             k = xp.exp(-scale * self._unequal(X, Y, i, xp))
         x, y = X[:, i, None] >= 0, Y[None, :, i] >= 0

@@ -78,7 +78,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     Parameters
     ----------
     actions : ActionSet
-        Finite, or compact: then a net is played.
+        Finite, or compact: then a net is played. Of a `Space` its `points()` are, and decisions have `params`.
     kernel : Kernel or "auto"
         Or any object with `k(X, Y)` and `k.diag(X)`. "auto" is for losses of unknown smoothness: a sum of Gaussian kernels
         with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate, down to where the bound with that one alone

@@ -65,7 +65,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     Parameters
     ----------
     actions : ActionSet
-        Points, a ball, a box or a positive ball.
+        Points, a `Space`, of which `points()` are played, a ball, a box or a positive ball.
     kernel : Kernel
         Whose RKHS the losses are in: `Linear` with `LinearLoss`, `Quadratic` with `QuadraticLoss`, `Posynomial`
         with `PosynomialLoss`, any other with `KernelLoss`. On points any object with `k(X, Y)` and

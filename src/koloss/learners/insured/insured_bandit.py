@@ -84,7 +84,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     Parameters
     ----------
     actions : ActionSet
-        Finite, or compact: then a net is played.
+        Finite, or compact: then a net is played. Of a `Space` its `points()` are, and decisions have `params`.
     kernel : Kernel or "auto"
         Or any object with `k(X, Y)` and `k.diag(X)`; "auto" as for `BanditExpWeights`.
     horizon : int or None
