@@ -39,9 +39,6 @@ from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-BLOCKS = 1 / (2 * (math.sqrt(2) - 1))
-"""What exploration costs more where a design serves from round 2^j to the next power of two (theory F6.4)."""
-
 SLACK = 1.01
 """How far above m/R the cost of a design may be, for which anytime rates allow beforehand."""
 
@@ -125,7 +122,7 @@ class PairsEngine(PointsEngine):
         weights = 1 - self.capped.shares if self.is_anytime else np.ones(len(mu))
         law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, weights, p, cdf)
         if self.problem.bonus:
-            law.bonus = self.problem.epsilon * np.sqrt(_linalg.leverages(law.factor, self.features))
+            law.bonus = self.problem.epsilon * np.sqrt(self.leverages(law))
         return law
 
     def draw_in(self, law: PairsLaw, rows: Any, rng: Any) -> Drawn:
@@ -150,8 +147,14 @@ class PairsEngine(PointsEngine):
         rises = -(self.features @ gain)
         if law.bonus is not None:
             rises += mass * law.bonus
+        if self.capped.exploits.all():
+            return float(rises.max())
         exploiting = rises.reshape(self.shape)[self.capped.exploits]
         return float(np.max(exploiting, initial=0.0))
+
+    def leverages(self, law: Any) -> Any:
+        """φ'A⁻¹φ of every pair."""
+        return _linalg.row_leverages(law.factor, self.features)
 
     # What is known.
 
@@ -312,7 +315,8 @@ def first_design(
 
     leverage = problem.leverage
     if settings.horizon is None:
-        problem = replace(problem, leverage=SLACK * BLOCKS * problem.leverage)
+        # Exploration is paid for at the beginning of a block (theory F6.4).
+        problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
         rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
         eta = bandit.anytime_rate(problem, rates.kappa, 1)
         return problem, rates, found(float(problem.largest_leverage(eta, rates.kappa)))
