@@ -290,11 +290,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             refuse_extras(None, allowed)
             rows = self._rows(context, count)
             return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
-        refuse_extras(context, None)
-        if allowed is not None:
+        if context is not None or allowed is not None:
+            refuse_extras(context, None)
             mask = self._allowed(allowed)
             if mask is not None:
-                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
         return self._exp2.draw(count, self._rng)
 
     def _rows(self, context: Any, count: int | None) -> Any:
