@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import qr, solve_triangular
 
 from koloss.designs import john_design
 from koloss.designs.contexts import capped_design, effective_dimension, even_design
@@ -46,12 +47,15 @@ def shares(name):
 
 
 def leverages(phi, u, penalty=0.0):
-    """φ'(Σ u φφ' + λI)⁻¹φ of every pair, by a plain inverse in scaled coordinates."""
+    """φ'(Σ u φφ' + λI)⁻¹φ of every pair by QR with pivots, large rows first: exploration spans many orders of magnitude."""
     rows = phi.reshape(-1, phi.shape[2])
-    A = rows.T @ (u.reshape(-1, 1) * rows) + penalty * np.eye(rows.shape[1])
-    unit = 1 / np.sqrt(np.diag(A))
-    inverse = unit[:, None] * np.linalg.inv(A * np.outer(unit, unit)) * unit
-    return np.einsum("ij,jk,ik->i", rows, inverse, rows).reshape(u.shape)
+    known = np.sqrt(u.reshape(-1, 1)) * rows
+    if penalty:
+        known = np.vstack([known, np.sqrt(penalty) * np.eye(rows.shape[1])])
+    order = np.argsort(-np.abs(known).max(axis=1), kind="stable")
+    _, R, pivots = qr(known[order], mode="economic", pivoting=True)
+    white = solve_triangular(R, rows[:, pivots].T, trans="T")
+    return np.sum(white**2, axis=0).reshape(u.shape)
 
 
 def check_numbers(phi, mu, design, penalty=0.0):
@@ -81,7 +85,7 @@ def test_rare_contexts_cost_nothing(kind, law, factor):
     design = capped_design(phi, mu, factor * m)
     check_numbers(phi, mu, design)
     assert design.largest <= factor * m * (1 + 1e-9)
-    assert design.cost * design.largest <= 1.011 * m
+    assert design.cost * design.largest <= 1.0081 * m
     # The identity of Lemma F6.2 at the reach aimed at, up to twice the tolerance.
     S, w, u = design.exploits, design.discounts, design.exploration
     full = u[S].sum() + np.sum((mu / w)[~S])
@@ -90,6 +94,29 @@ def test_rare_contexts_cost_nothing(kind, law, factor):
     # A context that comes often enough is never left out.
     dimensions = np.array([np.linalg.matrix_rank(phi[c]) for c in range(C)])
     assert np.all(S[mu >= 1.02 * dimensions / (factor * m)])
+
+
+@pytest.mark.slow
+def test_random_designs(rng):
+    """Features that are general, of growing length or unrelated in turned coordinates; shares from equal to 10⁻⁹."""
+    for k in range(60):
+        contexts, actions = rng.integers(2, 6, size=2)
+        m = int(rng.integers(2, min(contexts * actions, 9) + 1))
+        phi = rng.normal(size=(contexts, actions, m))
+        if k % 3 == 1:
+            phi *= 3.0 ** np.arange(contexts)[:, None, None]
+        if k % 3 == 2:
+            m = contexts * actions
+            phi = np.linalg.qr(rng.normal(size=(m, m)))[0].reshape(contexts, actions, m)
+        mu = np.maximum(rng.dirichlet(np.full(contexts, rng.choice([0.1, 0.3, 1.0]))), 1e-9)
+        mu /= mu.sum()
+        reach = m * rng.choice([1.1, 1.5, 3.0, 20.0, 200.0])
+        design, even = capped_design(phi, mu, reach), even_design(phi, mu)
+        check_numbers(phi, mu, design)
+        assert design.largest <= reach * (1 + 1e-9)
+        assert design.cost * reach <= 1.0081 * m
+        assert even.jump <= 1.25 * 1.01 * m
+        assert even.inflation <= 2
 
 
 def test_without_rare_contexts_it_is_the_design_on_all_pairs():
@@ -101,6 +128,16 @@ def test_without_rare_contexts_it_is_the_design_on_all_pairs():
     assert design.cost == gamma
     assert design.exploits.all()
     check_numbers(phi, shares("uniform"), design)
+
+
+@pytest.mark.parametrize("reach", [60.0, 3.0])
+def test_features_that_do_not_span_their_space(reach):
+    phi, mu = features_of("scaled"), shares("falling")
+    twice = np.concatenate([phi, phi @ np.ones((4, 2))], axis=2)
+    once, design = capped_design(phi, mu, reach), capped_design(twice, mu, reach)
+    assert design.cost == pytest.approx(once.cost, rel=0.01)
+    assert design.largest == pytest.approx(once.largest, rel=0.01)
+    assert even_design(twice, mu).jump == pytest.approx(even_design(phi, mu).jump, rel=0.01)
 
 
 @pytest.mark.parametrize("reach", [200.0, 13.0, 5.0])
@@ -139,7 +176,7 @@ def test_with_a_ridge_the_cost_is_that_of_the_effective_dimension(penalty, law):
         design = capped_design(phi, mu, reach, ridge=penalty)
         check_numbers(phi, mu, design, penalty)
         assert design.largest <= reach * 1.002
-        assert design.cost * reach <= 1.011 * d
+        assert design.cost * reach <= 1.0081 * d
 
 
 def dimension(phi, mu, p, penalty):

@@ -115,6 +115,67 @@ def test_a_wrong_law_is_not_harmless():
     assert min(worst) > 0.01
 
 
+# Policies under watch: explored rounds only (F6.6).
+
+
+class Watched(Instance):
+    """A round in which the policy plays, or with probability γ exploration; and a prediction within ±½ in the span."""
+
+    def __init__(self, seed, error=0.0):
+        super().__init__(seed, penalty=0.0, error=error)
+        self.gamma = self.rng.uniform(0.05, 0.9)
+        scale = 2 * self.L
+        self.losses, self.r, self.theta = self.losses / scale, self.r / scale, self.theta / scale
+        self.error = error / scale
+        self.prediction = self.phi @ self.rng.normal(size=self.phi.shape[1])
+        self.prediction /= 2 * np.abs(self.prediction).max()
+        self.sigma = self.gamma * self.covariance()  # p explores
+        self.k = self.phi @ np.linalg.solve(self.sigma, self.phi.T)
+
+    def explored(self, prediction=None):
+        """x[t, z] if the pair t is explored; otherwise x is the prediction."""
+        M = self.prediction if prediction is None else prediction
+        return M + self.discount[:, None] * self.k * (self.losses - M)[:, None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_estimates_from_explored_rounds(seed):
+    for error in (0.0, 0.3):
+        game = Watched(seed, error)
+        mean = game.gamma * (game.row @ game.explored()) + (1 - game.gamma) * game.prediction
+        bias = game.error * np.sqrt(game.gamma * np.diag(game.k))
+        assert np.all(np.abs(mean - game.phi @ game.theta) <= bias + 1e-8)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_account_jumps_further_than_the_design_says(seed):
+    """All pairs that may be explored, from accounts of all kinds; the bound is Lemma 2' of F6.6 with ρ = 1."""
+    game = Watched(seed)
+    G = np.diag(game.k).reshape(game.C, game.K).max(axis=1)
+    jump = np.max(game.w * np.sqrt(G)) * (game.mu @ np.sqrt(G))  # J₁/γ
+    for spread in (0.0, 1.0, 30.0):
+        S = spread * game.rng.normal(size=(game.C, game.K))
+        for t, x in enumerate(game.explored()):
+            after = (S + x.reshape(game.C, game.K)).min(axis=1)
+            moved = game.losses[t] - game.mu @ (after - S.min(axis=1))
+            assert moved <= 1 + jump + 1e-9
+
+
+def test_a_prediction_that_has_seen_the_context_makes_estimates_wrong():
+    """Negative control: the mean of estimates is then not the loss."""
+    worst = []
+    for seed in SEEDS:
+        game = Watched(seed)
+        mean = np.zeros(game.C * game.K)
+        for c in range(game.C):  # a prediction that speaks of the context at hand only
+            own = np.repeat(np.arange(game.C) == c, game.K)
+            M = np.where(own, game.prediction, 0.0)
+            seen = game.gamma * (game.row[own] @ game.explored(M)[own])
+            mean += seen + (1 - game.gamma) * game.mu[c] * M
+        worst.append(np.abs(mean - game.losses).max())
+    assert np.median(worst) > 0.1
+
+
 def test_counted_shares_are_as_near_as_the_theorem_says(rng):
     """χ and μ/μ̂ of Theorem F6.5 over 2,000 samples; the bound fails with probability 1/n at most, and has room."""
     from koloss.guarantees.contexts import deviations

@@ -70,7 +70,7 @@ def capped_design(
     *,
     ridge: Any = None,
     plain: Design | RidgeDesign | None = None,
-    tolerance: float = 5e-3,
+    tolerance: float = 4e-3,
 ) -> CappedDesign:
     """Exploration with R at most `largest`, at a cost γ of at most about d/R (Lemma F6.2).
 
@@ -90,8 +90,8 @@ def capped_design(
     plain : Design or RidgeDesign, optional
         The design on all pairs, without contexts, where it is known.
     tolerance : float
-        How far above its optimum the product of R and the cost may be; the steps end there. (Should they not get there, what
-        they reach is what the design says.)
+        The steps end where R and the cost are each within this factor of their optimum, so that γ `largest` is at most
+        (1 + tolerance)² d. Should they not get there, what they reach is what the design says.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def capped_design(
         else:
             gamma, reached = plain.exploration, plain.largest
         if gamma >= 1:
-            return _always(phi, mu, weights, columns)
+            return _always(_spanning(phi, columns), mu, weights, columns)
         if np.all(gamma * weights.sum(axis=1) <= mu):
             everyone = np.full(C, True)
             laws, shares = _conditional(weights), gamma * weights.sum(axis=1) / mu
@@ -124,7 +124,7 @@ def capped_design(
             return CappedDesign(
                 gamma * weights, laws, shares, np.ones(C), everyone, reached, reached, gamma
             )
-        aim = cap / (1 + tolerance)
+        aim, phi = cap / (1 + tolerance), _spanning(phi, columns)
         found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     return found if found.cost < 1 else _always(phi, mu, weights, columns)
 
@@ -207,7 +207,7 @@ def even_design(features: Any, law: Any, *, tolerance: float = 5e-3) -> EvenDesi
         if C == 1:  # the very numbers of the design without contexts
             G = plain.max_leverage
             return EvenDesign(weights, np.ones(1), G, math.sqrt(G), G, 1.0)
-        best = None
+        best, phi = None, _spanning(phi, None)
         for u, g2 in _Search(phi, mu, float(plain.rank), None, weights, full=True):
             w, G = np.minimum(u.sum(axis=1) / mu, 1.0), g2.max(axis=1)
             spread, reach = float(mu @ np.sqrt(G)), float(np.max(w**2 * G))
@@ -248,6 +248,15 @@ def _columns(ridge: Any, m: int) -> Floats | None:
             f"`ridge` must be a number or have {m} rows, one for each feature, got shape {columns.shape}"
         )
     return columns if columns.any() else None
+
+
+def _spanning(phi: Floats, columns: Floats | None) -> Floats:
+    """Features in coordinates of the space that they span, where no penalty is on the others."""
+    C, K, m = phi.shape
+    if columns is not None:
+        return phi
+    Z, _ = orthonormal(phi.reshape(C * K, m))
+    return phi if Z.shape[1] == m else np.asarray(Z).reshape(C, K, -1)
 
 
 def _conditional(u: Floats) -> Floats:

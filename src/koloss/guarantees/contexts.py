@@ -86,6 +86,8 @@ def with_design(
 ) -> tuple[BanditProblem, Rates]:
     """The game with the cost γ and the reach R of a design that was found, and its rates: κ is what R makes it.
 
+    Where γ = 1 everybody explores always, R says nothing, and the bound is trivial.
+
     Examples
     --------
     >>> game = BanditProblem(6000, 24, 24.0, 0.5, 0.0, math.log(25))
@@ -94,8 +96,12 @@ def with_design(
     >>> round(sum(found.terms(played.learning_rate, played.kappa).values()))
     900
     """
+    if cost >= 1:
+        kappa = 2.0
+        trivial = replace(problem, leverage=float(problem.largest_leverage(eta, kappa)))
+        return trivial, Rates(eta, 1.0, kappa)
     found = replace(problem, leverage=cost * largest)
-    return found, Rates(eta, min(1.0, cost), found.rise(eta, cost))
+    return found, Rates(eta, cost, found.rise(eta, cost))
 
 
 def independent(promise: Guarantee, contexts: int) -> Guarantee:
@@ -117,7 +123,11 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
         assumed.append(Assumption(LATE))
     if promise.terms.get("unheard"):
         assumed.append(Assumption(HEARD))
-    doubts = []
+    notes, doubts = [MAPPING, *promise.notes], []
+    if promise.terms.get("delay"):
+        notes.append(
+            "late losses are covered where the conditions of that theorem hold in every context"
+        )
     if promise.regret == "hindsight":
         doubts.append("with contexts the regret in hindsight is not covered")
     if promise.unit:
@@ -129,7 +139,7 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
         statement=statement,
         assumptions=tuple(assumed),
         proved=promise.proved and not doubts,
-        notes=(MAPPING, *promise.notes, *doubts),
+        notes=(*notes, *doubts),
     )
 
 
