@@ -10,6 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import NoDistribution, PolicyError
+from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
 
@@ -206,6 +207,7 @@ def test_the_regret_is_within_the_bound(manner, game, policy):
         assert most < rounds
 
 
+@pytest.mark.slow
 def test_a_segment_that_turns_is_handed_over_alone():
     """From round 500 on the likeliest price of "medium" loses; the others stay with the policy."""
     learner = make(**ONE_BY_ONE)
@@ -217,7 +219,7 @@ def test_a_segment_that_turns_is_handed_over_alone():
             losses[1] = np.where(np.arange(K) == law.argmax(), 1.0, 0.0)
         return losses
 
-    play(learner, turning, 2500)
+    play(learner, turning, 1500)
     seen = learner.diagnostics
     assert [one.playing for one in seen.segments] == ["ucb", "robust", "ucb"]
     (alarm,) = seen.alarms
@@ -326,7 +328,7 @@ def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
 
 def test_laws_of_a_policy_are_played():
     law = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
-    learner = make(policy=Listens(law), **ONE_BY_ONE)
+    learner = make(policy=Listens(law), **ONE_BY_ONE, early=False)
     rate = learner._game.play.watch.rate(0)
     p = learner.distribution_for("small")
     assert np.all(p[1:3] >= 0.5 * (1 - rate))
@@ -346,6 +348,27 @@ def test_rewards_are_losses_turned_around(manner):
         right.tell(other, -float(kind(t)[c, other.index]))
     assert left.recommend("small").loss == pytest.approx(-right.recommend("small").loss)
     assert "reward" in str(right.guarantee())
+
+
+def test_a_policy_in_doubt_explores_more_where_it_is():
+    """Where it does worse than exploration; what is explored beyond its due is the policy's own for the estimates."""
+    worse = Bets(policy_mean=0.4, explored_mean=-0.1, policy_rounds=40, explored_rounds=40)
+    better = Bets(policy_mean=-0.4, explored_mean=0.1, policy_rounds=40, explored_rounds=40)
+    for early in (True, False):
+        learner = make(policy=Listens(3), **ONE_BY_ONE, early=early)
+        footing = learner._game.play.watch.footing
+        learner._game.play.bets = [worse, better, better]
+        rates = np.array([0.25 if early else footing.rates[0], *footing.rates[1:]])
+        laws = [learner.distribution_for(name)[3] for name in SEGMENTS.labels]
+        assert laws == pytest.approx(1 - rates + rates * footing.weights[:, 3])
+    watched = make(policy=Listens(3), **ONE_BY_ONE)._game.play
+    assert watched.strays(0) > 0  # before anything was explored
+    keys = [watched._one(0, 3, coin, True)[::2] for coin in (0.001, 0.2, 0.9)]
+    assert [(key < 0, strayed) for key, strayed in keys] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
 
 
 # By hand.
@@ -636,8 +659,9 @@ def test_the_report_is_text_and_data():
     assert json.dumps(text)
 
 
-def test_rare_contexts_explore_for_ever():
-    rare = kl.Contexts(["often", "never"], weights=[0.9999, 0.0001])
+@pytest.mark.parametrize("share", [1e-4, 1e-9])
+def test_rare_contexts_explore_for_ever(share):
+    rare = kl.Contexts(["often", "never"], weights=[1 - share, share])
     learner = make(rare, premium=4.0, horizon=5000, context_kernel=kl.White())
     seen = learner.diagnostics.segments
     assert [one.playing for one in seen] == ["ucb", "exploration"]
