@@ -172,7 +172,7 @@ def test_the_largest_segment_turns():
 
 def test_settings_of_the_cache():
     X = cache_points()
-    assert X.shape == (120, 4)
+    assert X.shape == (70, 3)
     params = CACHE.decode(X)
     assert {p["method"] for p in params} == {"lru", "lfu", "random"}
     assert all(("decay" in p) == (p["method"] == "lfu") for p in params)

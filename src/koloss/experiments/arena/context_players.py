@@ -112,7 +112,10 @@ class PerContext(ContextPlayer):
 
 
 def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
-    """How to make a learner of the library, told of the contexts what the game tells."""
+    """How to make a learner of the library, told of the contexts what the game tells.
+
+    The insured one shares what it has watched only where the law of contexts is known: elsewhere it plays for any order.
+    """
 
     def make(game: Game, seed: Any) -> Any:
         told = game.contexts
@@ -122,7 +125,7 @@ def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
             "loss_range": game.loss_range,
             "contexts": Contexts(told.X, told.weights),
             "context_kernel": told.kernel,
-            "order": told.order,
+            "order": told.order if told.weights is not None or kind is BanditExpWeights else "any",
             "rng": seed,
             **settings,
         }
