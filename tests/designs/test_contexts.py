@@ -240,7 +240,7 @@ def test_dropping_contexts_one_after_the_other_costs_many_times_as_much():
 
 
 @pytest.mark.parametrize(
-    ("features", "law", "largest", "ridge", "words"),
+    "features, law, largest, ridge, words",
     [
         (np.ones((2, 3)), [0.5, 0.5], 10, None, r"`features` must be of shape \(contexts"),
         (np.full((2, 3, 1), np.nan), [0.5, 0.5], 10, None, "`features` must be finite"),

@@ -187,24 +187,28 @@ Block = tuple[int, BanditProblem, float, float]
 def anytime_terms(blocks: Sequence[Block], kappa: float, n: int) -> dict[str, float]:
     """The terms after n rounds without a horizon, where designs are kept for a while: rates are `bandit.anytime_rate`.
 
-    Each block has a game of its own, whose penalty may be smaller than before; but rates must not rise.
+    Each block has a game of its own, whose penalty may be smaller than before; but rates must not rise. Where γ = 1 everybody
+    explores, and nothing is estimated.
     """
     total = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}
     ends = [first - 1 for first, *_ in blocks[1:]] + [n]
     played = [(b, min(end, n)) for b, end in zip(blocks, ends, strict=True) if b[0] <= n]
     largest, before = 0.0, math.inf
-    for (first, game, _, R), _ in played:  # κ is what the designs that were found make it
+    for (first, game, cost, R), _ in played:  # κ is what the designs that were found make it
         eta = anytime_rate(game, kappa, first)
         if eta > before * (1 + 1e-12):
             raise ValueError(f"`blocks` must have rates that do not rise, got one at {first}")
-        before = anytime_rate(game, kappa, first)
-        largest = max(largest, eta * (game.loss_bound * R + game.largest_bonus(math.sqrt(R))))
+        before = eta
+        if cost < 1:
+            largest = max(largest, eta * (game.loss_bound * R + game.largest_bonus(math.sqrt(R))))
     for (first, game, cost, R), last in played:
         count, a = last - first + 1, anytime_rate(game, kappa, 1)
         rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
         total["exploration"] += 2 * game.loss_bound * cost * count
-        total["variance"] += psi(largest) * game.second_moment * rates
         total["prior"] = game.log_prior * math.sqrt(last) / a
+        if cost >= 1:
+            continue
+        total["variance"] += psi(largest) * game.second_moment * rates
         total["bias"] += game.bracket(math.sqrt(cost) * count, math.sqrt(R) * count, count)
     return total
 

@@ -81,6 +81,7 @@ def linear_losses(learner, seed=3):
     return values.reshape(engine.shape) + engine.center
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("horizon", [3000, None])
 def test_estimates_are_unbiased_whatever_the_law(law, horizon):
@@ -139,18 +140,18 @@ def test_laws_are_the_weights_and_the_design():
 
 
 def test_draws_follow_the_laws():
-    """χ² of 4 × 40,000 draws; a false alarm in one of 10,000 such tests."""
+    """χ² of 4 × 5,000 draws; a false alarm in one of 10,000 such tests."""
     from scipy.stats import chi2
 
     learner = learner_of(segments("even"))
     play(learner, 100)
-    rows = np.repeat(np.arange(4), 40_000)
+    rows = np.repeat(np.arange(4), 5_000)
     batch = learner.ask(len(rows), context=rows)
     p = np.array([learner.distribution_for(c) for c in range(4)])
     np.testing.assert_array_equal(batch.probability, p[rows, batch.index])
     np.testing.assert_array_equal(batch.action, np.asarray(PRICES.X)[batch.index])
     counts = np.array([np.bincount(batch.index[rows == c], minlength=5) for c in range(4)])
-    expected = 40_000 * p
+    expected = 5_000 * p
     statistic = float(np.sum((counts - expected) ** 2 / expected))
     assert statistic < chi2.ppf(1 - 1e-4, 4 * 4)
 

@@ -87,6 +87,7 @@ def test_the_bound_holds_for_rare_contexts(law, kernel):
     assert 0.002 < worst <= 1.0
 
 
+@pytest.mark.slow
 def test_a_rare_context_costs_nothing_beyond():
     """Lemma F6.2: R times the cost of exploring is at most that of the design without contexts, whatever the law."""
     for law in LAWS.values():

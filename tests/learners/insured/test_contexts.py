@@ -10,6 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import NoDistribution, PolicyError
+from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
 
@@ -270,6 +271,16 @@ def test_coordinates_are_shown_where_there_are_no_labels():
     assert policy.asked[0].tolist() == [1.0, 0.5]
 
 
+def test_params_are_shown_where_contexts_are_those_of_a_space():
+    policy = Listens()
+    days = kl.Space(day=kl.Choice(["work", "rest"]), hour=kl.Int(0, 3))
+    learner = make(kl.Contexts(days), policy=policy)
+    learner.ask(context={"day": "rest", "hour": 2})
+    assert policy.asked == [{"day": "rest", "hour": 2}]
+    again = kl.InsuredBandit.from_state(learner.state(), policy=Listens())
+    assert digest(again) == digest(learner)
+
+
 @pytest.mark.parametrize("bad", [None, "2", K, -1, np.nan, np.ones(K), np.full(C * K, 1 / (C * K))])
 def test_bad_proposals_change_nothing(bad):
     policy = Listens()
@@ -316,7 +327,7 @@ def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
 
 def test_laws_of_a_policy_are_played():
     law = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
-    learner = make(policy=Listens(law), **ONE_BY_ONE)
+    learner = make(policy=Listens(law), **ONE_BY_ONE, early=False)
     rate = learner._game.play.watch.rate(0)
     p = learner.distribution_for("small")
     assert np.all(p[1:3] >= 0.5 * (1 - rate))
@@ -336,6 +347,27 @@ def test_rewards_are_losses_turned_around(manner):
         right.tell(other, -float(kind(t)[c, other.index]))
     assert left.recommend("small").loss == pytest.approx(-right.recommend("small").loss)
     assert "reward" in str(right.guarantee())
+
+
+def test_a_policy_in_doubt_explores_more_where_it_is():
+    """Where it does worse than exploration; what is explored beyond its due is the policy's own for the estimates."""
+    worse = Bets(policy_mean=0.4, explored_mean=-0.1, policy_rounds=40, explored_rounds=40)
+    better = Bets(policy_mean=-0.4, explored_mean=0.1, policy_rounds=40, explored_rounds=40)
+    for early in (True, False):
+        learner = make(policy=Listens(3), **ONE_BY_ONE, early=early)
+        footing = learner._game.play.watch.footing
+        learner._game.play.bets = [worse, better, better]
+        rates = np.array([0.25 if early else footing.rates[0], *footing.rates[1:]])
+        laws = [learner.distribution_for(name)[3] for name in SEGMENTS.labels]
+        assert laws == pytest.approx(1 - rates + rates * footing.weights[:, 3])
+    watched = make(policy=Listens(3), **ONE_BY_ONE)._game.play
+    assert watched.strays(0) > 0  # before anything was explored
+    keys = [watched._one(0, 3, coin, True)[::2] for coin in (0.001, 0.2, 0.9)]
+    assert [(key < 0, strayed) for key, strayed in keys] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
 
 
 # By hand.
@@ -593,6 +625,24 @@ def test_one_kernel_on_pairs():
     learner = make(kernel=kernel, context_kernel="pairs")
     play(learner, kind, 300)
     assert learner.recommend("large").index == kind(0)[2].argmin()
+
+
+@pytest.mark.parametrize("order", ["independent", "any"])
+def test_one_action_costs_nothing(order):
+    learner = make(actions=kl.Points([[0.5]]), order=order)
+    decision = learner.ask(context="small")
+    learner.tell(decision, 0.3)
+    assert decision.probability == 1.0
+    assert learner.guarantee().total == 0
+
+
+def test_actions_of_a_space_have_params():
+    space = kl.Space(price=kl.Float(0, 1), plan=kl.Choice(["basic", "full"]))
+    learner = make(actions=space.points(12), kernel=kl.Gaussian(0.5))
+    decision = learner.ask(context="small")
+    assert set(decision.params) == {"price", "plan"}
+    learner.tell(decision, 0.3)
+    assert set(learner.recommend("small").params) == {"price", "plan"}
 
 
 def test_the_report_is_text_and_data():

@@ -96,7 +96,7 @@ class ContextGame:
             data.refuse("learner.play.pending.count", "must wait", play.pending.count)
 
     def shown(self, context: int) -> Any:
-        """A context as it was given: its label or its coordinates."""
+        """A context as it was given: its label, its params or its coordinates."""
         return shown(self.contexts, context)
 
     def draw(
@@ -198,9 +198,11 @@ class ContextGame:
 
 
 def shown(contexts: Contexts, context: int) -> Any:
-    """A context as it was given: its label or its coordinates."""
+    """A context as it was given: its label, its params or its coordinates."""
     if contexts.labels is not None:
         return contexts.labels[context]
+    if contexts.points is not None:
+        return dict(contexts.points.params[context])
     return contexts.X[context]
 
 

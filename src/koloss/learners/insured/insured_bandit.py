@@ -671,7 +671,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far by the estimates; with contexts, for one of them."""
         if self._game is not None:
-            return self._game.recommend(context)
+            return self._named(self._game.recommend(context))
         refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2):
             return self._named(self._stage.recommend())

@@ -2,7 +2,8 @@
 
 A *watch* (`OneByOne`, `Together`, `InTurn`) plays the policy and estimates its regret; a *robust* learner (`Rows`, `OwnRows`) plays
 where the policy was stopped. Both say how often a context explores and how; the rest of a round is the policy's, asked once, for
-the context at hand, or the robust learner's. Losses are in units of their range, y in [-1/2, 1/2].
+the context at hand, or the robust learner's. Where the policy does worse than exploration it explores more, as a policy may, until
+that is plain: a context may be handed over at any time, and the bound holds. Losses are in units of their range, y in [-1/2, 1/2].
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from koloss.learners.insured.in_turn import InTurn, OwnRows
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
+from koloss.learners.insured.watched import GUESSED, SUSPICION
 from koloss.learners.ledger import Drawn, Entry
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -34,6 +36,7 @@ class ContextRound:
     watched: Bools  # (C,): where the policy played
     observed: Any = None  # of the robust learner
     choice: int | None = None  # the pair that the policy chose, of a single decision
+    strayed: bool = False  # whether it explored beyond what is counted, on suspicion; so may a single decision alone
 
     together: ClassVar[bool] = False
 
@@ -94,7 +97,7 @@ class PerContext:
         self.passed: list[HandOver] = []
         self.asks = 0
         self.at_once = 0  # decisions drawn at once
-        self.noise = 0.0  # Σ of squared residuals of the predictions
+        self.noise: Floats = np.zeros(C)  # Σ of squared residuals of the predictions
         self.late = 0  # losses heard after a further decision had been made
 
     # A round.
@@ -112,7 +115,7 @@ class PerContext:
     def facing(self, context: int) -> AskedFor:
         """What a policy may see when it is asked for a context."""
         rank = self.forecaster.features.shape[1]
-        return AskedFor(self.watch.total, context, rank, self.noise)
+        return AskedFor(self.watch.total, context, rank, float(self.noise.sum()))
 
     def draw(
         self, contexts: Sequence[int], rng: Any, points: Floats, *, single: bool
@@ -122,12 +125,12 @@ class PerContext:
         proposals: list[Any] = [None] * len(contexts)
         if isinstance(policy, ContextPolicy):  # which may fail: before anything changes
             proposals = policy.propose_all([c if watched[c] else None for c in contexts])
-        keys, probabilities, choice = [], [], None
+        keys, probabilities, choice, strayed = [], [], None, False
         for k, c in enumerate(contexts):
             proposal = proposals[k]
             if isinstance(policy, BuiltIn) and watched[c]:
                 proposal = self._local(policy.propose(self.pending, self.facing(c), rng), c)
-            key, p = self._one(c, proposal, rng.random())
+            key, p, strayed = self._one(c, proposal, rng.random(), single)
             keys.append(key)
             probabilities.append(p.item(key if key >= 0 else ~key))
             if single and isinstance(proposal, int):
@@ -137,7 +140,7 @@ class PerContext:
                 self.pending.draw(self._spread(p, c))
         self._count(contexts, keys)
         observed = self.robust.observe(contexts, keys)
-        law = ContextRound(self.asks, M, watched, observed, choice)
+        law = ContextRound(self.asks, M, watched, observed, choice, strayed)
         rows = np.array([key if key >= 0 else ~key for key in keys])
         if single:
             row = int(rows[0])
@@ -169,13 +172,33 @@ class PerContext:
             q = proposal
         return side.rate(context), side.weights(context), q
 
-    def _one(self, context: int, proposal: Any, coin: float) -> tuple[int, Floats]:
-        """The row of an action, or ~row where it is explored, by one coin; and the law it was drawn from."""
+    def strays(self, context: int) -> float:
+        """Share of the policy's rounds in a context that explore, too, while it does worse than exploration there.
+
+        They are the policy's own as far as its regret is estimated; what they tell is whether to stop it on evidence.
+        """
+        if not (self.early and self.watch.watched[context]):
+            return 0.0
+        seen = int(self.heard[:, context].sum())
+        variance = (float(self.noise[context]) + GUESSED / 4) / (seen + GUESSED)
+        if not self.bets[context].suspects(variance):
+            return 0.0
+        rate = self.watch.rate(context)
+        return max(SUSPICION - rate, 0.0) / (1 - rate)
+
+    def _one(
+        self, context: int, proposal: Any, coin: float, single: bool
+    ) -> tuple[int, Floats, bool]:
+        """The row of an action, or ~row where it is explored and counted, by one coin; its law, and whether it strayed."""
         rate, pi, q = self.mixture(context, proposal)
-        p = rate * pi + (1 - rate) * q
+        s = self.strays(context) if single else 0.0
+        p = (rate + (1 - rate) * s) * pi + (1 - rate) * (1 - s) * q
         if coin < rate:
-            return ~_drawn(pi, coin / rate), p
-        return _drawn(q, (coin - rate) / (1 - rate)), p
+            return ~_drawn(pi, coin / rate), p, False
+        coin = (coin - rate) / (1 - rate)
+        if coin < s:
+            return _drawn(pi, coin / s), p, True
+        return _drawn(q, (coin - s) / (1 - s)), p, False
 
     def _count(self, contexts: Sequence[int], keys: Sequence[int]) -> None:
         self.asks += 1
@@ -200,18 +223,18 @@ class PerContext:
         self.forecaster.update(pair, y)
         self.pending.open(law.choice, pair, entry.heard)
         self.late += made > entry.id + 1
-        self.noise += (y - law.prediction.item(c, a)) ** 2
-        own = bool(law.watched[c])
+        self.noise[c] += (y - law.prediction.item(c, a)) ** 2
+        own, tried = bool(law.watched[c]), explored or law.strayed
         if own:
-            self.heard[int(explored), c] += 1
-            self.paid[int(explored), c] += y
+            self.heard[int(tried), c] += 1
+            self.paid[int(tried), c] += y
         self.robust.learn(law.observed, c, a, explored, y)
         over = self.watch.learn(c, a, explored, y, law.prediction, own)
         if over:
             self.hand_over(over, "budget", made)
         if self.early and own and self.watch.watched[c]:
-            self.bets[c].add(y, explored)
-            if explored and self.bets[c].evidence > 1:
+            self.bets[c].add(y, tried)
+            if tried and self.bets[c].evidence > 1:
                 self.hand_over([c], "evidence", made)
 
     # Who plays.
@@ -256,8 +279,7 @@ class PerContext:
                 proposal = self._local(seen, context)
                 if isinstance(self.policy, Thompson):
                     proposal = proposal / proposal.sum()
-        rate, pi, q = self.mixture(context, proposal)
-        p: Floats = rate * pi + (1 - rate) * q
+        _, p, _ = self._one(context, proposal, 0.5, single=True)
         return p
 
     def best(self, context: int) -> int:
@@ -284,7 +306,7 @@ class PerContext:
         return {
             **{name: getattr(self, name) for name in self._COUNTS},
             **{name: getattr(self, name).copy() for name in self._EACH},
-            "noise": self.noise,
+            "noise": self.noise.copy(),
             "heard": self.heard.copy(),
             "paid": self.paid.copy(),
             "watch": self.watch.to_dict(),
@@ -301,7 +323,7 @@ class PerContext:
             setattr(self, name, data.count(name))
         for name in self._EACH:
             setattr(self, name, data.array(name, (C,), 0, whole=True))
-        self.noise = data.number("noise", 0)
+        self.noise = data.array("noise", (C,), 0)
         self.heard = data.array("heard", (2, C), 0, whole=True)
         self.paid = data.array("paid", (2, C))
         self.watch.load(data.part("watch"))
@@ -327,6 +349,7 @@ class PerContext:
             watched=data.array("watched", (C,), 0, 1, whole=True) == 1,
             observed=observed,
             choice=data.count("choice", 0, C * K - 1) if data.has("choice") else None,
+            strayed=data.flag("strayed"),
         )
 
 
