@@ -1,138 +1,28 @@
 """Parameters of a `Space`: numbers on a linear or a log scale, whole numbers, choices, ordered choices.
 
 Each has positions in [0, 1], the coordinates that kernels see: of a number its place between `low` and `high`, of the
-i-th of k values i/(k - 1).
+i-th of k values i/(k - 1). `Parameter`, in `values.py`, is what they have in common.
 """
 
 from __future__ import annotations
 
-import abc
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import LARGEST, as_flag, as_float, as_int, shown
-from koloss._plain import Plain
+from koloss.actions.values import Parameter, as_condition, as_values, identity, plain
 
 MOST_VALUES = 2**50
 """Most values of a whole number, or of a float with steps: beyond it two of them could have one position."""
 
 LARGEST_LOG = 2**40
 """Largest whole number on a log scale, for the same reason."""
-
-
-class Parameter(Plain, abc.ABC):
-    """One named part of a `Space`. Where it has finitely many values, they are numbered from 0."""
-
-    when: dict[str, tuple[Any, ...]] | None
-    """Values of other parameters for which this one matters; None: always."""
-
-    count: int | None
-    """Number of values; None: a continuum."""
-
-    @abc.abstractmethod
-    def check(self, name: str, value: Any) -> Any:
-        """The value as plain data, or an error that names the parameter."""
-
-    @abc.abstractmethod
-    def number(self, value: Any) -> int:
-        """The number of a value that has been checked."""
-
-    @abc.abstractmethod
-    def value(self, number: int) -> Any:
-        """The value with this number."""
-
-    def position(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
-        """Positions of the values with these numbers."""
-        return np.asarray(numbers, dtype=float) / max(self._last, 1)
-
-    def nearest(self, positions: NDArray[Any]) -> NDArray[np.int64]:
-        """Numbers of the values nearest to these positions."""
-        numbers = np.rint(np.asarray(positions, dtype=float) * self._last)
-        return self._clipped(numbers)
-
-    def _clipped(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        clipped: NDArray[np.int64] = np.clip(numbers, 0, self._last).astype(np.int64)
-        return clipped
-
-    def encode(self, values: Sequence[Any]) -> NDArray[np.float64]:
-        """Positions of values that have been checked."""
-        return self.position(np.array([self.number(v) for v in values], dtype=np.int64))
-
-    def decode(self, positions: NDArray[Any]) -> list[Any]:
-        """Values at the nearest positions there are."""
-        return [self.value(i) for i in self.nearest(positions).tolist()]
-
-    def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
-        """Nearest positions there are."""
-        return self.position(self.nearest(positions))
-
-    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Positions of values that are spread evenly where `uniform` is over [0, 1)."""
-        return self.position(np.minimum(np.floor(uniform * (self._last + 1)), self._last))
-
-    is_nominal: ClassVar[bool] = False
-    """Whether its values have no order, so that none can stand for another."""
-
-    def grid_size(self, step: float, whole: bool) -> float:
-        """Lower bound on the number of positions in a grid."""
-        steps = math.ceil(min(1 / step, 1e18) * (1 - 1e-12)) + 1.0
-        if self.count is None:
-            return steps
-        return float(self.count) if whole else float(min(self.count, steps / 2))
-
-    def grid(self, step: float, whole: bool) -> tuple[NDArray[np.float64], float]:
-        """Positions at most `step` apart, or neighbours; and how far any other is from them at most.
-
-        A `whole` grid has all positions.
-        """
-        if whole:
-            return self.position(np.arange(self._last + 1)), 0.0
-        numbers = [0]
-        while numbers[-1] < self._last:
-            reach = self.position(np.array(numbers[-1:])) + step * (1 + 1e-12)
-            last = int(self.nearest(reach)[0])
-            last -= int(self.position(np.array([last]))[0] > reach[0])
-            numbers.append(max(last, numbers[-1] + 1))
-        positions = self.position(np.array(numbers))
-        skipped = np.diff(numbers) > 1
-        return positions, float(np.diff(positions)[skipped].max(initial=0.0)) / 2
-
-    @property
-    def _last(self) -> int:
-        """Number of the last value."""
-        assert self.count is not None
-        return self.count - 1
-
-    def parts(self) -> dict[str, Any]:
-        when = None if self.when is None else tuple(self.when.items())
-        parts = super().parts() | {"when": when}
-        return {k: v for k, v in parts.items() if v is not None and v is not False}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Parameter):
-            return NotImplemented
-        return type(self) is type(other) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
-
-    def _identity(self) -> Any:
-        return identity(tuple(self.parts().items()))
-
-    def __repr__(self) -> str:
-        parts = self.parts()
-        if self.when is not None:
-            parts["when"] = {k: v[0] if len(v) == 1 else list(v) for k, v in self.when.items()}
-        first = [repr(parts.pop(k)) for k in ("low", "high") if k in parts]
-        if "values" in parts:
-            first = [repr(list(parts.pop("values")))]
-        rest = [f"{k}={v!r}" for k, v in parts.items()]
-        return f"{type(self).__name__}({', '.join(first + rest)})"
 
 
 class Float(Parameter):
@@ -186,12 +76,11 @@ class Float(Parameter):
     def _set_steps(self, step: float) -> None:
         if self.log:
             raise ValueError(f"`step` must be None on a log scale, got {step:.6g}")
-        width = Decimal(repr(self.high)) - Decimal(repr(self.low))
-        last = width / Decimal(repr(step))
+        last = (Fraction(repr(self.high)) - Fraction(repr(self.low))) // Fraction(repr(step))
         size = max(-self.low, self.high)
         if last >= MOST_VALUES or step < 8 * math.ulp(size):
             raise ValueError(f"`step` must leave values apart, got {step!r} of {size!r}")
-        self.count = int(last) + 1
+        self.count = last + 1
         self.high = self.value(self.count - 1)
 
     def check(self, name: str, value: Any) -> float:
@@ -225,12 +114,13 @@ class Float(Parameter):
     def decode(self, positions: NDArray[Any]) -> list[float]:
         if self.count:
             return super().decode(positions)
-        # Numbers as people write them come back as they were: of all with the same place, one of few digits.
+        # Numbers as people write them come back as they were: of all with the same place, one of few digits, or the end.
         places = np.asarray(positions, dtype=float)
         x = self._settled(places)
         short = np.array([self._short(v) for v in x.tolist()])
         at = self._places(short)
-        values: list[float] = np.where((at == places) | (at == self._places(x)), short, x).tolist()
+        same = ((at == places) | (at == self._places(x))) & (places > 0) & (places < 1)
+        values: list[float] = np.where(same, short, x).tolist()
         return values
 
     def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
@@ -242,10 +132,14 @@ class Float(Parameter):
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return super().quantile(uniform) if self.count else self._places(self._settled(uniform))
 
-    def grid(self, step: float, whole: bool) -> tuple[NDArray[np.float64], float]:
+    def grid(
+        self, step: float, whole: bool, limit: float
+    ) -> tuple[NDArray[np.float64] | None, float]:
         if self.count:
-            return super().grid(step, whole)
-        cells = math.ceil(min(1 / step, 1e18) * (1 - 1e-12))
+            return super().grid(step, whole, limit)
+        if 1 / step >= limit:
+            return None, 0.0
+        cells = math.ceil(1 / step * (1 - 1e-12))
         positions = np.unique(self.quantile(np.linspace(0, 1, cells + 1)))
         return positions, float(np.diff(positions).max()) / 2
 
@@ -352,6 +246,12 @@ class Int(Parameter):
         numbers = np.rint(low * np.exp(uniform * math.log(high / low))) - self.low
         return self.position(np.clip(numbers, 0, self._last))
 
+    def _some(self, step: float) -> NDArray[np.int64]:
+        if not self.log:
+            return super()._some(step)
+        # A value is within a quarter of a step of one of these places, and what is nearest to that place is as near to it.
+        return np.unique(self.nearest(np.linspace(0, 1, math.ceil(2 / step) + 1)))
+
     @property
     def _logs(self) -> float:
         return math.log1p(self._last / self.low)
@@ -424,69 +324,9 @@ def _check_ends(low: float, high: float) -> None:
         raise ValueError(f"`low` must not exceed `high`, got {low!r} > {high!r}")
 
 
-def plain(name: str, value: Any) -> Any:
-    """A value as plain data: None, True, False, a finite number, text, or a tuple of these."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return as_text(name, str.__str__(value))
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return as_float(name, value)
-    if isinstance(value, (list, tuple)):
-        return tuple(plain(name, v) for v in value)
-    rule = "must be None, True, False, numbers, text or tuples of these"
-    raise TypeError(f"`{name}` {rule}, got {shown(value)}")
-
-
-def as_text(name: str, value: Any) -> str:
-    """Text that can be written."""
-    if not isinstance(value, str):
-        raise TypeError(f"`{name}` must be text, got {shown(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"`{name}` must be text that can be written, got {value!r}") from error
-    return value
-
-
-def identity(value: Any) -> Any:
-    """What tells plain values apart: True and 1 are two, 1 and 1.0 one."""
-    if isinstance(value, tuple):
-        return tuple(map(identity, value))
-    return (isinstance(value, bool), value)
-
-
-def as_values(name: str, values: Any) -> tuple[Any, ...]:
-    """Several values, in the order given."""
-    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
-        raise TypeError(f"`{name}` must be a list of values, got {shown(values)}")
-    found = tuple(plain(name, v) for v in values)
-    if not found:
-        raise ValueError(f"`{name}` must not be empty")
-    return found
-
-
-def as_condition(when: Any) -> dict[str, tuple[Any, ...]] | None:
-    """Names of parameters with the values that they must have; a list, tuple or set has several."""
-    if when is None:
-        return None
-    if not isinstance(when, (Mapping, list, tuple)):
-        raise TypeError(f"`when` must map names to values, got {shown(when)}")
-    try:
-        pairs = dict(when)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"`when` must map names to values, got {shown(when)}") from error
-    if not pairs:
-        raise ValueError("`when` must name a parameter, got none")
-    condition = {}
-    for name, values in pairs.items():
-        if isinstance(values, (list, tuple, range, Set)):
-            several = sorted(values, key=repr) if isinstance(values, Set) else values
-        else:
-            several = [values]
-        condition[as_text("when", name)] = as_values("when", several)
-    return condition
+def ordinal_range(low: int, high: int, step: int, when: Any) -> Ordinal:
+    """Whole numbers from `low` to `high` in steps."""
+    values = range(low, high + 1, step)
+    if len(values) > 2**16:
+        raise ValueError(f"`step` must leave no more than 65,536 values, got {len(values)}")
+    return Ordinal(values, when=when)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from koloss._arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
 from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
-from koloss.actions.parameters import Parameter, as_text, identity
+from koloss.actions.conditions import matching, needs_of, ordered
 from koloss.actions.points import Points
 from koloss.actions.space_points import (
     ENUMERATED,
@@ -24,6 +24,9 @@ from koloss.actions.space_points import (
     grid_rows,
     lost,
 )
+from koloss.actions.space_readers import read_configspace, read_optuna
+from koloss.actions.space_schema import read_schema, write_schema
+from koloss.actions.values import Parameter, as_text, identity
 
 
 class Space(ActionSet):
@@ -101,10 +104,9 @@ class Space(ActionSet):
                 rule = "must be a Float, Int, Choice or Ordinal"
                 raise TypeError(f"`{name}` {rule}, got {shown(parameter)}")
         self._parameters = given
-        self._columns = list(given.values())
+        self._columns = tuple(given.values())
         self.where = where
-        self._order = _order(given)
-        self._needs = _needs(given, self._order)
+        self._needs = needs_of(given, ordered(given))
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -123,7 +125,7 @@ class Space(ActionSet):
     @property
     def order(self) -> list[int]:
         """Columns such that conditions are on those before."""
-        return [self.names.index(name) for name in self._order]
+        return [self.names.index(name) for name in self._needs]
 
     @property
     def parents(self) -> set[str]:
@@ -156,29 +158,7 @@ class Space(ActionSet):
         return [self._check(p) for p in several]
 
     def _check(self, params: Any) -> dict[str, Any]:
-        if not isinstance(params, Mapping):
-            raise TypeError(f"`params` must be a dict or a list of dicts, got {shown(params)}")
-        for name in params:
-            if name not in self._parameters:
-                raise ValueError(
-                    f"`params` must have names among {', '.join(self.names)}, got {name!r}"
-                )
-        values: dict[str, Any] = {}
-        for name in self._order:
-            parameter = self._parameters[name]
-            wanted = parameter.when or {}
-            active = all(
-                parent in values and any(identity(values[parent]) == identity(v) for v in allowed)
-                for parent, allowed in wanted.items()
-            )
-            if active and name not in params:
-                raise ValueError(f"`params` must have {name!r}, got {shown(dict(params))}")
-            if not active and name in params:
-                rule = f"must not have {name!r}, which matters only when {_written(wanted)}"
-                raise ValueError(f"`params` {rule}, got {shown(dict(params))}")
-            if active:
-                values[name] = parameter.check(name, params[name])
-        values = {name: values[name] for name in self._parameters if name in values}
+        values = matching(params, self._parameters, self._needs)
         if self.where is not lost and not self._allows(values):
             raise ValueError(f"`params` must be allowed by `where`, got {values!r}")
         return values
@@ -210,7 +190,8 @@ class Space(ActionSet):
     def active(self, X: NDArray[Any], column: int) -> NDArray[np.bool_]:
         """In which rows the parameter of a column matters."""
         active = np.ones(len(X), dtype=bool)
-        for j, numbers in self._needs[column].items():
+        for name, numbers in self._needs[self.names[column]].items():
+            j = self.names.index(name)
             active &= np.isin(self._columns[j].nearest(X[:, j]), list(numbers))
         return active
 
@@ -235,7 +216,7 @@ class Space(ActionSet):
         X = to_numpy(as_points("X", X, dimension=self.dimension))
         room, active = slack(X), self._active(X)
         inside = np.ones(len(X), dtype=bool)
-        for i, parameter in enumerate(self._parameters.values()):
+        for i, parameter in enumerate(self._columns):
             there = np.where(active[:, i], parameter.snap(X[:, i]), INACTIVE)
             inside &= np.abs(X[:, i] - there) <= room
         if self.where is not None:
@@ -246,8 +227,8 @@ class Space(ActionSet):
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Smallest and largest number of every column: from -1 where a parameter may not matter."""
-        lower = np.array([INACTIVE if needs else 0.0 for needs in self._needs])
-        upper = np.array([0.0 if p.count == 1 else 1.0 for p in self._parameters.values()])
+        lower = np.array([0.0 if p.when is None else INACTIVE for p in self._columns])
+        upper = np.array([0.0 if p.count == 1 else 1.0 for p in self._columns])
         return lower, upper
 
     def diameter(self) -> float:
@@ -275,7 +256,7 @@ class Space(ActionSet):
 
     def rows(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows of the space, without its constraint, from numbers that are uniform over the cube."""
-        columns = zip(self._parameters.values(), uniform.T, strict=True)
+        columns = zip(self._columns, uniform.T, strict=True)
         X = np.column_stack([parameter.quantile(u) for parameter, u in columns])
         return np.where(self._active(X), X, INACTIVE)
 
@@ -304,6 +285,10 @@ class Space(ActionSet):
         """
         if count is None or isinstance(count, (int, np.integer)):
             return chosen_points(self, as_count("count", 1024 if count is None else count), rng)
+        if isinstance(count, (str, bytes)) or not isinstance(count, (Mapping, Sequence)):
+            raise TypeError(
+                f"`count` must be a whole number or a list of params, got {shown(count)}"
+            )
         params = self.check(count)
         first: dict[Any, int] = {}
         for k, p in enumerate(params):
@@ -329,10 +314,69 @@ class Space(ActionSet):
             X = X[self.allowed(X)]
             return SpacePoints(self, X=X).net(spacing, max_bytes=max_bytes)
         step, _ = steps(spacing, self.dimension)
-        X, count, radius = grid_rows(self, step, max_bytes / (8 * self.dimension))
+        most = max_bytes / (8 * self.dimension)
+        X, radius = grid_rows(self, step, most)
         if X is None:
-            raise too_large(spacing, self, count, max_bytes)
+            raise too_large(spacing, self, most, max_bytes)
         return SpacePoints(self, X=X, covering_radius=radius)
+
+    # As a JSON schema, and from other packages.
+
+    def to_json_schema(self) -> dict[str, Any]:
+        """A JSON schema (draft 2020-12) of params, which `from_json_schema` reads back to the same space.
+
+        Logarithms, steps, orders and conditions are under the key "x-koloss", conditions also as if and then; the steps of a float are
+        nowhere else, so that a validator lets values between them pass. A `where` cannot be written.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> space = kl.Space(rate=kl.Float(0.001, 1, log=True))
+        >>> space.to_json_schema()["properties"]
+        {'rate': {'type': 'number', 'minimum': 0.001, 'maximum': 1.0, 'x-koloss': {'log': True}}}
+        >>> kl.Space.from_json_schema(space.to_json_schema()) == space
+        True
+        """
+        if self.where is not None:
+            rule = "must be None: a function cannot be written as a schema"
+            raise ValueError(f"`where` {rule}; kl.Space(space.parameters) is the space without it")
+        return write_schema(self._parameters)
+
+    @classmethod
+    def from_json_schema(
+        cls, schema: Mapping[str, Any], *, where: Callable[[dict[str, Any]], bool] | None = None
+    ) -> Self:
+        """The space that a JSON schema describes: one of `to_json_schema`, or a plain one.
+
+        Plain schemas are of an object whose properties are integers or numbers with ends, booleans or enums; if and then
+        become conditions, multiples of a whole number an `Ordinal`. All properties count as required. What would be overlooked is refused.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> level = {"type": "integer", "minimum": 1, "maximum": 19}
+        >>> kl.Space.from_json_schema({"properties": {"level": level, "long": {"type": "boolean"}}})
+        Space(level=Int(1, 19), long=Choice([False, True]))
+        """
+        return cls(read_schema(schema), where=where)
+
+    @classmethod
+    def from_optuna(cls, distributions: Any) -> Self:
+        """The space of a dict of Optuna's distributions, of a trial, or of a study whose trials all have the same.
+
+        Whole numbers in steps become an `Ordinal`.
+        """
+        return cls(read_optuna(distributions))
+
+    @classmethod
+    def from_configspace(cls, space: Any) -> Self:
+        """The space of a ConfigSpace `ConfigurationSpace`; forbidden clauses become `where`.
+
+        Conditions must be on values of single parameters, all of which must hold: other uses of "or" are refused. Priors, weights
+        and defaults are left out.
+        """
+        parameters, where = read_configspace(space)
+        return cls(parameters, where=where)
 
     # As plain data and as text.
 
@@ -367,66 +411,7 @@ class Space(ActionSet):
             name.isidentifier() and not iskeyword(name) and name != "where"
             for name in self._parameters
         ):
-            written = ", ".join(f"{name}={parameter!r}" for name, parameter in items)
+            text = ", ".join(f"{name}={parameter!r}" for name, parameter in items)
         else:
-            written = repr(self._parameters)
-        return f"Space({written}{'' if self.where is None else ', where=...'})"
-
-
-def _order(parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
-    """Names such that conditions are on those before, checked."""
-    for name, parameter in parameters.items():
-        for parent, values in (parameter.when or {}).items():
-            if parent not in parameters:
-                among = ", ".join(parameters)
-                raise ValueError(f"`when` of {name!r} must name one of {among}, got {parent!r}")
-            if parameters[parent].count is None:
-                rule = "must be on a parameter with finitely many values"
-                raise ValueError(
-                    f"`when` of {name!r} {rule}, got {parent!r}: {parameters[parent]!r}"
-                )
-            for value in values:
-                try:
-                    parameters[parent].check(parent, value)
-                except (TypeError, ValueError) as error:
-                    raise ValueError(f"`when` of {name!r} can never hold: {error}") from error
-    order: list[str] = []
-    while len(order) < len(parameters):
-        ready = [
-            n for n, p in parameters.items() if n not in order and set(p.when or {}) <= set(order)
-        ]
-        if not ready:
-            circle = ", ".join(repr(n) for n in parameters if n not in order)
-            raise ValueError(f"`when` must not lead back to where it began, as among {circle}")
-        order += ready
-    return tuple(order)
-
-
-def _needs(
-    parameters: Mapping[str, Parameter], order: Sequence[str]
-) -> list[dict[int, frozenset[int]]]:
-    """For each column the numbers that the values of others must have, those of its conditions' own conditions included."""
-    column = {name: i for i, name in enumerate(parameters)}
-    needs: dict[str, dict[int, frozenset[int]]] = {}
-    for name in order:
-        merged: dict[int, frozenset[int]] = {}
-        for parent, values in (parameters[name].when or {}).items():
-            checked = [parameters[parent].check(parent, v) for v in values]
-            numbers = frozenset(parameters[parent].number(v) for v in checked)
-            for j, allowed in [(column[parent], numbers), *needs[parent].items()]:
-                merged[j] = merged.get(j, allowed) & allowed
-        for j, numbers in merged.items():
-            if not numbers:
-                other = list(parameters)[j]
-                raise ValueError(
-                    f"`when` of {name!r} can never hold: no value of {other!r} is allowed"
-                )
-        needs[name] = merged
-    return [needs[name] for name in parameters]
-
-
-def _written(condition: Mapping[str, Sequence[Any]]) -> str:
-    """A condition as text."""
-    return " and ".join(
-        f"{name!r} is {' or '.join(map(repr, values))}" for name, values in condition.items()
-    )
+            text = repr(self._parameters)
+        return f"Space({text}{'' if self.where is None else ', where=...'})"

@@ -108,10 +108,13 @@ class SpacePoints(Points):
         try:
             space = parts["space"]
             X = to_numpy(as_points("X", parts["X"], dimension=space.dimension))
-            rows = zip(parts["params"], X != INACTIVE, strict=True)
+            names = [[n for n, x in zip(space.names, row, strict=True) if x >= 0] for row in X]
+            if list(map(len, names)) != list(map(len, parts["params"])):
+                raise ValueError(
+                    "`params` must be those that matter in each row of `X`, got others"
+                )
             params = [
-                dict(zip(np.asarray(space.names)[active].tolist(), values, strict=True))
-                for values, active in rows
+                dict(zip(n, p, strict=True)) for n, p in zip(names, parts["params"], strict=True)
             ]
             return cls(space, params, X=X, covering_radius=parts["covering_radius"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -119,7 +122,7 @@ class SpacePoints(Points):
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SpacePoints):
-            return NotImplemented
+            return False if isinstance(other, Points) else NotImplemented
         mine = (self.space, self.params)
         return mine == (other.space, other.params) and bool(super().__eq__(other))
 
@@ -180,10 +183,12 @@ def product(
 
 def all_rows(space: Space, limit: int) -> NDArray[np.float64] | None:
     """All combinations, without the constraint; None where they are more than `limit`."""
-    parameters = space.parameters.values()
-    if any(p.count is None or p.count > limit for p in parameters):
-        return None
-    return product(space, [p.grid(0.0, whole=True)[0] for p in parameters], limit)
+    grids = []
+    for parameter in space.parameters.values():
+        if parameter.count is None or parameter.count > limit:
+            return None
+        grids.append(parameter.position(np.arange(parameter.count)))
+    return product(space, grids, limit)
 
 
 def chosen_points(space: Space, count: int, rng: Any) -> SpacePoints:
@@ -219,7 +224,7 @@ def sobol_rows(
     found: dict[bytes, NDArray[np.float64]] = {}
     share = Share()
     while len(found) < count:
-        X = space.rows(engine.random(batch))
+        X = space.rows(engine.random(batch if share.trials == 0 else max(batch, 1024)))
         for row in X[share.count(space.allowed(X))]:
             found.setdefault(row.tobytes(), row)
         if everything is not None and share.trials >= 16 * batch:
@@ -233,25 +238,20 @@ def sobol_rows(
     return np.array(list(found.values())[:count])
 
 
-def grid_rows(
-    space: Space, step: float, limit: float
-) -> tuple[NDArray[np.float64] | None, float, float]:
-    """A grid in the space without its constraint, how many points it has at least, and how far they are from any action at most.
+def grid_rows(space: Space, step: float, limit: float) -> tuple[NDArray[np.float64] | None, float]:
+    """A grid in the space without its constraint, and how far any action is from it at most; None with more than `limit` points.
 
     Parameters that conditions are on have all their values, so that every action has a point where the same ones matter.
-    The grid is None where it would have more than `limit` points.
     """
-    grids, halves, least = [], [], 1.0
+    grids, halves = [], []
     for name, parameter in space.parameters.items():
         whole = parameter.is_nominal or name in space.parents
-        least = max(least, parameter.grid_size(step, whole))
-        if least > limit:
-            return None, least, 0.0
-        grid, half = parameter.grid(step, whole)
+        grid, half = parameter.grid(step, whole, limit)
+        if grid is None:
+            return None, 0.0
         grids.append(grid)
         halves.append(half)
-    X = product(space, grids, limit)
-    return X, limit if X is None else float(len(X)), float(np.linalg.norm(halves))
+    return product(space, grids, limit), float(np.linalg.norm(halves))
 
 
 def covering_radius(space: Space, X: NDArray[np.float64]) -> float:
@@ -262,7 +262,7 @@ def covering_radius(space: Space, X: NDArray[np.float64]) -> float:
     from scipy.spatial import KDTree
 
     for cells in (64, 32, 16, 12, 8, 6, 5, 4, 3, 2, 1):
-        grid, _, radius = grid_rows(space, 1 / cells, GRID)
+        grid, radius = grid_rows(space, 1 / cells, GRID)
         if grid is not None:
             farthest = float(KDTree(X).query(grid)[0].max())
             return min(farthest + radius, space.diameter())

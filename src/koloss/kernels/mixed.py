@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, take
-from koloss.actions import ActionSet, Choice, Space
+from koloss.actions import ActionSet, Choice, Space, SpacePoints
 from koloss.kernels.base import Kernel, Stationary, as_scales, squared_distances
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern
 
 KINDS = ("number", "choice", "conditional number", "conditional choice")
 """Kinds of parameters: what can be near or far, what is the same or not; and those that are not always active."""
+
+ROUNDING = 1e-9
+"""Share of a distance that rounding may have taken."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +151,8 @@ class Mixed(Kernel):
         for i, kind, scale in self._columns():
             word, f = kind.split()[-1], factors[i]
             scaled[word].append(scale * f if word == "number" else scale / (f * f))
-        lengths, hamming = (tuple(scaled[word]) or 1.0 for word in ("number", "choice"))
-        return replace(self, lengths=lengths, hamming=hamming)
+        lengths, hamming = tuple(scaled["number"]), tuple(scaled["choice"])
+        return replace(self, lengths=lengths or self.lengths, hamming=hamming or self.hamming)
 
     def _check_domain(self, name: str, X: Array) -> None:
         self._check_dimension(name, X.shape[1])
@@ -187,23 +190,27 @@ class Mixed(Kernel):
     def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
         self._check_actions(actions)
         # 1 - Π k_i without cancellation, from the smallest that each k_i can be.
+        gaps, parameters = _gaps(actions, len(self.space)), self._columns()
         drops = [
-            self._drop(kind, scale, width)
-            for (_, kind, scale), width in zip(self._columns(), widths, strict=True)
+            self._drop(kind, scale, width, gap)
+            for (_, kind, scale), width, gap in zip(parameters, widths, gaps, strict=True)
         ]
         if max(drops) >= 1:
             return math.sqrt(2)
         return math.sqrt(-2 * math.expm1(math.fsum(map(math.log1p, (-drop for drop in drops)))))
 
-    def _drop(self, kind: str, scale: float, width: float) -> float:
-        """Largest 1 - k_i of parameters at most `width` apart."""
+    def _drop(self, kind: str, scale: float, width: float, gap: float) -> float:
+        """Largest 1 - k_i of parameters at most `width` apart; two values are the same, or `gap` apart or more."""
         if width == 0:
             return 0.0
-        number = kind.endswith("number")
-        drop = self._base._drop(width / scale) if number else -math.expm1(-scale)
-        if kind.startswith("conditional"):
-            return max((1 - self.shared) * drop, 1 - math.sqrt(self.shared))
-        return drop
+        if kind.endswith("number"):
+            drop = self._base._drop(width / scale)
+        else:
+            drop = -math.expm1(-scale) if width >= gap else 0.0
+        if not kind.startswith("conditional"):
+            return drop
+        near = gap > 0 and width < 1 - ROUNDING  # what is inactive is 1 away
+        return max((1 - self.shared) * drop, 0.0 if near else 1 - math.sqrt(self.shared))
 
 
 def kinds_of(space: Any) -> tuple[str, ...]:
@@ -216,7 +223,7 @@ def kinds_of(space: Any) -> tuple[str, ...]:
     if isinstance(space, Space):
         return tuple(
             ("conditional " if parameter.when else "")
-            + ("choice" if isinstance(parameter, Choice) else "number")
+            + ("choice" if type(parameter) is Choice else "number")  # an Ordinal is a number
             for parameter in space.parameters.values()
         )
     if not isinstance(space, Sequence):
@@ -224,6 +231,15 @@ def kinds_of(space: Any) -> tuple[str, ...]:
     if not space:
         raise ValueError("`space` must have a parameter, got none")
     return tuple(kind for part in space for kind in kinds_of(part))
+
+
+def _gaps(actions: ActionSet, dimension: int) -> list[float]:
+    """How far two values of each parameter are apart at least, or of a continuum its length; 0 where there is no space to ask."""
+    space = actions.space if isinstance(actions, SpacePoints) else actions
+    if not isinstance(space, Space):
+        return [0.0] * dimension
+    counts = (parameter.count for parameter in space.parameters.values())
+    return [(1 - ROUNDING) / (max(count, 2) - 1 if count else 1) for count in counts]
 
 
 def _one_by_one(scales: float | tuple[float, ...]) -> Iterator[float]:

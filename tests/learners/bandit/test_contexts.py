@@ -123,6 +123,21 @@ def test_what_can_be_estimated_is_within_the_reach_of_the_design():
     assert eta * 0.5 * engine.capped.largest <= kappa * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("settings", [{}, {"bonus": True, "rank": 6}], ids=str)
+def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
+    learner = learner_of("one in a million", batch=50, **settings)
+    exp2, engine, coins = learner._exp2, learner.engine, np.random.default_rng(0)
+    for k in range(60):
+        learner.tell(learner.ask(context=int(coins.integers(4))), float(k % 2))
+        epoch = exp2.epoch
+        if not epoch.over:
+            bonuses = epoch.heard * engine.largest_bonus(epoch.law)
+            quick = engine.reach(epoch.law, epoch.gain) + bonuses
+            assert engine.rise(epoch.law, epoch.gain, epoch.heard) <= quick * (1 + 1e-9)
+            assert exp2.drift(epoch) <= 0.5  # or it would be over
+    assert 1 < exp2.epochs < 60
+
+
 def test_laws_are_the_weights_and_the_design():
     learner = learner_of(segments("skew"))
     play(learner, 200)

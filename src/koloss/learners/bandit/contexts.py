@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrmv
 
 from koloss import _linalg
 from koloss._arrays import equal
@@ -151,6 +152,21 @@ class PairsEngine(PointsEngine):
             return float(rises.max())
         exploiting = rises.reshape(self.shape)[self.capped.exploits]
         return float(np.max(exploiting, initial=0.0))
+
+    def reach(self, law: Any, moved: Floats) -> float:
+        """Upper bound on |φ(z)'moved| where contexts exploit: that of Cauchy and Schwarz in the norm of A."""
+        capped, epsilon = self.capped, self.problem.epsilon
+        largest = math.sqrt(capped.largest_exploiting)  # √(φ'A⁻¹φ), since A ⪰ Σ(u)
+        if law.bonus is not None and epsilon > 0:
+            largest = self.largest_bonus(law) / epsilon
+        return largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+
+    def largest_bonus(self, law: Any) -> float:
+        """The largest where contexts exploit."""
+        if law.bonus is None:
+            return 0.0
+        each: Floats = law.bonus.reshape(self.shape).max(axis=1)
+        return float(np.max(each[self.capped.exploits], initial=0.0))
 
     def leverages(self, law: Any) -> Any:
         """φ'A⁻¹φ of every pair."""

@@ -294,7 +294,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         if allowed is not None:
             mask = self._allowed(allowed)
             if mask is not None:
-                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
         return self._exp2.draw(count, self._rng)
 
     def _rows(self, context: Any, count: int | None) -> Any:

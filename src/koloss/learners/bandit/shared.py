@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.guarantees.bandit import DRIFT
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.loss_range import centred
@@ -117,7 +118,14 @@ class SharedExp2(Exp2):
         return self.broken > 0 or bool(np.any(self.turn > said))
 
     def _has_drifted(self, epoch: Epoch) -> bool:
-        return self.engine.manner != "in turn" and super()._has_drifted(epoch)
+        if self.engine.manner == "in turn":
+            return False
+        reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor)
+        reach += epoch.heard * self.engine.largest_bonus(epoch.law)
+        if epoch.anchor_drift + epoch.eta * reach <= DRIFT:
+            return False
+        epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
+        return epoch.anchor_drift > DRIFT
 
     # Without a horizon each context has its own share of an estimate (theory F6.4).
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss.kernels import Periodic
+from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Stationary
 from koloss.learners.bandit.pairs import PairKernel
@@ -53,6 +53,8 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
         lengths = kernel.length_scales(len(factors))
         scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
         return replace(kernel, **{kernel._length: scaled})  # type: ignore[type-var]
+    if isinstance(kernel, Mixed):
+        return kernel.rescaled(factors)
     if isinstance(kernel, Periodic):
         return replace(kernel, lengthscale=kernel.lengthscale * min(factors))  # one for all
     if isinstance(kernel, Scaled):
@@ -76,11 +78,11 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
 def ladder(kernel: Any) -> tuple[Any, int]:
     """The kernel whose bandwidth is learned, and how often it may be halved.
 
-    Of a sum of Gaussian kernels, as `kernel="auto"` makes it, the first, which is the widest.
+    Of a sum of Gaussian or mixed kernels, as `kernel="auto"` makes it, the first, which is the widest.
     """
     parts = _parts(kernel)
     if len(parts) > 1 and all(
-        isinstance(p, Scaled) and isinstance(p.kernel, Stationary) for p in parts
+        isinstance(p, Scaled) and isinstance(p.kernel, (Stationary, Mixed)) for p in parts
     ):
         return parts[0].kernel, max(len(parts), HALVED)
     return kernel, HALVED

@@ -36,6 +36,7 @@ from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.masks import Masked, draw_among, learn_among
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
@@ -69,6 +70,9 @@ from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.proxy import Proxy
+
+MASKS_KEPT = 16
+"""Explorations among some of the actions that are kept for when they are asked for again."""
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
@@ -238,6 +242,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
+        self._masked = 0  # decisions made among some of the actions
+        self._explored_among: dict[
+            bytes, Exploration
+        ] = {}  # how policies explored of late in these
         self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
         self._robust_late = 0  # losses of the robust learner that came after its next decision
@@ -353,25 +361,25 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @locked
     def withdraw(self, rows: Any) -> None:
-        """Offer some actions no more, by their rows. Losses of decisions for them that are still open are used as always.
+        """Offer some actions no more, by their rows, or the params of a `Space`. Losses of decisions for them that are still open are used as always.
 
         The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
         not depend on actions or losses not yet heard of.
         """
         self.settings.check_roster()
-        gone = as_rows("rows", rows, len(self.engine.points))
+        gone = as_rows("rows", rows, len(self.engine.points), self.settings.actions)
         if len(gone):
             self._offer(self._roster.without(gone), NOBODY)
 
     @locked
     def add(self, rows: Any) -> None:
-        """Offer actions that were absent or have been withdrawn, by their rows.
+        """Offer actions that were absent or have been withdrawn, by their rows, or the params of a `Space`.
 
         The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
         with.
         """
         self.settings.check_roster()
-        new = as_rows("rows", rows, len(self.engine.points))
+        new = as_rows("rows", rows, len(self.engine.points), self.settings.actions)
         if len(new):
             self._offer(self._roster.including(new), new)
 
@@ -478,15 +486,18 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return self._game.draw(count, context, allowed, self._rng)
         if self.settings.contexts is not None:  # one is none, but it must be the one
             context = self._no_context(context, count)
-        refuse_extras(context, allowed)
+        refuse_extras(context, None)
         stage, size = self._stage, count or 1
+        mask = None if allowed is None else self._among(allowed)
         while isinstance(stage, Watched):
-            drawn = stage.draw(count, self._rng, self.ledger)
+            among = None if mask is None else self._exploration_among(mask, stage)
+            drawn = stage.draw(count, self._rng, self.ledger, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
                 law = played.distribution() if played.choice is None else played.choice
                 self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
+                self._masked += size if mask is not None else 0
                 if size > 1:
                     self._at_once += size
                     self._longest_at_once = max(self._longest_at_once, size)
@@ -496,6 +507,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 break
             self._end_stage(drawn)
             stage = self._stage
+        if mask is not None:
+            law, actions, p = draw_among(self._wake(), mask, count, self._rng, self.settings.design)
+            self._pending.draw(p, size)
+            self._masked += size
+            return law, actions
         if self._may_return:
             first = self.ledger.made
             best = lowest(self._forecaster.mean, self._account.offered)
@@ -503,6 +519,29 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         epoch, actions = self._wake().draw(count, self._rng, self.ledger)
         self._pending.draw(epoch.law.p, size)
         return epoch, actions
+
+    def _among(self, allowed: Any) -> Bools | None:
+        """Which actions may be chosen in a request, of those on offer; None where all of these may."""
+        mask, offered = self._allowed(allowed), self._roster.offered
+        if mask is None or (mask | ~offered).all():
+            return None
+        mask = mask & offered
+        if not mask.any():
+            raise ValueError("`allowed` must leave an action that is available, got none")
+        return mask
+
+    def _exploration_among(self, mask: Bools, stage: Watched) -> Exploration:
+        """How a policy explores in a request among some of the actions; one that was made of late is kept."""
+        key = mask.tobytes()
+        found = self._explored_among.get(key)
+        if found is None or found.era != self._roster.era:
+            era, design, number = self._roster.era, self.settings.design, stage.designs + 1
+            found = explore(self.engine, mask, design, number, era, mask)
+            stage.designs = number
+            if len(self._explored_among) >= MASKS_KEPT:
+                self._explored_among.clear()
+            self._explored_among[key] = found
+        return found
 
     def _no_context(self, context: Any, count: int | None = None) -> Any:
         """What is left of a context where there is none, or one that has to be named."""
@@ -546,6 +585,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
             self._pending.drop(None, entries[0].heard)
             return
+        if isinstance(law, Masked):
+            self._learn_among(law, entries, losses)
+            return
         if not isinstance(law, Round):
             assert self._exp2 is not None
             self._robust_late += len(entries) * self._is_overdue(law)
@@ -571,10 +613,28 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._end_stage(reason)
         self._show_range(self._last)
 
-    def _is_overdue(self, law: Epoch | Late) -> bool:
+    def _learn_among(
+        self, law: Masked, entries: Sequence[Entry[Any]], losses: Sequence[Any]
+    ) -> None:
+        """Losses of the robust learner, of requests among some of the actions."""
+        exp2 = self._exp2
+        assert exp2 is not None
+        self._robust_late += len(entries) * self._is_overdue(law)
+        for entry, loss in zip(entries, losses, strict=True):
+            self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+            self._pending.open(None, entry.key, entry.heard)
+        mixed = learn_among(exp2, law, keys_of(entries), losses)
+        if isinstance(exp2.engine, Offered):
+            exp2.mixed += mixed
+        if self._deserves_a_chance():
+            self._re_arm("forecast")
+
+    def _is_overdue(self, law: Epoch | Late | Masked) -> bool:
         """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
         exp2 = self._exp2
         assert exp2 is not None
+        if isinstance(law, Masked):
+            return law.number < exp2.epochs
         over = isinstance(law, Late) or law.over
         if law.number == exp2.epochs == exp2.cut:
             return not exp2.is_exact(law.number)
@@ -624,7 +684,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
     def _condensed(self, law: Any, keys: Sequence[Any]) -> Sequence[Any] | None:
-        if isinstance(law, ContextRound):
+        if isinstance(law, (ContextRound, Masked)):
             return None
         if isinstance(law, Round):
             return law.condensed(keys)
@@ -720,7 +780,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         (policy,), self._replacements = self._replacements, None
         self._enter(ContextGame.from_dict(data, self.settings, policy))
 
-    def _law_from_dict(self, data: Reader) -> Round | Epoch | ContextRound:
+    def _law_from_dict(self, data: Reader) -> Round | Epoch | Masked | ContextRound:
         if self._game is not None:
             return self._game.play.round_from_dict(data)
         if data.has_key("choice"):
@@ -728,7 +788,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             return Round.from_dict(data, self._explorations, self._last.number, size)
         if self._exp2 is None:
             data.refuse("law", "must be of a stage that has been played", "exp2")
-        return self._exp2.epoch_from_dict(data)
+        return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> list[int]:
         N = len(self.actions)

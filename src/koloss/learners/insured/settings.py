@@ -196,7 +196,7 @@ class InsuredSettings(Settings):
         if np.size(self.absent):
             self.check_roster()
             count = len(self.actions.X)  # type: ignore[attr-defined]
-            rows = as_rows("absent", self.absent, count)
+            rows = as_rows("absent", self.absent, count, self.actions)
             if len(rows) == count:
                 raise ValueError(f"`absent` must leave an action, got all {count}")
             self._set("absent", tuple(rows.tolist()))
