@@ -29,7 +29,8 @@ class Policy(Protocol):
 
     While in play it hears the losses of all actions, of its own and of those explored. Three more methods are used where it has
     them: `state()`, a snapshot that is plain data, and `restore(state)`; and `offered(mask)`, which is told which actions there are
-    whenever some are added or withdrawn: it may propose those alone.
+    whenever some are added or withdrawn: it may propose those alone. With contexts it has `propose(context)` and
+    `hear(index, loss, context)`, and is asked for the context at hand.
 
     Examples
     --------
