@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -356,7 +357,11 @@ def test_only_those_who_meet_play(tmp_path):
     tables = arena.markdown_tables(results)
     assert "### All players in games with contexts\n" in tables
     assert "| Uniform, without contexts |" in tables.split("### Games with contexts")[1]
-    assert remarks(results, "contexts")[-1].startswith("Contexts come in an order of their own in weekdays")  # fmt: skip
+    assert remarks(results, "contexts")[-2:] == [
+        "Contexts come in an order of their own in weekdays, elsewhere independently.",
+        "Not told of contexts at all: uniform.",
+    ]
+    assert remarks(results, "reported") == []
     alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=2, jobs=1)
     assert [spec.slug for spec in alone.players] == ["uniform", "gp-ucb-contexts", "exp3-contexts"]
     assert len(alone.parts) == 1
@@ -364,12 +369,22 @@ def test_only_those_who_meet_play(tmp_path):
         arena.run(["weekdays"], ["exp3"], out=tmp_path, rounds=40)
 
 
+@pytest.mark.slow
+def test_the_page_has_both_parts(tmp_path):
+    names, slugs = ["stationary", "weekdays"], ["uniform", "exp3", "gp-ucb-contexts"]
+    results = arena.run(names, slugs, out=tmp_path, rounds=40, runs=1, jobs=1)
+    page = arena.write_page(results, tmp_path)[0].read_text("utf-8")
+    assert "7 contexts, kernel Periodic" in page
+    assert "Uniform, without contexts" in page
+    assert page.count("<th") > 20
+    alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=1, jobs=1)
+    assert "EXP3" not in arena.write_page(alone, tmp_path)[0].read_text("utf-8")
+
+
 def test_files_of_former_versions_are_read(tmp_path):
     results = arena.run(["stationary"], ["uniform"], out=tmp_path, rounds=40, runs=1, jobs=1)
     plain = results.to_dict()
     del plain["games"][0]["contexts"], plain["players"][0]["where"]
-    import json
-
     (tmp_path / "arena.json").write_text(json.dumps(plain), "utf-8")
     former = read(tmp_path / "arena.json")
     assert former.games[0].contexts is None
