@@ -15,7 +15,7 @@ import pytest
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import Game, PlayerSpec, data, play_run
+from koloss.experiments.arena import Game, PlayerSpec, context_peers, data, play_run
 from koloss.experiments.arena.base import ContextChoice, ContextPlayer, GameContexts
 from koloss.experiments.arena.baselines import Exp3
 from koloss.experiments.arena.context_players import ContextGPUCB, PerContext, pair_features
@@ -26,6 +26,7 @@ from koloss.experiments.arena.ranking import picture_games, remarks, standings
 from koloss.experiments.files import read
 from koloss.games.adversaries import Adversary
 from koloss.learners.insured.regression import Regression
+from tests.experiments.arena.test_players import check_law
 
 CONTEXTS = games("contexts")
 LISTENERS = {slug: spec for slug, spec in players().items() if spec.where == "contexts"}
@@ -541,3 +542,17 @@ def test_mabwisers_linucb_by_hand():
         A[decision.index] += np.outer(x, x)
         b[decision.index] += (1 - loss) * x
         player.tell(decision, loss)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_what_adversaries_see_of_mabwisers_lints(monkeypatch):
+    """Draws of the player follow the law that is computed from its state, and not another one."""
+    pytest.importorskip("mabwiser")
+    game = replace(SMALL, rounds=60)
+    player = make("mabwiser-lints", game)
+    play(player, game, 40)
+    monkeypatch.setattr(context_peers, "DRAWS", 200_000)
+    law = player.distribution_for(1)
+    assert law.max() > 1.5 / 4
+    check_law([player.ask(context=1).index for _ in range(1500)], law)

