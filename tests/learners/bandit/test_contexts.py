@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import NoDistribution, UnknownDecision
+from koloss.errors import NoDistribution, SnapshotError, UnknownDecision
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
+from koloss.learners.snapshots import seal
 
 PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
 LAWS = {
@@ -361,6 +362,52 @@ def test_snapshots_go_on_exactly(name):
     assert learner.state()["digest"] == again.state()["digest"]
     assert str(learner.guarantee()) == str(again.guarantee())
     assert str(learner.diagnostics) == str(again.diagnostics)
+
+
+@pytest.mark.parametrize(
+    "path, value, message",
+    [
+        ("learner.engine.capped.largest", 1e-3, "must bound what estimates can be"),
+        ("learner.engine.capped.exploration", np.zeros((4, 5)), "must bound what estimates can be"),
+        ("learner.engine.capped.laws", np.ones((4, 5)), "must hold probabilities"),
+        ("learner.engine.law_of_contexts", np.full(4, 0.25), "must be that of the contexts"),
+        ("learner.engine.manner", "counted", "must be one of 'known'"),
+        ("learner.exp2.seen", np.zeros(4, dtype=np.int64), "must add up to the decisions made"),
+        ("ledger.contexts", np.array([2]), "must be those of the pairs"),
+        ("ledger.keys", np.array([20]), "must hold numbers from 0 to 19"),
+        ("learner.kind", "apart", "must be one of 'shared'"),
+    ],
+)
+def test_what_was_changed_and_sealed_again_is_refused(path, value, message):
+    learner = learner_of()
+    play(learner, 9)
+    learner.ask(context=0)
+    state = copy.deepcopy({k: v for k, v in learner.state().items() if k != "digest"})
+    *places, name = path.split(".")
+    part = state
+    for place in places:
+        part = part[place]
+    part[name] = value
+    del state["kind"], state["version"]
+    with pytest.raises(SnapshotError, match=message):
+        kl.BanditExpWeights.from_state(seal("BanditExpWeights", state))
+
+
+def test_contexts_and_actions_of_spaces():
+    week = kl.Space(day=kl.Ordinal(["Mon", "Tue"]), mobile=kl.Choice([False, True]))
+    page = kl.Space(size=kl.Int(1, 3), font=kl.Choice(["serif", "sans"]))
+    contexts = kl.Contexts(week, np.full(4, 0.25))
+    learner = kl.BanditExpWeights(
+        page, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), contexts=contexts, rng=0
+    )
+    today = {"day": "Tue", "mobile": True}
+    decision = learner.ask(context=today)
+    assert decision.params == learner.settings.actions.params[decision.index]
+    learner.tell(decision.params, 0.5)  # by what was shown, whatever the context
+    assert learner.diagnostics.outstanding == 0
+    assert learner.recommend(today).params in learner.settings.actions.params
+    again = kl.BanditExpWeights.from_state(learner.state())
+    assert again.ask(context=today).params == learner.ask(context=today).params
 
 
 def test_learners_without_contexts_have_the_snapshots_that_they_had():

@@ -22,11 +22,9 @@ from scipy.linalg.blas import dtrmv
 from koloss import _linalg
 from koloss._arrays import equal
 from koloss.actions import Points
-from koloss.designs import Design
-from koloss.designs.contexts import CappedDesign, capped_design
-from koloss.designs.ridge import whitening
-from koloss.guarantees import bandit, contexts
-from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.designs.contexts import CappedDesign
+from koloss.guarantees import bandit
+from koloss.learners.bandit.context_designs import capped_from_dict, find_design
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import (
     interval_from_dict,
@@ -39,12 +37,6 @@ from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-
-SLACK = 1.01
-"""How far above m/R the cost of a design may be, for which anytime rates allow beforehand."""
-
-WORTHWHILE = 0.8
-"""Share of m/R below which the cost of a design is worth other rates."""
 
 
 @dataclass(slots=True)
@@ -174,12 +166,6 @@ class PairsEngine(PointsEngine):
 
     # What is known.
 
-    def best_in(self, theta: Floats, masses: Floats, c: int) -> tuple[int, Floats, float]:
-        """Row, action and value of the smallest S(c, a) per round."""
-        values = self.scores(theta).reshape(self.shape)[c] / masses[c]
-        index = int(np.argmin(values))
-        return index, self.points[index], float(values[index])
-
     @property
     def size(self) -> str:
         C, K = self.shape
@@ -218,10 +204,6 @@ class PairsEngine(PointsEngine):
             for name, value in asdict(self.capped).items()
         }
         return {**super().to_dict(), "capped": capped}
-
-    @classmethod
-    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
-        """The leverage of the problem is that of the design found, which is checked by itself."""
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> PairsEngine:
@@ -266,7 +248,7 @@ class PairsEngine(PointsEngine):
             printed={},
             leverage=data.number("leverage", positive=True),
             law_of_contexts=mu,
-            capped=_capped_from_dict(data.part("capped"), features, mu, K),
+            capped=capped_from_dict(data.part("capped"), features, mu, K),
             manner=manner,
             first=data.count("first", 1),
         )
@@ -298,129 +280,3 @@ class PairsEngine(PointsEngine):
         most = len(self.features) - 1
         rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
         return rows
-
-
-# Designs.
-
-
-def find_design(
-    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float
-) -> CappedDesign:
-    """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts, of this leverage."""
-    plain = Design(weights, features.shape[1], leverage, "given")
-    stacked = features.reshape(len(mu), -1, features.shape[1])
-    design, aim = capped_design(stacked, mu, reach, plain=plain), reach
-    while design.largest > reach and design.cost < 1:
-        aim *= min(0.999, reach / design.largest)
-        design = capped_design(stacked, mu, aim, plain=plain)
-    return design
-
-
-def first_design(
-    settings: BanditSettings,
-    features: Floats,
-    weights: Floats,
-    mu: Floats,
-    problem: BanditProblem,
-    rates: Rates,
-) -> tuple[BanditProblem, Rates, CappedDesign]:
-    """Rates and the design of the first rounds, and the game that they make."""
-
-    def found(reach: float) -> CappedDesign:
-        return find_design(features, weights, leverage, mu, reach)
-
-    leverage = problem.leverage
-    if settings.horizon is None:
-        # Exploration is paid for at the beginning of a block (theory F6.4).
-        problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
-        rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
-        eta = bandit.anytime_rate(problem, rates.kappa, 1)
-        return problem, rates, found(float(problem.largest_leverage(eta, rates.kappa)))
-    if settings.manner == "in turn" and settings.learning_rate is None:
-        rates = in_turn_rates(settings, problem)
-    capped = found(contexts.reach(problem, rates))
-    eta = rates.learning_rate
-    game, rates = contexts.with_design(problem, eta, capped.cost, capped.largest)
-    if settings.learning_rate is None and game.leverage < WORTHWHILE * problem.leverage:
-        # Rare contexts explore for less than others: a faster rate may be better.
-        tuned = in_turn_rates(settings, game) if settings.manner == "in turn" else bandit.tune(game)
-        again = found(contexts.reach(game, tuned))
-        other, faster = contexts.with_design(
-            problem, tuned.learning_rate, again.cost, again.largest
-        )
-        if _total(settings, other, faster) < _total(settings, game, rates):
-            return other, faster, again
-    return game, rates, capped
-
-
-def whitened(
-    features: Floats, weights: Floats, capped: CappedDesign, mu: Floats, anytime: bool
-) -> Floats:
-    """Features in coordinates in which all that matters in the game is of one size, however rare a context is.
-
-    With a horizon they are those of the design; without, those of exploring in every round.
-    """
-    if anytime:
-        K = capped.laws.shape[1]
-        plain = weights.reshape(-1, K)
-        each = plain.sum(axis=1, keepdims=True)
-        law = mu[:, None] * np.where(each > 0, plain / np.where(each > 0, each, 1.0), 1 / K)
-    elif capped.exploits.all():
-        return features
-    else:
-        law = capped.exploration
-    T = whitening(features, law.ravel(), np.zeros((features.shape[1], 0)))
-    return np.asfortranarray(features @ T)
-
-
-def _total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
-    period = settings.contexts.period if settings.contexts else None
-    whole = settings.manner == "in turn"
-    terms = game.terms(rates.learning_rate, rates.kappa, b=period or 1, whole=whole)
-    return float(sum(terms.values()))
-
-
-def in_turn_rates(settings: BanditSettings, problem: BanditProblem) -> Rates:
-    """η and κ that minimise the bound of whole periods (theory F6.7, 2)."""
-    assert settings.contexts is not None
-    e, near = settings.contexts.period or 1, bandit.tune(problem)
-    steps = np.linspace(-2.0, 0.5, 26)
-    etas = (near.learning_rate * np.exp(steps))[:, None]
-    kappas = near.kappa * np.exp(np.linspace(-1.5, 0.3, 19))
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = sum(problem.terms(etas, kappas, b=e, whole=True).values())
-    i, j = divmod(int(np.argmin(np.nan_to_num(total, nan=np.inf))), len(kappas))
-    eta, kappa = float(etas[i, 0]), float(kappas[j])
-    return Rates(eta, min(1.0, float(problem.exploration(eta, kappa))), kappa)
-
-
-def _capped_from_dict(data: Reader, features: Floats, mu: Floats, K: int) -> CappedDesign:
-    """The design in a snapshot; what it says of estimates must be so."""
-    C = len(mu)
-    laws = data.array("laws", (C, K), 0, 1)
-    if np.any(np.abs(laws.sum(axis=1) - 1) > ROUNDING):
-        data.refuse("laws", "must hold probabilities", laws.sum(axis=1))
-    design = CappedDesign(
-        exploration=data.array("exploration", (C, K), 0, 1),
-        laws=laws,
-        shares=data.array("shares", (C,), 0, 1),
-        discounts=data.array("discounts", (C,), 0, 1),
-        exploits=data.array("exploits", (C,), 0, 1, whole=True).astype(bool),
-        largest=data.number("largest", positive=True),
-        largest_exploiting=data.number("largest_exploiting", positive=True),
-        cost=data.number("cost", 0, 1),
-    )
-    u, S, w = design.exploration, design.exploits, design.discounts
-    factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features))
-    good = bool(w.min() > 0)
-    if factor is None or not good:
-        good = False
-    else:
-        G = _linalg.leverages(factor, features).reshape(C, K).max(axis=1)
-        R_S = float(np.max(G[S], initial=0.0)) or float(G.max())
-        R = math.sqrt(R_S * float(np.max(w**2 * G)))
-        good = max(R / design.largest, R_S / design.largest_exploiting) <= 1 + 1e-3
-        good &= bool(np.all(u.sum(axis=1) <= w * mu * (1 + ROUNDING)))
-    if not good:
-        data.refuse("largest", "must bound what estimates can be", design.largest)
-    return design

@@ -290,8 +290,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             refuse_extras(None, allowed)
             rows = self._rows(context, count)
             return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
-        refuse_extras(context, None)
-        if allowed is not None:
+        if context is not None or allowed is not None:
+            refuse_extras(context, None)
             mask = self._allowed(allowed)
             if mask is not None:
                 return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
