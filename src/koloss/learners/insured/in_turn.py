@@ -21,7 +21,7 @@ import numpy as np
 from koloss import _linalg
 from koloss.guarantees.bandit import BanditProblem, anytime_rate
 from koloss.guarantees.insured_contexts import exploration
-from koloss.learners.insured.segments import Bools, Floats
+from koloss.learners.insured.segments import Bools, Floats, Watch
 from koloss.learners.reading import ROUNDING, Reader
 
 KAPPA = 2.0
@@ -62,19 +62,16 @@ class Own:
         return cls(features, data.distribution("weights", actions))
 
 
-class InTurn:
+class InTurn(Watch):
     """One account and one budget for all contexts; every row of sums has the rounds of its own context alone.
 
     One loss adds at most 1 + G_c/γ_c = δB.
     """
 
     def __init__(self, owns: Sequence[Own], room: float, budget: float) -> None:
+        super().__init__(np.full(len(owns), True), len(owns[0].weights))
         self.owns, self.budget = owns, budget  # β B; and `room` is δ B
-        C, K = len(owns), len(owns[0].weights)
         self.rates = np.array([min(exploration(own.leverage, room), 1.0) for own in owns])  # γ_c
-        self.total: Floats = np.zeros((C, K))
-        self.paid: Floats = np.zeros(C)
-        self.watched: Bools = np.ones(C, dtype=bool)
 
     def rate(self, context: int) -> float:
         """γ_c."""
@@ -103,22 +100,9 @@ class InTurn:
         self.paid[context] += y
         return list(range(len(self.owns))) if self.used.sum() > self.budget else []
 
-    def hand_over(self, contexts: Any) -> None:
-        """Watch no more."""
-        self.watched = np.zeros_like(self.watched)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        watched = self.watched.astype(np.int64)
-        return {"total": self.total.copy(), "paid": self.paid.copy(), "watched": watched}
-
     def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
-        C, K = self.total.shape
-        self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
-        self.watched = data.array("watched", (C,), 0, 1, whole=True) == 1
-        if self.watched.any() != self.watched.all():
-            data.refuse("watched", "must be all or none", self.watched)
+        super().load(data)
+        self._all_or_none(data)
 
 
 class Part:

@@ -215,11 +215,41 @@ class Rows:
 class Watch:
     """Estimated losses of all pairs while policies play, and what they paid."""
 
+    def __init__(self, watched: Bools, actions: int) -> None:
+        self.watched = watched.copy()  # contexts in which the policy plays
+        self.watchable = watched
+        self.total: Floats = np.zeros((len(watched), actions))  # S
+        self.paid: Floats = np.zeros(len(watched))
+
+    def hand_over(self, contexts: Any) -> None:
+        """Watch these no more."""
+        self.watched = self.watched.copy()  # rounds in flight keep what was
+        self.watched[contexts] = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        watched = self.watched.astype(np.int64)
+        return {"total": self.total.copy(), "paid": self.paid.copy(), "watched": watched}
+
+    def load(self, data: Reader) -> None:
+        """Take back what `to_dict` gave."""
+        C, K = self.total.shape
+        self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
+        self.watched = data.array("watched", (C,), 0, 1, whole=True) == 1
+        if (self.watched & ~self.watchable).any():
+            data.refuse("watched", "must be contexts that exploit", self.watched)
+
+    def _all_or_none(self, data: Reader) -> None:
+        if self.watched.any() != self.watched.all():
+            data.refuse("watched", "must be all or none", self.watched)
+
+
+class SharedWatch(Watch):
+    """With estimates that the contexts share."""
+
     def __init__(self, footing: Footing) -> None:
+        super().__init__(footing.exploits, footing.shape[1])
         self.footing = footing
-        self.total: Floats = np.zeros(footing.shape)  # S
-        self.paid: Floats = np.zeros(footing.shape[0])
-        self.watched: Bools = footing.exploits.copy()  # contexts in which the policy plays
 
     def rate(self, context: int) -> float:
         """γ_c."""
@@ -235,26 +265,8 @@ class Watch:
         """Ĉ of every context."""
         return self.paid - self.footing.law * self.total.min(axis=1)  # type: ignore[no-any-return]
 
-    def hand_over(self, contexts: Any) -> None:
-        """Watch these no more."""
-        self.watched = self.watched.copy()  # rounds in flight keep what was
-        self.watched[contexts] = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        watched = self.watched.astype(np.int64)
-        return {"total": self.total.copy(), "paid": self.paid.copy(), "watched": watched}
-
-    def load(self, data: Reader) -> None:
-        """Take back what `to_dict` gave."""
-        C, K = self.footing.shape
-        self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
-        self.watched = data.array("watched", (C,), 0, 1, whole=True) == 1
-        if (self.watched & ~self.footing.exploits).any():
-            data.refuse("watched", "must be contexts that exploit", self.watched)
-
-
-class OneByOne(Watch):
+class OneByOne(SharedWatch):
     """Every context has its own account Ĉ(c) = Σ_{c_s = c} y_s - μ_c min_a S(c, a) and budget, and is handed over by itself.
 
     One loss adds at most (1 + μ_c)/2 + μ_c R to Ĉ(c) (Theorem F6.6c).
@@ -289,7 +301,7 @@ class OneByOne(Watch):
         self.total[context] = self.paid[context] = 0.0
 
 
-class Together(Watch):
+class Together(SharedWatch):
     """One account for all contexts, Ĉ = Σ_s (y_s - h_s(c_s) + Σ_c μ_c h_s(c)) - Σ_c μ_c min_a S(c, a), and one budget.
 
     With h(c) = min_a M(c, a) the draw of contexts adds no noise, and one loss adds at most 1 + J₁/γ (Lemma 2', Theorem F6.6).
@@ -313,5 +325,4 @@ class Together(Watch):
 
     def load(self, data: Reader) -> None:
         super().load(data)
-        if self.watched.any() != self.watched.all():
-            data.refuse("watched", "must be all or none", self.watched)
+        self._all_or_none(data)
