@@ -59,5 +59,4 @@ def test_negative_control_jumps_of_all_the_room(monkeypatch):
     # What kept this market from ending well before: one loss could use all of the room.
     monkeypatch.setattr("koloss.learners.insured.watched.JUMP", 1.0)
     monkeypatch.setattr("koloss.learners.insured.watched.NOISIEST", 0.0)
-    learners = [market(100 + seed, 200 + seed)[0] for seed in range(12)]
-    assert any(learner.alarms for learner in learners)
+    assert any(market(100 + seed, 200 + seed)[0].alarms for seed in range(12))
