@@ -8,7 +8,6 @@ import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -16,16 +15,10 @@ import numpy as np
 from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
 from koloss.games.adversaries import Adversary
+from koloss.games.hindsight import CHUNK, Hindsight, loss_table
 from koloss.games.trace import Ended, Trace
 from koloss.games.watching import Shown
-from koloss.kernels import Loss
 from koloss.learners import Learner
-
-CHUNK = 256
-"""Rounds that an oblivious adversary is asked for in advance."""
-
-POOL = 1024
-"""Points of a compact set that are compared with each other where no oracle proves its minimum."""
 
 
 def play(
@@ -146,7 +139,7 @@ def _rows(contexts: Any, rounds: int) -> Any:
     return rows
 
 
-class _InPlay:
+class _InPlay(Hindsight):
     """The state of a game in play."""
 
     def __init__(
@@ -209,12 +202,12 @@ class _InPlay:
         if not self.adversary.oblivious:
             shown = self.shown if self.rows is None else Shown(self.learner, int(self.rows[t]))
             losses = [self.adversary(t, shown)]
-            return losses, None if self.X is None else _table(losses, self.X)
+            return losses, None if self.X is None else loss_table(losses, self.X)
         if t not in self.ahead:
             self.ahead.clear()
             stop = min(t + max(CHUNK // self.batch, 1) * self.batch, self.rounds)
             chosen = [self.adversary(s) for s in range(t, stop)]
-            table = None if self.X is None else _table(chosen, self.X)
+            table = None if self.X is None else loss_table(chosen, self.X)
             for s in range(t, stop):
                 self.ahead[s] = (chosen[s - t], None if table is None else table[s - t])
         pairs = [self.ahead[s] for s in range(t, t + count)]
@@ -231,7 +224,7 @@ class _InPlay:
             action, paid = self.X[index], table[np.arange(count), index]
         else:
             action = np.atleast_2d(to_numpy(decisions.action))
-            paid = np.diagonal(_table(losses, action)).copy()
+            paid = np.diagonal(loss_table(losses, action)).copy()
         news: Any = losses if self.full else paid
         if (delay := self.delays[t]) >= 0:
             due = (t + delay, t, decisions, news if self.batch > 1 else news[0])
@@ -326,81 +319,6 @@ class _InPlay:
                 **facts,
             },
         )
-
-    def comparator(self, at: Any) -> tuple[Any, int | None, str, Any, Any]:
-        """The best fixed action, its index, why it is the best, its loss in every round, and the smallest totals so far.
-
-        The last are, for every round of `at`, the smallest sum of losses that a single action has had by then.
-        """
-        played = len(self.told)
-        if self.rows is not None:
-            return self._mapping(at)
-        if self.X is not None:
-            i = int(np.argmin(self.total))
-            best = self.X[i].copy()
-            saved = self._values(best[None], 0, played, i)[:, 0]
-            lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
-            return best, i, "exhaustive", saved, lowest
-        from koloss.oracles import minimize
-        from koloss.oracles.multistart import multistart
-
-        minimum = minimize(Loss.total(self.told), self.set, rng=np.random.default_rng(0))
-        best, value, certificate = minimum.point, minimum.value, minimum.certificate
-        pool = None  # without a certificate: many points, those played among them, for the search to start from
-        if certificate == "local only":
-            seen = np.unique(np.concatenate(self.actions), axis=0)[:POOL]
-            pool = np.concatenate(
-                [best[None], seen, self.set.sample(POOL, np.random.default_rng(0))]
-            )
-            sums = np.zeros(len(pool))
-        lowest_so_far: list[float] = []
-        so_far: Any = None
-        for begin, end in zip([0, *at[:-1]], at, strict=True):
-            part = Loss.total(self.told[begin:end])
-            so_far = part if so_far is None else so_far + part
-            if pool is None:
-                minimum = minimize(so_far, self.set, rng=np.random.default_rng(0))
-            else:
-                sums += self._values(pool, begin, end).sum(axis=0)
-                starts = pool[np.argsort(sums)[:2]]
-                minimum = multistart(so_far, self.set, starts=starts, steps=8)
-            lowest_so_far.append(minimum.value)
-        if pool is not None and minimum.value < value:
-            best = minimum.point
-        saved = self._values(best[None], 0, played)[:, 0]
-        return best, None, certificate, saved, np.append(lowest_so_far[:-1], np.sum(saved))
-
-    def _mapping(self, at: Any) -> tuple[Any, None, str, Any, Any]:
-        """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
-        best = np.argmin(self.total, axis=1)
-        chosen = best[self.rows[: len(self.told)]]
-        saved = np.array([loss[i] for loss, i in zip(self.told, chosen, strict=True)], dtype=float)
-        lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
-        return self.X[best], None, "exhaustive", saved, lowest  # type: ignore[index]
-
-    def uniform(self) -> Any:
-        """What playing uniformly at random would have cost in every round, on average."""
-        if self.means:
-            return np.concatenate(self.means)
-        crowd, played = self.set.sample(POOL, np.random.default_rng(0)), len(self.told)
-        cuts = [*range(0, played, CHUNK), played]
-        return np.concatenate([self._values(crowd, s, e).mean(axis=1) for s, e in pairwise(cuts)])
-
-    def _values(self, X: Any, begin: int, end: int, index: int | None = None) -> Any:
-        """Losses of some rounds at some points, an array of shape (rounds, points)."""
-        cuts = pairwise([*range(begin, end, CHUNK), end])
-        return np.concatenate([_table(self.told[s:e], X, index) for s, e in cuts])
-
-
-def _table(losses: list[Any], X: Any, index: int | None = None) -> Any:
-    """Values of several losses at several points, an array of shape (losses, points).
-
-    Arrays of losses on points stand for themselves (`index` says which of them X is).
-    """
-    if isinstance(losses[0], Loss):
-        return Loss.table(losses, X)
-    rows = np.stack([np.asarray(loss, dtype=float) for loss in losses])
-    return rows if index is None else rows[:, index : index + 1]
 
 
 def describe(promise: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import math
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ import pytest
 
 import koloss as kl
 from koloss import arena
-from koloss.experiments.arena import Game, PlayerSpec, data, play_run
+from koloss.experiments.arena import Game, PlayerSpec, context_peers, data, play_run
 from koloss.experiments.arena.base import ContextChoice, ContextPlayer, GameContexts
 from koloss.experiments.arena.baselines import Exp3
 from koloss.experiments.arena.context_players import ContextGPUCB, PerContext, pair_features
@@ -25,6 +26,7 @@ from koloss.experiments.arena.ranking import picture_games, remarks, standings
 from koloss.experiments.files import read
 from koloss.games.adversaries import Adversary
 from koloss.learners.insured.regression import Regression
+from tests.experiments.arena.test_players import check_law
 
 CONTEXTS = games("contexts")
 LISTENERS = {slug: spec for slug, spec in players().items() if spec.where == "contexts"}
@@ -172,7 +174,7 @@ def test_the_largest_segment_turns():
 
 def test_settings_of_the_cache():
     X = cache_points()
-    assert X.shape == (120, 4)
+    assert X.shape == (70, 3)
     params = CACHE.decode(X)
     assert {p["method"] for p in params} == {"lru", "lfu", "random"}
     assert all(("decay" in p) == (p["method"] == "lfu") for p in params)
@@ -356,7 +358,11 @@ def test_only_those_who_meet_play(tmp_path):
     tables = arena.markdown_tables(results)
     assert "### All players in games with contexts\n" in tables
     assert "| Uniform, without contexts |" in tables.split("### Games with contexts")[1]
-    assert remarks(results, "contexts")[-1].startswith("Contexts come in an order of their own in weekdays")  # fmt: skip
+    assert remarks(results, "contexts")[-2:] == [
+        "Contexts come in an order of their own in weekdays, elsewhere independently.",
+        "Not told of contexts at all: uniform.",
+    ]
+    assert remarks(results, "reported") == []
     alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=2, jobs=1)
     assert [spec.slug for spec in alone.players] == ["uniform", "gp-ucb-contexts", "exp3-contexts"]
     assert len(alone.parts) == 1
@@ -364,12 +370,22 @@ def test_only_those_who_meet_play(tmp_path):
         arena.run(["weekdays"], ["exp3"], out=tmp_path, rounds=40)
 
 
+@pytest.mark.slow
+def test_the_page_has_both_parts(tmp_path):
+    names, slugs = ["stationary", "weekdays"], ["uniform", "exp3", "gp-ucb-contexts"]
+    results = arena.run(names, slugs, out=tmp_path, rounds=40, runs=1, jobs=1)
+    page = arena.write_page(results, tmp_path)[0].read_text("utf-8")
+    assert "7 contexts, kernel Periodic" in page
+    assert "Uniform, without contexts" in page
+    assert page.count("<th") > 20
+    alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=1, jobs=1)
+    assert "EXP3" not in arena.write_page(alone, tmp_path)[0].read_text("utf-8")
+
+
 def test_files_of_former_versions_are_read(tmp_path):
     results = arena.run(["stationary"], ["uniform"], out=tmp_path, rounds=40, runs=1, jobs=1)
     plain = results.to_dict()
     del plain["games"][0]["contexts"], plain["players"][0]["where"]
-    import json
-
     (tmp_path / "arena.json").write_text(json.dumps(plain), "utf-8")
     former = read(tmp_path / "arena.json")
     assert former.games[0].contexts is None
@@ -526,3 +542,17 @@ def test_mabwisers_linucb_by_hand():
         A[decision.index] += np.outer(x, x)
         b[decision.index] += (1 - loss) * x
         player.tell(decision, loss)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_what_adversaries_see_of_mabwisers_lints(monkeypatch):
+    """Draws of the player follow the law that is computed from its state, and not another one."""
+    pytest.importorskip("mabwiser")
+    game = replace(SMALL, rounds=60)
+    player = make("mabwiser-lints", game)
+    play(player, game, 40)
+    monkeypatch.setattr(context_peers, "DRAWS", 200_000)
+    law = player.distribution_for(1)
+    assert law.max() > 1.5 / 4
+    check_law([player.ask(context=1).index for _ in range(1500)], law)

@@ -3,7 +3,15 @@
 Packages of peers are imported when their players are made. Page, figures and tables are in `koloss.report.arena`.
 """
 
-from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
+from koloss.experiments.arena.base import (
+    Choice,
+    ContextChoice,
+    ContextPlayer,
+    Game,
+    GameContexts,
+    Player,
+    PlayerSpec,
+)
 from koloss.experiments.arena.games import games
 from koloss.experiments.arena.players import players
 from koloss.experiments.arena.ranking import Standing, standings
@@ -14,8 +22,11 @@ from koloss.games.store import Job, Progress
 __all__ = [
     "ArenaResults",
     "Choice",
+    "ContextChoice",
+    "ContextPlayer",
     "Entry",
     "Game",
+    "GameContexts",
     "Job",
     "Player",
     "PlayerSpec",

@@ -68,8 +68,9 @@ def pair_features(game: Game) -> Any:
     Examples
     --------
     >>> from koloss.experiments.arena.games import games
-    >>> pair_features(games()["weekdays"]).shape
-    (175, 61)
+    >>> Phi = pair_features(games()["weekdays"])
+    >>> Phi.shape[0], 40 < Phi.shape[1] < 70
+    (175, True)
     """
     assert game.contexts is not None
     roots = [_root(game.contexts.kernel, game.contexts.X), _root(game.kernel, game.points)]
@@ -112,7 +113,10 @@ class PerContext(ContextPlayer):
 
 
 def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
-    """How to make a learner of the library, told of the contexts what the game tells."""
+    """How to make a learner of the library, told of the contexts what the game tells.
+
+    The insured one shares what it has watched only where the law of contexts is known: elsewhere it plays for any order.
+    """
 
     def make(game: Game, seed: Any) -> Any:
         told = game.contexts
@@ -122,7 +126,7 @@ def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
             "loss_range": game.loss_range,
             "contexts": Contexts(told.X, told.weights),
             "context_kernel": told.kernel,
-            "order": told.order,
+            "order": told.order if told.weights is not None or kind is BanditExpWeights else "any",
             "rng": seed,
             **settings,
         }

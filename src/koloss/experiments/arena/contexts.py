@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property, partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import frozen
 from koloss._random import GAMES, as_generator
-from koloss.actions import Choice, Float, Int, Ordinal, Space
+from koloss.actions import Choice, Float, Space
 from koloss.experiments.arena import data
 from koloss.experiments.arena.base import Game, GameContexts
 from koloss.experiments.arena.terrain import (
@@ -39,8 +38,7 @@ LOADS = (0.4, 0.3, 0.2, 0.1)
 
 CACHE = Space(
     method=Choice(["lru", "lfu", "random"]),
-    size=Int(1, 256, log=True),
-    threads=Ordinal([1, 2, 4, 8]),
+    size=Float(1, 8192, log=True),
     decay=Float(0.01, 1.0, log=True, when={"method": "lfu"}),
 )
 """Settings of a cache."""
@@ -119,15 +117,11 @@ class Delays(Adversary):
 
 
 def cache_points() -> Any:
-    """A hundred and twenty settings of the cache, encoded: sizes in powers of four, decays in powers of ten."""
-    sizes, threads = (1, 4, 16, 64, 256), (1, 2, 4, 8)
-    plain = [
-        {"method": method, "size": size, "threads": count}
-        for method, size, count in product(("lru", "random"), sizes, threads)
-    ]
+    """Seventy settings of the cache, encoded: sizes in powers of two, decays in powers of ten."""
+    sizes = 2.0 ** np.arange(14)
+    plain = [{"method": one, "size": size} for one in ("lru", "random") for size in sizes]
     fading = [
-        {"method": "lfu", "size": size, "threads": count, "decay": decay}
-        for size, count, decay in product(sizes, threads, (0.01, 0.03, 0.1, 1.0))
+        {"method": "lfu", "size": size, "decay": d} for d in (0.01, 0.1, 1.0) for size in sizes
     ]
     return CACHE.encode([*plain, *fading])
 
@@ -210,10 +204,10 @@ def context_games() -> tuple[Game, ...]:
         np.arange(4)[:, None] / 3,
         Mixed(("choice",), hamming=0.7),
         cache_points(),
-        Mixed(CACHE, lengths=0.4, hamming=0.7),
+        Mixed(CACHE, lengths=(0.4, 0.8), hamming=0.7),
     )
     people = Pairs(
-        cube(40, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 30)[:, None], Gaussian(0.2)
+        cube(24, 2, seed=31), Gaussian(0.3), np.linspace(0, 1, 20)[:, None], Gaussian(0.25)
     )
     hours = Pairs(
         (data.delay_hours() / 24)[:, None],
@@ -236,13 +230,13 @@ def context_games() -> tuple[Game, ...]:
             2100, week, dips, weights=pieces(2100, 1400), count=3, common=0.1,
         ),
         _game(
-            "cache", "Settings of a cache, a method of three and numbers that only matter for some, for four kinds of load; common "
+            "cache", "Settings of a cache, a method of three, a size, and a rate that only one of them has, for four kinds of load; common "
             "noise ±0.1.",
             2500, loads, dips, weights=pieces(2500), count=4, common=0.1, law=LOADS,
         ),
         _game(
-            "many-segments", "Forty segments of a square, whose shares fall off as 1/k and are not told; common noise ±0.1, random bumps ±0.1.",
-            3000, people, dips, weights=pieces(3000), count=5, common=0.1, stray=0.1, law=1 / np.arange(1, 41), told=False,
+            "many-segments", "Twenty-four segments of a square, whose shares fall off as 1/k and are not told; common noise ±0.1, random bumps ±0.1.",
+            3000, people, dips, weights=pieces(3000), count=4, size=0.8, common=0.1, stray=0.1, law=1 / np.arange(1, 25), told=False,
         ),
         _game(
             "flight-delays", "How many minutes to add to an airline's timetable, for each hour of departure: recorded delays.",

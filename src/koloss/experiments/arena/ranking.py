@@ -340,12 +340,13 @@ def remarks(results: ArenaResults, family: str) -> list[str]:
     if unable:
         why = "who takes a loss only before the next decision cannot play"
         lines.append(f"Losses come late in {', '.join(late)}; {why}: {_names(unable)}.")
-    lines += _of_contexts(games)
-    return lines
+    return lines + _of_contexts(results, games)
 
 
-def _of_contexts(games: Sequence[Game]) -> list[str]:
-    """What is known of the contexts of some games."""
+def _of_contexts(results: ArenaResults, games: Sequence[Game]) -> list[str]:
+    """What is known of the contexts of some games, and by whom."""
+    if not any(game.contexts for game in games):
+        return []
     untold = [g.name for g in games if g.contexts is not None and g.contexts.weights is None]
     turns = [g.name for g in games if g.contexts is not None and g.contexts.order == "any"]
     lines = []
@@ -353,6 +354,8 @@ def _of_contexts(games: Sequence[Game]) -> list[str]:
         lines.append(f"Contexts come in an order of their own in {', '.join(turns)}, elsewhere independently.")  # fmt: skip
     if law := [name for name in untold if name not in turns]:
         lines.append(f"Their law is not told in {', '.join(law)}.")
+    if deaf := [spec.slug for spec in results.present if spec.where == "both"]:
+        lines.append(f"Not told of contexts at all: {', '.join(deaf)}.")
     return lines
 
 
