@@ -43,7 +43,8 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
-from koloss.learners.insured.forecast import forecaster_for
+from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
@@ -118,6 +119,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Which regret is bounded; that in hindsight is for `BanditExpWeights`.
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
+    grow : bool, int or "auto"
+        Play a box or a ball by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
+        most, 512 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
+        "auto" is the Gaussian kernel of half the range. The insurance has few features: `rank`, or those of `robust_kernel`.
     rng : seed or Generator, optional
 
     Examples
@@ -138,6 +143,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     feedback = "bandit"
     settings_type = InsuredSettings
+
+    _forecaster: Forecaster
+    _growth: Growth | None = None  # where the set grows
 
     # While a snapshot is read: the policies given for it, and its explorations.
     _replacements: Any
@@ -172,17 +180,25 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
         shares: Any = None,
+        grow: bool | int | Literal["auto"] = False,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
-        engine = points_engine(settings.watched)
-        robust = engine if settings.shares_engine else points_engine(settings.robust)
-        batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
-        self._forecaster = forecaster_for(settings.kernel, engine)
-        self._policies = make_policies(settings.policies, settings.width, len(engine.points))
+        if settings.in_play:
+            engine, robust, self._forecaster, growth = Growth.begin(settings, self._rng)
+        else:
+            engine, growth = points_engine(settings.watched), None
+            robust = engine if settings.shares_engine else points_engine(settings.robust)
+            self._forecaster = forecaster_for(settings.kernel, engine)
+        batch = choose_batch(settings.robust, robust.problem)
+        self._policies = make_policies(settings.policies, settings.deviations, len(engine.points))
         self._prepare(engine, robust, batch)
+        self._growth = growth
+        if growth is not None:
+            self._offer(growth.first, NOBODY)
+            self._roster.met = growth.first
         if settings.absent:
             offered = self._roster.without(np.array(settings.absent))
             self._offer(offered, NOBODY)
@@ -472,6 +488,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
+        self._hear(law, entries, losses)
+        growth = self._growth
+        if growth is not None and self.ledger.heard >= growth.due:
+            growth.grow(self)
+
+    def _hear(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)

@@ -9,14 +9,21 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
-from koloss.actions import Points
+from koloss.actions import Ball, Box, Points
 from koloss.designs import Design
-from koloss.kernels import White
-from koloss.learners.bandit.settings import BanditSettings
+from koloss.kernels import Linear, White
+from koloss.learners.bandit.auto import widest
+from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
+
+FLAT = 3
+"""Dimensions up to which `grow="auto"` leaves a set as it is: nets are small."""
+
+FEWEST, IN_PLAY, MOST = 16, 512, 100_000
+"""Points in play where a set grows: at least, by default, and at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +53,7 @@ class InsuredSettings(Settings):
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
     shares: Any = None
+    grow: bool | int | Literal["auto"] = False
 
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
@@ -95,6 +103,7 @@ class InsuredSettings(Settings):
         self._check_cost()
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
+        self._check_grow()
         self._set("kernel", self._with(self.kernel).kernel)
         if self.robust_kernel is not None:
             self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
@@ -124,6 +133,55 @@ class InsuredSettings(Settings):
             raise ValueError(
                 f"`shares` must be left out where actions come and go, got {self.shares!r}"
             )
+
+    def _check_grow(self) -> None:
+        """Refuse a set that grows where it cannot; the kernel of "auto" is the widest, whose bandwidths are learned."""
+        if not isinstance(self.grow, (bool, np.bool_)) and self.grow != "auto":
+            self._set("grow", as_int("grow", self.grow, minimum=FEWEST, maximum=MOST))
+        if not self.in_play:
+            return
+        if not isinstance(self.actions, (Box, Ball)):
+            kind = type(self.actions).__name__
+            raise ValueError(f"`actions` must be a Box or a Ball where the set grows, got {kind}")
+        if self.horizon is None:
+            raise ValueError("`horizon` must be known where the set grows, got None")
+        if isinstance(self.loss_range, str):
+            raise ValueError(
+                f"`loss_range` must be known where the set grows, got {self.loss_range!r}"
+            )
+        for name in ("proxy", "spacing", "shares", "absent"):
+            if not self.is_default(name):
+                value = getattr(self, name)
+                raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
+        allowed: dict[str, tuple[Any, ...]] = {
+            "ridge": ("auto", 0),
+            "loss_class": ("general",),
+            "design": DESIGNS,
+        }
+        for name, values in allowed.items():
+            value = getattr(self, name)
+            if not any(value is one or value == one for one in values):
+                rule = " or ".join(map(repr, values))
+                raise ValueError(f"`{name}` must be {rule} where the set grows, got {value!r}")
+        for policy in self.policies:
+            if not isinstance(policy, str):
+                name = type(policy).__name__
+                raise ValueError(
+                    f"`policy` must be the library's where the set grows, got a {name}"
+                )
+        for name in ("kernel", "robust_kernel"):
+            if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
+                self._set(name, widest(self.actions))
+        if self.robust_kernel is None:  # the kernel's own features are too many to be insured
+            self._set("robust_kernel", Linear())
+
+    @property
+    def in_play(self) -> int | None:
+        """Most points in play where the set grows; None where it does not."""
+        if self.grow == "auto":
+            continuous = isinstance(self.actions, (Box, Ball))
+            return IN_PLAY if continuous and self.actions.dimension > FLAT else None
+        return None if self.grow is False else IN_PLAY if self.grow is True else self.grow
 
     def _check_absent(self) -> None:
         if np.size(self.absent):
@@ -169,9 +227,16 @@ class InsuredSettings(Settings):
         }
         if self.horizon is None and self.batch == "auto":
             shared["batch"] = 1
-        if self.ridge == 0:
+        if self.in_play:
+            shared["ridge"] = 0.0
+        if self.ridge == 0 or self.in_play:
             shared["bonus"] = False
         return BanditSettings(**{**shared, "kernel": kernel})
+
+    @property
+    def deviations(self) -> float | Literal["auto"]:
+        """The width of the policies; where a set grows, one deviation: two would visit every corner of it."""
+        return 1.0 if self.in_play and self.width == "auto" else self.width
 
     @property
     def robust(self) -> BanditSettings:
@@ -194,7 +259,7 @@ class InsuredSettings(Settings):
     @property
     def shares_engine(self) -> bool:
         """Whether the robust learner has the features, and the rates, with which policies are watched."""
-        return self.ridge == 0 and self.planned_delay == 0
+        return (self.ridge == 0 or bool(self.in_play)) and self.planned_delay == 0
 
     @property
     def policies(self) -> tuple[Any, ...]:
