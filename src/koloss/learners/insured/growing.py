@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
-from koloss.actions import ActionSet, Ball, Points
-from koloss.errors import NetTooLarge, RankUnreachable
+from koloss.actions import ActionSet, Points
+from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.tuning import is_exact
 from koloss.learners.insured.bandwidths import Key
+from koloss.learners.insured.clouds import RADIUS, SHRUNK, Cloud, covering_radius, sobol
 from koloss.learners.insured.landmarks import GrownForecaster, History, Landmarks, learn_lengths
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.roster import UNSEEN
 from koloss.learners.reading import ROUNDING, Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
@@ -46,18 +49,6 @@ INSURED = 32
 
 ROOM = 0.1
 """By how much √r of a newcomer may exceed that of the first points."""
-
-CENTRES, SWEEPS, POOL = 8, 3, 512
-"""A cloud is around so many of the best by their mean, and as many by their confidence bound; sweeps, and points in each."""
-
-RADIUS, SHRUNK = 0.3, 0.1
-"""Deviation of a cloud, in bandwidths, at the beginning; and what is left of it at the end."""
-
-MOVED, REDRAWN, CROSSED = 0.7, 0.2, 0.2
-"""Share of coordinates that move; of points with a coordinate or two drawn anew instead; of points between two of the best."""
-
-GRID = 4096
-"""Points of the grid by which a covering radius is certified."""
 
 
 class Plan(NamedTuple):
@@ -86,40 +77,6 @@ class Plan(NamedTuple):
 def following(due: int) -> int:
     """Losses at which the set grows next."""
     return max(due + EVERY, math.ceil(FACTOR * due))
-
-
-def sobol(actions: ActionSet, count: int, rng: Any) -> Floats:
-    """The beginning of a scrambled Sobol' sequence in a box, or taken to a ball."""
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
-    d, ball = actions.dimension, isinstance(actions, Ball)
-    sequence = qmc.Sobol(d + ball, seed=np.random.default_rng(int(rng.integers(2**63))))
-    u = sequence.random_base2(max(count - 1, 0).bit_length())[:count]
-    if not ball:
-        lower, upper = actions.bounds()
-        return actions.project(lower + u * (upper - lower))  # type: ignore[attr-defined, no-any-return]
-    directions = ndtri(np.clip(u[:, :d], 1e-12, 1 - 1e-12))
-    lengths = np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-300)
-    scaled: Floats = directions / lengths * actions.radius * u[:, d:] ** (1 / d)  # type: ignore[attr-defined]
-    return scaled
-
-
-def covering_radius(actions: ActionSet, X: Floats) -> float:
-    """No action is farther than this from a row of X: the largest distance from a grid, and how far actions are from that."""
-    from scipy.spatial import KDTree
-
-    spacing, grid = actions.diameter(), None
-    while True:
-        try:
-            grid = actions.net(spacing, max_bytes=GRID * actions.dimension * 8)
-        except NetTooLarge:
-            break
-        spacing *= 0.9
-    if grid is None:
-        return actions.diameter()
-    farthest = float(KDTree(X).query(to_numpy(grid.X))[0].max())
-    return min(farthest + grid.covering_radius, actions.diameter())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,8 +153,9 @@ class Growth:
         kernel = settings.watched.kernel
         proxy = _proxy(kernel, actions, points, settings.rank)
         landmarks = Landmarks.among(kernel, first, proxy.rank)
-        residual = float(np.max(to_numpy(proxy.residual)))
-        limit = (1 + ROOM) ** 2 * residual
+        limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
+        if is_exact(proxy):  # of all points, but for rounding
+            limit = ROUNDING * float(np.max(to_numpy(kernel.diag(first))))
         engines = [
             _growing(points_engine(replace(said, proxy=proxy, rank=proxy.rank)), 1 + ROOM)
             for said in (settings.watched, settings.robust)[: 2 - settings.shares_engine]
@@ -303,7 +261,11 @@ class Growth:
             "enter come nearer to it is not proved"
         )
         notes = points, farther
-        return replace(promise, notes=(*promise.notes, *notes))
+        kept = {UNSEEN: True}  # the set grows by losses that were heard
+        assumptions = tuple(
+            replace(one, holds=kept.get(one.text, one.holds)) for one in promise.assumptions
+        )
+        return replace(promise, assumptions=assumptions, notes=(*promise.notes, *notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
@@ -325,65 +287,3 @@ class Growth:
         growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
         growth.due = data.count("due", FIRST)
         return growth
-
-
-class Cloud:
-    """Where new points may enter: around the best by a forecast, and anywhere."""
-
-    def __init__(
-        self, actions: ActionSet, forecaster: GrownForecaster, width: float, radius: float, rng: Any
-    ) -> None:
-        self.actions, self.forecaster, self.width, self.rng = actions, forecaster, width, rng
-        lower, upper = actions.bounds()
-        sides, kernel = upper - lower, forecaster.landmarks.kernel
-        lengths = getattr(kernel, "length_scales", lambda _: None)(len(sides))
-        self.scales = radius * (sides / 2 if lengths is None else np.minimum(lengths, sides))
-
-    def newcomers(self, X: Floats, offered: Bools, count: int) -> Floats:
-        """So many points at most: in each sweep some of the smallest bounds, some of the smallest means; the rest are anywhere."""
-        by_bound, by_mean = max(count // 5, 1), max(count // 10, 1)
-        at = np.flatnonzero(offered)
-        mean, bound = self._scores(X[at])
-        centres = X[at[_both(mean, bound, CENTRES, CENTRES)]]
-        found = []
-        for sweep in range(SWEEPS):
-            pool = self._around(centres, self.scales * 0.5**sweep)
-            mean, bound = self._scores(pool)
-            best = _both(bound, mean, by_bound, by_mean)
-            found.append(pool[best])
-            centres = pool[best[: 2 * CENTRES]]
-        rest = max(count - SWEEPS * (by_bound + by_mean), 1)
-        found.insert(0, to_numpy(self.actions.sample(rest, self.rng)))
-        points = np.concatenate(found)
-        _, firsts = np.unique(points, axis=0, return_index=True)
-        return points[np.sort(firsts)][:count]
-
-    def _scores(self, X: Floats) -> tuple[Floats, Floats]:
-        mean, deviation = self.forecaster.predict(X)
-        return mean, mean - self.width * deviation
-
-    def _around(self, centres: Floats, scales: Floats) -> Floats:
-        """Points near some: moved, with a coordinate or two drawn anew, or with coordinates of another one."""
-        rng, d = self.rng, centres.shape[1]
-        X = np.repeat(centres, -(-POOL // len(centres)), axis=0)
-        steps = rng.standard_normal(X.shape) * scales
-        moved = X + steps * (rng.random(X.shape) < MOVED)
-        kind, coins = rng.random(len(X)), rng.random(X.shape)
-        anywhere = to_numpy(self.actions.sample(len(X), rng))
-        drawn = np.where(coins < 1.5 / d, anywhere, X)
-        others = centres[rng.integers(len(centres), size=len(X))]
-        crossed = np.where(coins < 0.5, others, X)
-        moved[kind < REDRAWN] = drawn[kind < REDRAWN]
-        between = (kind >= REDRAWN) & (kind < REDRAWN + CROSSED)
-        moved[between] = crossed[between]
-        inside: Floats = self.actions.project(moved)  # type: ignore[attr-defined]
-        return inside
-
-
-def _both(one: Floats, other: Floats, first: int, second: int) -> NDArray[np.int64]:
-    """Rows of the smallest values of one, then of the other, none twice."""
-    rows = [
-        *np.argsort(one, kind="stable")[:first].tolist(),
-        *np.argsort(other, kind="stable")[:second].tolist(),
-    ]
-    return np.array(list(dict.fromkeys(rows)))

@@ -112,7 +112,7 @@ class History:
             del self.recent[:RECENT]
 
     def moments(self, features: Floats, discount: float) -> tuple[Floats, Floats, float, float]:
-        """Σ w φφ', Σ w φy, Σ w y² and Σ w over losses, w = discount^(losses heard since)."""
+        """Σ w φφ', Σ w φy, Σ w y² and Σ w over losses, w = discount^k for the k-th latest."""
         if discount == 1:
             rows, counts, sums = self.played, self.counts, self.sums
             F = features[rows]
@@ -120,7 +120,7 @@ class History:
             return gram, F.T @ sums[rows], self.squares, float(counts.sum())
         latest = self.recent[-RECENT:]
         F, y = features[[row for row, _ in latest]], np.array([y for _, y in latest])
-        w = discount ** np.arange(len(y) - 1, -1, -1.0)
+        w = discount ** np.arange(len(y), 0.0, -1.0)
         return F.T @ (w[:, None] * F), F.T @ (w * y), float(w @ (y * y)), float(w.sum())
 
     def to_dict(self) -> dict[str, Any]:
