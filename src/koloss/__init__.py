@@ -6,7 +6,20 @@ Losses, never rewards: smaller is better everywhere in this package.
 from typing import TYPE_CHECKING
 
 from koloss._version import __version__
-from koloss.actions import ActionSet, Ball, Box, Contexts, Points, PositiveBall
+from koloss.actions import (
+    ActionSet,
+    Ball,
+    Box,
+    Choice,
+    Contexts,
+    Float,
+    Int,
+    Ordinal,
+    Points,
+    PositiveBall,
+    Space,
+    SpacePoints,
+)
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
 from koloss.guarantees import Assumption, Guarantee
 from koloss.kernels import (
@@ -18,6 +31,7 @@ from koloss.kernels import (
     LinearLoss,
     Loss,
     Matern,
+    Mixed,
     Periodic,
     Polynomial,
     Posynomial,
@@ -93,6 +107,7 @@ __all__ = [
     "Ball",
     "BanditExpWeights",
     "Box",
+    "Choice",
     "ConditionalGradient",
     "Contexts",
     "Decision",
@@ -100,10 +115,12 @@ __all__ = [
     "Design",
     "Eigendecay",
     "ExpWeights",
+    "Float",
     "FollowTheRegularizedLeader",
     "Gaussian",
     "Guarantee",
     "InsuredBandit",
+    "Int",
     "Kernel",
     "KernelLike",
     "KernelLoss",
@@ -112,6 +129,8 @@ __all__ = [
     "LinearLoss",
     "Loss",
     "Matern",
+    "Mixed",
+    "Ordinal",
     "Periodic",
     "Points",
     "Policy",
@@ -124,6 +143,8 @@ __all__ = [
     "QuadraticLoss",
     "Recommendation",
     "Scales",
+    "Space",
+    "SpacePoints",
     "Trace",
     "White",
     "__version__",

@@ -62,8 +62,13 @@ class Plain:
             for name, part in data.items()
             if name != "kind"
         }
-        known = _parameters(kind)  # type: ignore[arg-type]
-        takes = f"{kind.__name__}, which takes {', '.join(known) or 'none'}"
+        return kind.from_parts(parts)
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> Self:
+        """What these parts make, as `parts` gives them: by default the constructor called with them."""
+        known = _parameters(cls)  # type: ignore[arg-type]
+        takes = f"{cls.__name__}, which takes {', '.join(known) or 'none'}"
         for key in parts:
             if key not in known:
                 raise ValueError(f"`{key}` is not a parameter of {takes}")
@@ -71,9 +76,9 @@ class Plain:
             if parameter.default is parameter.empty and key not in parts:
                 raise ValueError(f"`{key}` is missing among the parameters of {takes}")
         try:
-            return kind(**parts)
+            return cls(**parts)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{error}, in {kind.__name__}") from error
+            raise ValueError(f"{error}, in {cls.__name__}") from error
 
 
 @cache

@@ -15,6 +15,13 @@ import koloss as kl
 from koloss import actions
 from koloss._arrays import to_numpy
 
+TREE = kl.Space(
+    depth=kl.Int(1, 100, log=True, when={"method": ["lru", "lfu"]}),
+    share=kl.Float(0.0, 0.5, when={"depth": 1, "threads": [7, 8]}),
+    method=kl.Choice(["lru", "lfu", "none"]),
+    threads=kl.Int(1, 8),
+)
+
 SETS = [
     kl.Ball(1),
     kl.Ball(2, 0.3),
@@ -32,10 +39,20 @@ SETS = [
     kl.Points([[0.5, 1.0]]),
     kl.Points([[0.0], [1.0], [1.0], [-3.0]]),
     kl.Points(np.random.default_rng(3).standard_normal((60, 3))),
+    kl.Space(rate=kl.Float(1e-4, 1.0, log=True)),
+    kl.Space({"where": kl.Int(-3, 12), "größe": kl.Float(0, 1, step=0.3)}, on=kl.Choice([True, 1])),
+    TREE,
+    kl.SpacePoints(TREE, X=TREE.sample(40, 1)),
+    TREE.points(
+        [
+            {"method": "none", "threads": 3},
+            {"method": "lru", "threads": 8, "depth": 1, "share": 0.25},
+        ]
+    ),
 ]
 
 every = pytest.mark.parametrize("actions", SETS, ids=repr)
-CONVEX = [s for s in SETS if not isinstance(s, kl.Points)]
+CONVEX = [s for s in SETS if not isinstance(s, (kl.Points, kl.Space))]
 convex = pytest.mark.parametrize("actions", CONVEX, ids=repr)
 
 
@@ -60,7 +77,12 @@ def test_bounds_are_attained(actions, rng):
     room = 1e-12 * actions.norm_bound()
     assert np.all(lower - room <= X)
     assert np.all(upper + room >= X)
-    if not isinstance(actions, kl.Points):  # the ends of every side, moved into the set, stay there
+    if isinstance(actions, kl.Space):
+        assert_array_equal(X.min(axis=0).round(2), lower)
+        assert_array_equal(X.max(axis=0).round(2), upper)
+    elif not isinstance(
+        actions, kl.Points
+    ):  # the ends of every side, moved into the set, stay there
         inner = np.zeros_like(lower) if isinstance(actions, kl.Ball) else lower
         for i in range(len(lower)):
             for end in (lower[i], upper[i]):

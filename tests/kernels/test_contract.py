@@ -77,6 +77,18 @@ def gaussian(bandwidth):
     return lambda x, y: math.exp(-(distance(x, y) ** 2) / (2 * bandwidth**2))
 
 
+def mixed(length, hamming, shared, smooth):
+    """Of a number, a choice, and a number that is inactive where it is negative."""
+
+    def formula(x, y):
+        near = smooth([x[0] / length], [y[0] / length]) * math.exp(-hamming * (x[1] != y[1]))
+        if x[2] < 0 or y[2] < 0:
+            return near * (1.0 if max(x[2], y[2]) < 0 else math.sqrt(shared))
+        return near * (shared + (1 - shared) * smooth([x[2] / length], [y[2] / length]))
+
+    return formula
+
+
 three_halves = matern(lambda z: (1 + z) * math.exp(-z), 1.5, 0.8)
 five_halves = matern(lambda z: (1 + z + z * z / 3) * math.exp(-z), 2.5, 0.8)
 
@@ -110,6 +122,7 @@ class Case:
         return sets if self.positive else [*sets, kl.Ball(D, 1.3)]
 
 
+PARAMETERS = ("number", "choice", "conditional number")
 WHOLE = [[2, 0, 1], [0, 3, 0], [1, 1, 1], [0, 0, 0]]
 MIXED = [[1.5, -2, 0.25], [-0.5, 0, 1], [0, 0, -1]]
 
@@ -144,6 +157,20 @@ CASES = [
         "nugget",
         kl.Gaussian(0.7) + 0.01 * kl.White(),
         lambda x, y: gaussian(0.7)(x, y) + 0.01 * (x == y),
+        None,
+        finite=True,
+    ),
+    Case(
+        "mixed",
+        kl.Mixed(PARAMETERS, lengths=0.6, hamming=0.8, shared=0.3),
+        mixed(0.6, 0.8, 0.3, gaussian(1.0)),
+        None,
+        finite=True,
+    ),
+    Case(
+        "mixed-matern",
+        kl.Mixed(PARAMETERS, lengths=0.6, hamming=0.8, smoothness=2.5),
+        mixed(0.6, 0.8, 0.5, matern(lambda z: (1 + z + z * z / 3) * math.exp(-z), 2.5, 1.0)),
         None,
         finite=True,
     ),

@@ -140,7 +140,14 @@ def test_whoever_has_no_use_for_a_context_says_so():
     before = learner.state()["digest"]
     with pytest.raises(ValueError, match="`context` must be left out by a learner without `cont"):
         learner.ask(context=0)
-    with pytest.raises(ValueError, match="`allowed` must be left out"):
+    assert learner.state()["digest"] == before
+
+
+@pytest.mark.parametrize("kind", [kl.ConditionalGradient, kl.FollowTheRegularizedLeader])
+def test_whoever_plays_all_actions_says_so(kind):
+    learner = kind(kl.Points([[0.0], [1.0]]), kernel=kl.Gaussian(0.5), horizon=10, rng=0)
+    before = learner.state()["digest"]
+    with pytest.raises(ValueError, match="`allowed` must be left out: this learner chooses among"):
         learner.ask(2, allowed=[0])
     assert learner.state()["digest"] == before
 

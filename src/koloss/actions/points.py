@@ -164,4 +164,7 @@ class Points(ActionSet):
         if len(chosen) * self.dimension * 8 > max_bytes:
             raise too_large(spacing, self, len(chosen), max_bytes)
         radius = float(KDTree(X[chosen]).query(X)[0].max())
-        return Points(self._take(chosen), covering_radius=radius + self.covering_radius)
+        return self._subset(chosen, radius + self.covering_radius)
+
+    def _subset(self, index: list[int], covering_radius: float) -> Points:
+        return Points(self._take(index), covering_radius=covering_radius)

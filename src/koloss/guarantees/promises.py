@@ -270,6 +270,19 @@ def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
     )
 
 
+# Requests among some of the actions.
+
+MASKS = (
+    "masks: {} decisions were made among the actions allowed then, for which no bound is proved; against an action that was not "
+    "always allowed, only rounds in which it was can count. Masks that come by a known law are contexts, which have a bound"
+)
+
+
+def masked(promise: Guarantee, made: int) -> Guarantee:
+    """The same where so many decisions were made among some of the actions."""
+    return replace(promise, proved=False, notes=(*promise.notes, MASKS.format(made)))
+
+
 def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     """What every bound here assumes."""
     in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"

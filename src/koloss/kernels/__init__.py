@@ -7,6 +7,7 @@ from koloss.kernels.linear import Linear, LinearLoss
 from koloss.kernels.logs import Scales, estimate_scales
 from koloss.kernels.loss import KernelLoss, Loss
 from koloss.kernels.matern import Matern
+from koloss.kernels.mixed import Mixed
 from koloss.kernels.periodic import Periodic
 from koloss.kernels.polynomial import Polynomial
 from koloss.kernels.posynomial import Posynomial, PosynomialLoss
@@ -22,6 +23,7 @@ __all__ = [
     "LinearLoss",
     "Loss",
     "Matern",
+    "Mixed",
     "Periodic",
     "Polynomial",
     "Posynomial",

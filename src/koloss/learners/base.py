@@ -18,7 +18,7 @@ import reprlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import (
     Any,
     ClassVar,
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from koloss import _html
 from koloss._arrays import as_int, as_points, to_numpy
 from koloss._random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
+from koloss.actions import SpacePoints
 from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
 from koloss.learners.former import completed
@@ -49,6 +50,7 @@ from koloss.learners.ledger import (
     Told,
     new_mark,
 )
+from koloss.learners.params import as_allowed, rows_of
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
 from koloss.learners.sharing import Forks, locked
@@ -72,6 +74,7 @@ class Recommendation:
     action: NDArray[np.float64]
     loss: float  # its mean so far: estimated under bandit feedback, exact with full information
     certificate: str  # of its being the best: "estimated", "exhaustive", "dual" or "local only"
+    params: dict[str, Any] | None = None  # the action by names, where actions are those of a Space
 
 
 def refuse_extras(context: Any, allowed: Any) -> None:
@@ -101,6 +104,7 @@ class Learner(abc.ABC, Generic[S, L]):
 
     settings: S
     ledger: Ledger[L]
+    _params: list[dict[str, Any]] | None = None  # of every action, where they are those of a Space
     _hold = 0  # decisions that have to be made after one before its loss is used
     rank: int | None = None  # number of features, where there are any
     epsilon: float | None = None  # error of the features, where there are any
@@ -108,9 +112,16 @@ class Learner(abc.ABC, Generic[S, L]):
     def _begin(self, settings: S, rng: Any) -> None:
         """A new game."""
         self.settings, self.ledger = settings, Ledger()
+        self._name_actions()
         self._hold = getattr(settings, "hold", 0)
         self._rng = as_generator(rng, LEARNERS)
         self._settle_here()
+
+    def _name_actions(self) -> None:
+        """Decisions have params where actions are those of a Space."""
+        actions = self.settings.actions
+        if isinstance(actions, SpacePoints):
+            self._params, self.ledger.points = actions.params, actions
 
     def _settle_here(self) -> None:
         """Belong to this process."""
@@ -209,7 +220,8 @@ class Learner(abc.ABC, Generic[S, L]):
         context : optional
             What is known of the round, for learners with `contexts`; one for each of `count` decisions.
         allowed : optional
-            Which actions may be chosen this time, for learners that can do with a part of theirs.
+            Which actions may be chosen this time, for learners that can do with a part of theirs: a truth value for each, or the
+            rows of some, or their params. The law is restricted to them, and nothing is proved of such rounds.
 
         Raises
         ------
@@ -228,7 +240,10 @@ class Learner(abc.ABC, Generic[S, L]):
             law, drawn = self._draw(count, context, allowed)
             ledger = self.ledger
             number = ledger.heard if law is None else law.number
-            first = ledger.enter(law, drawn.keys, drawn.contexts)
+            keys, params = drawn.keys, self._params
+            if params is not None and keys[0] is None:  # told by params, it has to be found
+                keys = (drawn.index,) if count is None else drawn.index.tolist()
+            first = ledger.enter(law, keys, drawn.contexts)
             if len(ledger.opened) > FEWEST_WHOLE:
                 room = min(MOST_WHOLE, WHOLE_NUMBERS // (self.rank or 1) ** 2)
                 ledger.condense(max(FEWEST_WHOLE, room), self._condensed)
@@ -237,9 +252,11 @@ class Learner(abc.ABC, Generic[S, L]):
                     self._use_due()
         _, action, index, p, _ = drawn
         if count is None:
-            return Decision(first, action, index, p, number, ledger.mark)
+            if params is None:
+                return Decision(first, action, index, p, number, ledger.mark)
+            return Decision(first, action, index, p, number, ledger.mark, dict(params[index]))
         ids, numbers = np.arange(first, first + count), np.full(count, number)
-        return Decisions(ids, action, index, p, numbers, ledger.mark)
+        return Decisions(ids, action, index, p, numbers, ledger.mark, params)
 
     def _as_count(self, count: Any) -> int:
         """Number of decisions, if they can be made at once."""
@@ -254,7 +271,8 @@ class Learner(abc.ABC, Generic[S, L]):
 
         Parameters
         ----------
-        decision : Decision, Decisions, id, or a sequence of these
+        decision : Decision, Decisions, id, params, or a sequence of these
+            Params, of actions that are those of a `Space`, mean the oldest decision for this action that waits for its loss.
         loss : float, array, Loss, or a sequence of losses
             Smaller is better. Bandit feedback: what the action cost, one number per decision. Full information: the whole
             function, one per decision; on a finite set it may be the array of the losses of all points.
@@ -384,12 +402,13 @@ class Learner(abc.ABC, Generic[S, L]):
 
     @locked
     def probability(self, actions: Any) -> NDArray[np.float64]:
-        """Probability of some actions in the next `ask()`: rows of coordinates, or indices.
+        """Probability of some actions in the next `ask()`: rows of coordinates, indices, or params.
 
         Equal points count together.
         """
         p, points = self.distribution, self.actions
-        rows = _as_rows(actions, len(p))
+        named = rows_of("actions", actions, self.settings.actions)
+        rows = _as_rows(actions if named is None else named, len(p))
         if rows is not None:
             chosen: NDArray[np.float64] = p[rows]
             return chosen
@@ -414,6 +433,21 @@ class Learner(abc.ABC, Generic[S, L]):
     def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Next actions and their weights."""
         return self.actions, self.distribution
+
+    def _allowed(self, allowed: Any) -> NDArray[np.bool_] | None:
+        """Which actions may be chosen in a request; None where all may."""
+        actions = self.actions
+        if not isinstance(actions, np.ndarray):
+            raise ValueError(f"`allowed` must be left out where {actions!r} is played as a whole")
+        if getattr(self.settings, "shares", None) is not None:
+            raise ValueError("`allowed` must be left out where there are `shares`")
+        return as_allowed(allowed, self.settings.actions, len(actions))
+
+    def _named(self, best: Recommendation) -> Recommendation:
+        """With its params, where there are any."""
+        if self._params is None or best.index is None:
+            return best
+        return replace(best, params=dict(self._params[best.index]))
 
     @locked
     def guarantee(self, *, rounds: int | None = None, printed: bool | None = None) -> Guarantee:
@@ -496,6 +530,8 @@ class Learner(abc.ABC, Generic[S, L]):
             self.settings = self.settings_type.from_dict(data.part("settings"))  # type: ignore[assignment]
             self._rng = generator_from_dict(data.raw("rng"))
             self._hold = getattr(self.settings, "hold", 0)
+            if isinstance(self.settings.actions, SpacePoints):
+                self._params = self.settings.actions.params
         self._settle_here()
         self._welcome()
         with data.suspicion():
@@ -509,6 +545,7 @@ class Learner(abc.ABC, Generic[S, L]):
             else:
                 ledger.nothing("keys")
             self.ledger = Ledger.from_dict(ledger, laws, keys, self._late_lengths())
+            self._name_actions()
             if self.feedback == "bandit" and bool(laws) != bool(self.ledger.made):
                 ledger.refuse("laws", "must be there once decisions have been made", laws)
             if self._hold:

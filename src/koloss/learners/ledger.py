@@ -7,13 +7,14 @@ import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_int
+from koloss._arrays import as_int, shown
+from koloss.actions import SpacePoints
 from koloss.errors import UnknownDecision
 from koloss.learners.reading import Reader
 
@@ -33,6 +34,7 @@ class Decision:
     probability: float | None  # with which it was drawn, on a finite set
     epoch: int  # in which it was drawn
     learner: str  # mark of the learner that made it
+    params: dict[str, Any] | None = None  # the action by names, where actions are those of a Space
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +47,14 @@ class Decisions:
     probability: NDArray[np.float64] | None
     epoch: NDArray[np.int64]
     learner: str
+    all_params: Sequence[dict[str, Any]] | None = field(default=None, repr=False)  # of a Space
+
+    @property
+    def params(self) -> list[dict[str, Any]] | None:
+        """The actions by names, where they are those of a Space."""
+        if self.all_params is None or self.index is None:
+            return None
+        return [dict(self.all_params[row]) for row in self.index.tolist()]
 
     def __len__(self) -> int:
         return len(self.id)
@@ -60,17 +70,19 @@ class Decisions:
         probability = None if self.probability is None else self.probability[k]
         ids, action, epoch, mark = self.id[k], self.action[k], self.epoch[k], self.learner
         if isinstance(k, slice):
-            return Decisions(ids, action, index, probability, epoch, mark)
+            return Decisions(ids, action, index, probability, epoch, mark, self.all_params)
         row = None if index is None else int(index)
         p = None if probability is None else float(probability)
-        return Decision(int(ids), action, row, p, int(epoch), mark)
+        named = self.all_params
+        params = None if named is None or row is None else dict(named[row])
+        return Decision(int(ids), action, row, p, int(epoch), mark, params)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[k] for k in range(len(self)))
 
 
-Told = Decision | Decisions | int | Sequence[Any]
-"""Whatever names decisions: one, a batch, an id, or a sequence of these."""
+Told = Decision | Decisions | int | Mapping[str, Any] | Sequence[Any]
+"""Whatever names decisions: one, a batch, an id, params of a Space, or a sequence of these."""
 
 
 # Decisions that wait for their losses.
@@ -167,6 +179,7 @@ class Ledger(Generic[L]):
 
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or new_mark()  # by which a learner knows its own decisions again
+        self.points: SpacePoints | None = None  # the actions, where they have params
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after others that came between their decision and them
@@ -269,8 +282,13 @@ class Ledger(Generic[L]):
         everyone = list(range(batch.first, batch.first + len(batch)))
         return ids == everyone and all(map(self._entries.__contains__, ids))
 
-    def ids(self, decision: Told, name: str = "decision", depth: int = 0) -> list[int]:
-        """Ids of a decision, a batch, an id, or a sequence of any of these; foreign ones are refused."""
+    def ids(
+        self, decision: Told, name: str = "decision", depth: int = 0, taken: set[int] | None = None
+    ) -> list[int]:
+        """Ids of a decision, a batch, an id, params, or a sequence of any of these; foreign ones are refused.
+
+        `taken` are ids that params have been found to mean.
+        """
         if isinstance(decision, (Decision, Decisions)):
             if decision.learner != self.mark:
                 got = "got one of another learner"
@@ -280,6 +298,9 @@ class Ledger(Generic[L]):
             raise TypeError(f"`{name}` must be a Decision or its id, got {decision!r}")
         if isinstance(decision, (int, np.integer)):
             return [int(decision)]
+        taken = set() if taken is None else taken
+        if isinstance(decision, Mapping) and self.points is not None:
+            return [self._with_params(decision, self.points, taken, name)]
         if depth > DEEPEST:
             raise TypeError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
         try:
@@ -289,7 +310,21 @@ class Ledger(Generic[L]):
         except TypeError as error:
             kind = type(decision).__name__
             raise TypeError(f"`{name}` must be a Decision or its id, got {kind}") from error
-        return [i for item in items for i in self.ids(item, name, depth + 1)]
+        return [i for item in items for i in self.ids(item, name, depth + 1, taken)]
+
+    def _with_params(
+        self, params: Mapping[str, Any], points: SpacePoints, taken: set[int], name: str
+    ) -> int:
+        """The oldest decision with these params that waits for its loss and is not taken."""
+        wanted = points[points.find(params)].tobytes()
+        for i in self._entries:
+            key = self._entry(i).key
+            row = key if key >= 0 else ~key  # explored, in the insured learner
+            if i not in taken and i not in self.held and points[row].tobytes() == wanted:
+                taken.add(i)
+                return i
+        rule = "must be outstanding, or the params of a decision that is"
+        raise UnknownDecision(f"`{name}` {rule}, got {shown(dict(params))}, which none has")
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from koloss._arrays import as_int
 from koloss._plain import Plain
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Space
 from koloss.learners.reading import Reader
 
 
@@ -40,6 +40,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         kernel = self.kernel
+        if isinstance(self.actions, Space):
+            self._set("actions", self.actions.points())
         if not isinstance(self.actions, ActionSet):
             raise TypeError(f"`actions` must be an ActionSet, got {type(self.actions).__name__}")
         by_name = isinstance(kernel, str) and kernel in self.named_kernels

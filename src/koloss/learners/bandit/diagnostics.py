@@ -54,8 +54,7 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
     if isinstance(engine, PointsEngine):
         p = exp2.outlook()
         entropy = float(-np.sum(p[p > 0] * np.log(p[p > 0])))
-        values = engine.values(exp2.theta, max(exp2.mass, 1.0)) + exp2.mean_center
-        estimated_losses = engine.sign * values
+        estimated_losses = engine.sign * exp2.values()
         if epoch is not None:
             max_leverage = float(np.max(engine.leverages(epoch.law)))
     else:

@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
-from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
+from koloss.learners.bandit.masks import Masked, Masks, Part
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
@@ -45,16 +46,6 @@ if TYPE_CHECKING:
     Engine: TypeAlias = PointsEngine | BallEngine
 
 Floats = NDArray[np.float64]
-
-
-WIDEST = LARGEST
-"""Half-width of an interval to which nothing is clipped."""
-
-
-def centred(losses: Any, center: float, half: float) -> Any:
-    """Losses as they enter the estimates."""
-    values = losses - center
-    return values if half == WIDEST else np.clip(values, -half, half)
 
 
 @dataclass(slots=True)
@@ -104,6 +95,7 @@ class Exp2:
         if engine.problem.bonus or engine.problem.hindsight:
             self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
         self.range = engine.loss_range()
+        self.masks: Masks | None = None  # what requests among some of the actions have taught
         self.epoch: Epoch | None = None
         self.made = 0  # decisions
         self.heard = 0  # losses
@@ -142,7 +134,7 @@ class Exp2:
         """An action of the current epoch, or of a new one (lines 4, 5 and 7); several are an epoch of their own."""
         epoch = self.epoch
         if count is not None or self.is_over():
-            epoch = self._new_epoch(rng, at_once=count is not None and count > 1)
+            epoch = self.new_epoch(rng, at_once=count is not None and count > 1)
         assert epoch is not None
         drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
@@ -156,7 +148,8 @@ class Exp2:
             self.longest_at_once = max(self.longest_at_once, size)
         return epoch, drawn
 
-    def _new_epoch(self, rng: Any, *, at_once: bool) -> Epoch:
+    def new_epoch(self, rng: Any, *, at_once: bool, part: Part | None = None) -> Epoch:
+        """An epoch that begins now, of all actions or of a part of them."""
         eta, gamma = self.rates_now()
         weight = 1.0 if self.horizon is not None else 1 - gamma
         problem, factor = self.engine.problem, self.range.factor
@@ -169,7 +162,10 @@ class Exp2:
         # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
         nu = problem.variance_bonus(eta * factor, self.rates.kappa)
         nu *= 1.0 if self.range.learned else factor
-        law = self.engine.law(self.theta, self.credit, eta, gamma, rng, nu)  # type: ignore[arg-type]
+        if part is None:
+            law = self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
+        else:
+            law = part.law(self.sums(), eta, gamma, rng, nu)
         if not self.range.known:
             weight = 0.0  # only to be listened to
         zero = np.zeros_like(self.theta)
@@ -256,6 +252,22 @@ class Exp2:
         rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight * epoch.scale)
         return max(0.0, epoch.eta * rise)
 
+    # Requests among some of the actions.
+
+    @property
+    def credited(self) -> Floats | None:
+        """What is subtracted from θ'φ(a): bonuses, and what was learned of an action by itself."""
+        masks, credit = self.masks, self.credit
+        if masks is None:
+            return credit
+        own = -masks.told - masks.slept
+        return own if credit is None else own + credit
+
+    def sums(self) -> Floats:
+        """S: what each action has lost by the estimates."""
+        sums: Floats = self.engine.scores(self.theta)  # type: ignore[union-attr]
+        return sums if self.credited is None else sums - self.credited
+
     # What is known.
 
     def next_law(self) -> Any:
@@ -264,7 +276,7 @@ class Exp2:
             assert self.epoch is not None
             return self.epoch.law
         eta, gamma = self.rates_now()
-        return self.engine.law(self.theta, self.credit, eta, gamma, None)  # type: ignore[arg-type]
+        return self.engine.law(self.theta, self.credited, eta, gamma, None)  # type: ignore[arg-type]
 
     def outlook(self) -> Floats:
         """Probability of every action of a finite set in the next single decision."""
@@ -274,13 +286,28 @@ class Exp2:
             assert self.epoch is not None
             p: Floats = self.epoch.law.p.copy()
             return p
-        return engine.mixture(self.theta, self.credit, *self.rates_now())
+        return engine.mixture(self.theta, self.credited, *self.rates_now())
 
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
+        if self.masks is not None:
+            assert isinstance(self.engine, PointsEngine)
+            values = np.where(np.isfinite(self.engine.log_prior), self.values(), np.inf)
+            best = int(np.argmin(values))
+            loss = self.engine.sign * float(values[best])
+            return Recommendation(best, self.engine.points[best], loss, "estimated")
         index, action, value = self.engine.best(self.theta, max(self.mass, 1.0))
         value += self.mean_center
         return Recommendation(index, action, self.engine.sign * value, "estimated")
+
+    def values(self) -> Floats:
+        """Estimated mean loss of every action of a finite set, over the rounds in which it could be chosen."""
+        engine, masks = self.engine, self.masks
+        assert isinstance(engine, PointsEngine)
+        if masks is not None:
+            return masks.values(self)
+        values: Floats = engine.values(self.theta, max(self.mass, 1.0)) + self.mean_center
+        return values
 
     @property
     def mean_center(self) -> float:
@@ -309,7 +336,8 @@ class Exp2:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; the engine and the epochs are kept elsewhere."""
-        return {
+        masks = {} if self.masks is None else {"masks": self.masks.to_dict()}
+        return masks | {
             **{name: getattr(self, name) for name in self._NUMBERS},
             "rates": asdict(self.rates),
             "theta": self.theta.copy(),
@@ -342,8 +370,17 @@ class Exp2:
             data.nothing("credit")
         exp2.level = data.number("level", -LARGEST, LARGEST)
         exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
+        if data.has_key("masks"):
+            exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions), made)  # type: ignore[arg-type]
         engine.load(data, "sampler")
         return exp2
+
+    def law_from_dict(self, data: Reader) -> Epoch | Masked:
+        """An epoch that `to_dict` has made plain, or the law of a request among some of the actions."""
+        if data.has_key("allowed"):
+            actions, bonus = len(self.engine.actions), self.credit is not None  # type: ignore[arg-type]
+            return Masked.from_dict(data, actions, self.epochs, bonus)
+        return self.epoch_from_dict(data)
 
     def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""
@@ -381,7 +418,7 @@ class Exp2:
     def check(self, data: Reader) -> None:
         """Refuse a state with which the next decision could not be made."""
         with np.errstate(all="ignore"):
-            good = self.engine.can_play(self.theta, self.credit, *self.rates_now())  # type: ignore[arg-type]
+            good = self.engine.can_play(self.theta, self.credited, *self.rates_now())  # type: ignore[arg-type]
         if not good:
             data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
 

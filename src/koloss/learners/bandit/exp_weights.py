@@ -12,12 +12,13 @@ from koloss._arrays import as_float, as_int
 from koloss.actions import ActionSet, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight, paper
+from koloss.guarantees import Guarantee, hindsight, paper, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
+from koloss.learners.bandit.masks import Masked, check_rows, draw_among, learn_among
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -55,7 +56,7 @@ def plays_ball(settings: BanditSettings) -> bool:
     return moments_for(settings.kernel, settings.actions) is not None
 
 
-class BanditExpWeights(Learner[BanditSettings, Epoch]):
+class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
@@ -246,8 +247,12 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
 
     # Ask and tell.
 
-    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch, Drawn]:
-        refuse_extras(context, allowed)
+    def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
+        refuse_extras(context, None)
+        if allowed is not None:
+            mask = self._allowed(allowed)
+            if mask is not None:
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
         return self._exp2.draw(count, self._rng)
 
     def _drop_ahead(self) -> None:
@@ -258,21 +263,27 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
 
-    def _read(self, entries: Sequence[Entry[Epoch]], loss: Any) -> Sequence[Any]:
+    def _read(self, entries: Sequence[Entry[Epoch | Masked]], loss: Any) -> Sequence[Any]:
         low, high = self._exp2.range.limits
         return read_losses(loss, len(entries), low, high, self._exp2.engine.sign)
 
     def _learn(
-        self, law: Epoch | None, entries: Sequence[Entry[Epoch]], losses: Sequence[Any]
+        self,
+        law: Epoch | Masked | None,
+        entries: Sequence[Entry[Epoch | Masked]],
+        losses: Sequence[Any],
     ) -> None:
         assert law is not None
+        if isinstance(law, Masked):
+            learn_among(self._exp2, law, keys_of(entries), losses)
+            return
         self._exp2.learn(law, keys_of(entries), losses)
 
     def _late_lengths(self) -> tuple[int, ...]:
         return (self._exp2.late_length,)
 
-    def _condensed(self, law: Epoch, keys: Sequence[Any]) -> list[Late] | None:
-        return self._exp2.condensed(law, keys)
+    def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
+        return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
 
     # What it knows.
 
@@ -331,7 +342,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
     @locked
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates; on a ball the global minimum of a quadratic."""
-        return self._exp2.recommend()
+        return self._named(self._exp2.recommend())
 
     @property
     @locked
@@ -399,6 +410,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             and not exp2.range.beyond,
             "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
             "every loss in its epoch": not exp2.late,
+            "all actions allowed in every round": exp2.masks is None,
         }
         for rule, met in lacking.items():
             if not met:
@@ -413,12 +425,15 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
         horizon = self.settings.horizon
         heard = self._exp2.range
         promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
+        if self._exp2.masks is not None:
+            promise = promises.masked(promise, self._exp2.masks.made)
         return within_shares(promise, engine)
 
     def _printed(self, rounds: int) -> Guarantee | None:
         if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
             return None
         at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
+        at_once &= self._exp2.masks is None
         n, width = self.settings.horizon, self.engine.high - self.engine.low
         assert n is not None
         return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)
@@ -449,15 +464,16 @@ class BanditExpWeights(Learner[BanditSettings, Epoch]):
             engine = BallEngine.from_dict(data.part("engine"), settings)
         self._exp2 = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
 
-    def _law_from_dict(self, data: Reader) -> Epoch:
-        return self._exp2.epoch_from_dict(data)
+    def _law_from_dict(self, data: Reader) -> Epoch | Masked:
+        return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
         return self.engine.keys(data, name, count)
 
     def _check(self, data: Reader) -> None:
         exp2, ledger = self._exp2, self.ledger
-        exp2.epoch = ledger.current
+        exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
+        check_rows(data, ledger)
         if (exp2.made, exp2.heard) != (ledger.made, ledger.heard) or exp2.horizon != (
             self.settings.horizon
         ):

@@ -19,9 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from koloss.learners.reading import Reader
+from koloss.learners.reading import LARGEST, Reader
 
 OUTSIDE = ("raise", "clip", "widen", "keep")
+
+WIDEST = LARGEST
+"""Half-width of an interval to which nothing is clipped."""
+
+
+def centred(losses: Any, center: float, half: float) -> Any:
+    """Losses as they enter the estimates."""
+    values = losses - center
+    return values if half == WIDEST else np.clip(values, -half, half)
 
 
 @dataclass

@@ -196,7 +196,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
 
     @locked
     def recommend(self) -> Recommendation:
-        return self._mean.best(self.ledger.heard)
+        return self._named(self._mean.best(self.ledger.heard))
 
     @property
     @locked

@@ -259,7 +259,8 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             return Recommendation(
                 None, self.actions.sample(1, np.random.default_rng(0))[0], 0.0, "exhaustive"
             )
-        return self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
+        best = self.game.best(self._total, self.ledger.heard, rng=np.random.default_rng(0))
+        return self._named(best)
 
     @property
     @locked

@@ -193,7 +193,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     @locked
     def recommend(self) -> Recommendation:
         total = self._zero() if self._total is None else self._total
-        return self.game.best(total, self.ledger.heard)
+        return self._named(self.game.best(total, self.ledger.heard))
 
     @property
     @locked

@@ -223,6 +223,12 @@ class FullInformation(Learner[F, Law]):
 
     # Snapshots.
 
+    def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        if self._params is None:
+            return super()._keys(data, name, count)
+        rows: list[int] = data.array(name, (count,), 0, len(self._params) - 1, whole=True).tolist()
+        return rows
+
     def _save(self) -> dict[str, Any]:
         return {"game": self.game.numbers()}
 

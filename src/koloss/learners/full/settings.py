@@ -16,7 +16,7 @@ from koloss._arrays import (
     one_of,
     to_numpy,
 )
-from koloss.actions import Ball, Box, Points, PositiveBall
+from koloss.actions import Ball, Box, Points, PositiveBall, SpacePoints
 from koloss.kernels import Kernel, Loss
 from koloss.learners.settings import Settings
 
@@ -39,12 +39,12 @@ class FullSettings(Settings):
         if not isinstance(actions, (Points, Ball, Box, PositiveBall)):
             kind = type(actions).__name__
             raise TypeError(
-                f"`actions` must be Points, a Ball, a Box or a PositiveBall, got {kind}"
+                f"`actions` must be Points, a Space, a Ball, a Box or a PositiveBall, got {kind}"
             )
-        if isinstance(actions, Points):
+        if isinstance(actions, Points) and not isinstance(actions, SpacePoints):
             X = to_numpy(actions.X).astype(float)
             self._set("actions", Points(X, covering_radius=actions.covering_radius))
-        else:
+        elif not isinstance(actions, Points):
             self._need_kernel()
         one_of("tuning", self.tuning, ("sharp", "paper"))
         for name in ("loss_norm", "learning_rate"):

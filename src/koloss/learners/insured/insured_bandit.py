@@ -602,11 +602,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     def recommend(self) -> Recommendation:
         """The best action so far by the estimates."""
         if isinstance(self._stage, Exp2):
-            return self._stage.recommend()
+            return self._named(self._stage.recommend())
         index = lowest(self._forecaster.mean, self._account.offered)
         loss = float(self._forecaster.mean[index]) * self._width + self._center
         best = self.engine.points[index]
-        return Recommendation(index, best, self.engine.sign * loss, "estimated")
+        return self._named(Recommendation(index, best, self.engine.sign * loss, "estimated"))
 
     @property
     @locked

@@ -24,7 +24,8 @@ from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge
 from koloss.guarantees import bandit
 from koloss.guarantees.bandit import Rates
-from koloss.learners.bandit.exp2 import Epoch, Exp2, centred
+from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.loss_range import centred
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.insured.roster import Bools, explore

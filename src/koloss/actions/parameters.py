@@ -1,0 +1,332 @@
+"""Parameters of a `Space`: numbers on a linear or a log scale, whole numbers, choices, ordered choices.
+
+Each has positions in [0, 1], the coordinates that kernels see: of a number its place between `low` and `high`, of the
+i-th of k values i/(k - 1). `Parameter`, in `values.py`, is what they have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import LARGEST, as_flag, as_float, as_int, shown
+from koloss.actions.values import Parameter, as_condition, as_values, identity, plain
+
+MOST_VALUES = 2**50
+"""Most values of a whole number, or of a float with steps: beyond it two of them could have one position."""
+
+LARGEST_LOG = 2**40
+"""Largest whole number on a log scale, for the same reason."""
+
+
+class Float(Parameter):
+    """A number from `low` to `high`.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends, both included.
+    log : bool
+        Whether the logarithm is what counts: positions and draws are even on the log scale.
+    step : float, optional
+        Only low, low + step, low + 2 step, ... Where the last of them is below `high`, that is `high`.
+        Values are those of decimal arithmetic: with steps of 0.1 there is 0.3, and no 0.30000000000000004.
+    when : mapping, optional
+        Values of other parameters for which this one matters, as in `Space`.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> kl.Float(0.001, 1, log=True)
+    Float(0.001, 1.0, log=True)
+    >>> kl.Float(0, 1, step=0.3)
+    Float(0.0, 0.9, step=0.3)
+    """
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        log: bool = False,
+        step: float | None = None,
+        when: Any = None,
+    ) -> None:
+        self.low: float = as_float("low", low)
+        self.high: float = as_float("high", high)
+        _check_ends(self.low, self.high)
+        for name, end in (("low", self.low), ("high", self.high)):
+            if abs(end) > LARGEST:
+                raise ValueError(f"`{name}` must be at most {LARGEST:g} in size, got {end:.6g}")
+        self.log = as_flag("log", log)
+        if self.log and self.low < 1 / LARGEST:
+            rule = "must be positive" if self.low <= 0 else f"must be at least {1 / LARGEST:g}"
+            raise ValueError(f"`low` {rule} on a log scale, got {self.low:.6g}")
+        self.step = None if step is None else as_float("step", step, positive=True)
+        self.count = 1 if self.low == self.high else None
+        if self.step is not None:
+            self._set_steps(self.step)
+        self.when = as_condition(when)
+
+    def _set_steps(self, step: float) -> None:
+        if self.log:
+            raise ValueError(f"`step` must be None on a log scale, got {step:.6g}")
+        last = (Fraction(repr(self.high)) - Fraction(repr(self.low))) // Fraction(repr(step))
+        size = max(-self.low, self.high)
+        if last >= MOST_VALUES or step < 8 * math.ulp(size):
+            raise ValueError(f"`step` must leave values apart, got {step!r} of {size!r}")
+        self.count = last + 1
+        self.high = self.value(self.count - 1)
+
+    def check(self, name: str, value: Any) -> float:
+        number = as_float(name, value)
+        size = max(-self.low, self.high)
+        near = 4 * math.ulp(size)
+        if self.step is not None:
+            number = self.value(max(0, min(self.number(number), self._last)))
+            near += 1e-9 * self.step
+            if abs(number - as_float(name, value)) > near:
+                rule = f"from {self.low!r} to {self.high!r} in steps of {self.step!r}"
+                raise ValueError(f"`{name}` must be {rule}, got {shown(value)}")
+        elif not self.low - near <= number <= self.high + near:
+            rule = f"from {self.low!r} to {self.high!r}"
+            raise ValueError(f"`{name}` must be {rule}, got {shown(value)}")
+        return min(max(number, self.low), self.high)
+
+    def number(self, value: Any) -> int:
+        if self.step is None:
+            return 0
+        return round(float(value - self.low) / self.step)
+
+    def value(self, number: int) -> float:
+        if self.step is None:
+            return self.low
+        return float(Decimal(repr(self.low)) + number * Decimal(repr(self.step)))
+
+    def encode(self, values: Sequence[Any]) -> NDArray[np.float64]:
+        return super().encode(values) if self.count else self._places(np.array(values, dtype=float))
+
+    def decode(self, positions: NDArray[Any]) -> list[float]:
+        if self.count:
+            return super().decode(positions)
+        # Numbers as people write them come back as they were: of all with the same place, one of few digits, or the end.
+        places = np.asarray(positions, dtype=float)
+        x = self._settled(places)
+        short = np.array([self._short(v) for v in x.tolist()])
+        at = self._places(short)
+        same = ((at == places) | (at == self._places(x))) & (places > 0) & (places < 1)
+        values: list[float] = np.where(same, short, x).tolist()
+        return values
+
+    def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        if self.count:
+            return super().snap(positions)
+        nearest: NDArray[np.float64] = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
+        return nearest
+
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        return super().quantile(uniform) if self.count else self._places(self._settled(uniform))
+
+    def grid(
+        self, step: float, whole: bool, limit: float
+    ) -> tuple[NDArray[np.float64] | None, float]:
+        if self.count:
+            return super().grid(step, whole, limit)
+        if 1 / step >= limit:
+            return None, 0.0
+        cells = math.ceil(1 / step * (1 - 1e-12))
+        positions = np.unique(self.quantile(np.linspace(0, 1, cells + 1)))
+        return positions, float(np.diff(positions).max()) / 2
+
+    def _short(self, x: float) -> float:
+        """A number of few digits next to x: 12 on a log scale, else as many as the larger end has in 14."""
+        if self.log:
+            short = float(f"{x:.12g}")
+        else:
+            short = round(x, 14 - math.ceil(math.log10(max(-self.low, self.high))))
+        return min(max(short, self.low), self.high)
+
+    def _settled(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at these places, each of which is the value at its own place.
+
+        x ↦ value(place(x)) is monotone, so that repeating it comes to an end, nearly always at once.
+        """
+        x = self._values(places)
+        for _ in range(100):
+            again = self._values(self._places(x))
+            if np.array_equal(again, x):
+                break
+            x = again
+        return x
+
+    def _places(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, width = self.low, self.high - self.low
+        if self.log:
+            places: NDArray[np.float64] = np.log1p((x - low) / low) / math.log1p(width / low)
+        else:
+            places = (x - low) / width
+        return np.minimum(places, 1.0)
+
+    def _values(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, width = self.low, self.high - self.low
+        u = np.clip(places, 0.0, 1.0)
+        x = low * np.exp(u * math.log1p(width / low)) if self.log else low + u * width
+        return np.where(u == 1.0, self.high, np.clip(x, low, self.high))
+
+
+class Int(Parameter):
+    """A whole number from `low` to `high`.
+
+    Parameters
+    ----------
+    low, high : int
+        Ends, both included.
+    log : bool
+        Whether the logarithm is what counts: positions and draws are even on the log scale.
+    when : mapping, optional
+        Values of other parameters for which this one matters, as in `Space`.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> kl.Int(1, 1024, log=True)
+    Int(1, 1024, log=True)
+    """
+
+    def __init__(self, low: int, high: int, log: bool = False, when: Any = None) -> None:
+        far = 10**100  # more than anyone counts
+        self.low = as_int("low", low, minimum=-far, maximum=far)
+        self.high = as_int("high", high, minimum=-far, maximum=far)
+        _check_ends(self.low, self.high)
+        self.log = as_flag("log", log)
+        if self.log and self.low < 1:
+            raise ValueError(f"`low` must be at least 1 on a log scale, got {self.low}")
+        if self.log and self.high > LARGEST_LOG:
+            raise ValueError(f"`high` must be at most 2**40 on a log scale, got {self.high}")
+        self.count = self.high - self.low + 1
+        if self.count > MOST_VALUES:
+            rule = (
+                "must be less than 2**50 above `low`, so that every value has a position of its own"
+            )
+            raise ValueError(f"`high` {rule}, got {self.count - 1}")
+        self.when = as_condition(when)
+
+    def check(self, name: str, value: Any) -> int:
+        return as_int(name, value, minimum=self.low, maximum=self.high)
+
+    def number(self, value: Any) -> int:
+        return int(value) - self.low
+
+    def value(self, number: int) -> int:
+        return self.low + number
+
+    def position(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
+        if not self.log or self.count == 1:
+            return super().position(numbers)
+        numbers = np.asarray(numbers, dtype=float)
+        places: NDArray[np.float64] = np.log1p(numbers / self.low) / self._logs
+        return np.minimum(places, 1.0)
+
+    def nearest(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+        if not self.log:
+            return super().nearest(positions)
+        places = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
+        return self._clipped(np.rint(self.low * np.expm1(places * self._logs)))
+
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not self.log:
+            return super().quantile(uniform)
+        # Even on the log scale from low - 1/2 to high + 1/2, so that the ends get what is theirs.
+        low, high = self.low - 0.5, self.high + 0.5
+        numbers = np.rint(low * np.exp(uniform * math.log(high / low))) - self.low
+        return self.position(np.clip(numbers, 0, self._last))
+
+    def _some(self, step: float) -> NDArray[np.int64]:
+        if not self.log:
+            return super()._some(step)
+        # A value is within a quarter of a step of one of these places, and what is nearest to that place is as near to it.
+        return np.unique(self.nearest(np.linspace(0, 1, math.ceil(2 / step) + 1)))
+
+    @property
+    def _logs(self) -> float:
+        return math.log1p(self._last / self.low)
+
+
+class Choice(Parameter):
+    """One of several values without an order.
+
+    Parameters
+    ----------
+    values : sequence
+        None, True, False, numbers, text, or tuples of these. True and 1 are different values, 1 and 1.0 are not.
+    when : mapping, optional
+        Values of other parameters for which this one matters, as in `Space`.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> kl.Choice(["lru", "lfu"])
+    Choice(['lru', 'lfu'])
+    """
+
+    is_nominal = True
+
+    def __init__(self, values: Iterable[Any], when: Any = None) -> None:
+        self.values = as_values("values", values)
+        self._numbers = {identity(v): i for i, v in enumerate(self.values)}
+        if len(self._numbers) < len(self.values):
+            twice = next(v for i, v in enumerate(self.values) if self._numbers[identity(v)] != i)
+            raise ValueError(f"`values` must be different, got {shown(twice)} twice")
+        self.count = len(self.values)
+        self.when = as_condition(when)
+
+    def check(self, name: str, value: Any) -> Any:
+        try:
+            return self.values[self._numbers[identity(plain(name, value))]]
+        except (KeyError, TypeError) as error:
+            among = ", ".join(map(repr, self.values[:10])) + ", ..." * (len(self.values) > 10)
+            raise ValueError(f"`{name}` must be one of {among}, got {shown(value)}") from error
+
+    def number(self, value: Any) -> int:
+        return self._numbers[identity(value)]
+
+    def value(self, number: int) -> Any:
+        return self.values[number]
+
+
+class Ordinal(Choice):
+    """One of several values in an order: neighbours are alike.
+
+    Parameters
+    ----------
+    values : sequence
+        As for `Choice`, from one end to the other.
+    when : mapping, optional
+        Values of other parameters for which this one matters, as in `Space`.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> kl.Ordinal(["small", "medium", "large"])
+    Ordinal(['small', 'medium', 'large'])
+    """
+
+    is_nominal = False
+
+
+def _check_ends(low: float, high: float) -> None:
+    if low > high:
+        raise ValueError(f"`low` must not exceed `high`, got {low!r} > {high!r}")
+
+
+def ordinal_range(low: int, high: int, step: int, when: Any) -> Ordinal:
+    """Whole numbers from `low` to `high` in steps."""
+    values = range(low, high + 1, step)
+    if len(values) > 2**16:
+        raise ValueError(f"`step` must leave no more than 65,536 values, got {len(values)}")
+    return Ordinal(values, when=when)

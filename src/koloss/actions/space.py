@@ -1,0 +1,417 @@
+"""Spaces: parameters that have names and kinds, constraints, and parts that matter only for some values of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
+from koloss._random import as_generator
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
+from koloss.actions.conditions import matching, needs_of, ordered
+from koloss.actions.points import Points
+from koloss.actions.space_points import (
+    ENUMERATED,
+    INACTIVE,
+    Share,
+    SpacePoints,
+    all_rows,
+    chosen_points,
+    grid_rows,
+    lost,
+)
+from koloss.actions.space_readers import read_configspace, read_optuna
+from koloss.actions.space_schema import read_schema, write_schema
+from koloss.actions.values import Parameter, as_text, identity
+
+
+class Space(ActionSet):
+    """Parameters with names and kinds, such as the settings of a program.
+
+    Parameters
+    ----------
+    parameters : mapping of names to Float, Int, Choice or Ordinal, optional
+        By position; for names that are no keywords, and for `where`.
+    where : callable, optional
+        Constraint: takes the params, a dict without those that do not matter, and says whether they are allowed.
+    **named : Float, Int, Choice or Ordinal
+        Parameters by name.
+
+    Notes
+    -----
+    A parameter with `when={"method": "lru"}` matters only where `method` is "lru"; elsewhere it is left out of the params.
+    A list means any of several values, several names mean all of them, and a parameter whose condition is on one
+    that does not matter does not matter either.
+
+    To kernels an action is a row of numbers, one for each parameter in the order declared: the position in [0, 1] of
+    its value (see `Float`, `Int`, `Choice`, `Ordinal`), or -1 where it does not matter. `decode(encode(params))` is
+    `params` exactly but for floats without steps. Of these it is within rounding: 4 units in the last place of the larger end, on
+    a log scale that many of the value for each factor e from `low` to `high`; and exact for all that `decode`, `sample` and
+    `points` have given.
+
+    As plain data, and so in snapshots, a space is kept without the function `where`, which is no data. Such a space knows that it had one:
+    it encodes and decodes, and refuses what would need it. The `SpacePoints` that a learner plays are kept whole.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> cache = kl.Space(
+    ...     method=kl.Choice(["lru", "random"]),
+    ...     threads=kl.Int(1, 8),
+    ...     rate=kl.Float(0.001, 1.0, log=True),
+    ...     depth=kl.Int(1, 3, when={"method": "lru"}),
+    ... )
+    >>> X = cache.encode({"method": "random", "threads": 8, "rate": 0.1})
+    >>> X.round(3).tolist()
+    [[1.0, 1.0, 0.667, -1.0]]
+    >>> cache.decode(X)
+    [{'method': 'random', 'threads': 8, 'rate': 0.1}]
+    >>> len(cache.points(64))
+    64
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Any] | None = None,
+        /,
+        *,
+        where: Callable[[dict[str, Any]], bool] | None = None,
+        **named: Any,
+    ) -> None:
+        if isinstance(where, Parameter):
+            raise TypeError(
+                "`where` must be a function of params: a parameter of that name goes into a dict"
+            )
+        if where is not None and not callable(where):
+            raise TypeError(f"`where` must be a function of params, got {shown(where)}")
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise TypeError(f"`parameters` must map names to parameters, got {shown(parameters)}")
+        given: dict[str, Any] = dict(parameters or {})
+        for name in named:
+            if name in given:
+                raise ValueError(f"`{name}` must be given once, got it twice")
+        given |= named
+        if not given:
+            raise ValueError("`parameters` must not be empty")
+        for name, parameter in given.items():
+            if not as_text("parameters", name):
+                raise ValueError("`parameters` must have names that are not empty, got ''")
+            if not isinstance(parameter, Parameter):
+                rule = "must be a Float, Int, Choice or Ordinal"
+                raise TypeError(f"`{name}` {rule}, got {shown(parameter)}")
+        self._parameters = given
+        self._columns = tuple(given.values())
+        self.where = where
+        self._needs = needs_of(given, ordered(given))
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters by name, in the order of the columns."""
+        return dict(self._parameters)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names in the order of the columns."""
+        return tuple(self._parameters)
+
+    @property
+    def dimension(self) -> int:
+        return len(self._parameters)
+
+    @property
+    def order(self) -> list[int]:
+        """Columns such that conditions are on those before."""
+        return [self.names.index(name) for name in self._needs]
+
+    @property
+    def parents(self) -> set[str]:
+        """Names that conditions are on."""
+        return {parent for p in self._columns for parent in p.when or {}}
+
+    # Params and rows of numbers.
+
+    def encode(
+        self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> NDArray[np.float64]:
+        """Rows of numbers, an array of shape (n, dimension), from one dict of params or several."""
+        checked = self.check(params)
+        X = np.full((len(checked), self.dimension), INACTIVE)
+        for i, (name, parameter) in enumerate(self._parameters.items()):
+            rows = [k for k, p in enumerate(checked) if name in p]
+            if rows:
+                X[rows, i] = parameter.encode([checked[k][name] for k in rows])
+        return X
+
+    def check(
+        self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """The same params as plain values in the order of the columns, or an error that names what is wrong."""
+        several: Any = [params] if isinstance(params, Mapping) else params
+        if isinstance(several, (str, bytes)) or not isinstance(several, Sequence):
+            raise TypeError(f"`params` must be a dict or a list of dicts, got {shown(params)}")
+        if not several:
+            raise ValueError("`params` must not be empty")
+        return [self._check(p) for p in several]
+
+    def _check(self, params: Any) -> dict[str, Any]:
+        values = matching(params, self._parameters, self._needs)
+        if self.where is not lost and not self._allows(values):
+            raise ValueError(f"`params` must be allowed by `where`, got {values!r}")
+        return values
+
+    def decode(self, X: Array) -> list[dict[str, Any]]:
+        """Params of each row: the values nearest to its numbers, without those that do not matter."""
+        X = to_numpy(as_points("X", X, dimension=self.dimension))
+        active = self._active(X)
+        room = slack(X)
+        outside = active & (np.abs(X - 0.5) > 0.5 + room)
+        if outside.any():
+            k, i = np.argwhere(outside)[0].tolist()
+            rule = f"must be from 0 to 1 where a parameter matters, got {X[k, i]:.6g}"
+            raise ValueError(f"`X` {rule} for {self.names[i]!r} in row {k}")
+        return self._decode(X, active)
+
+    def _decode(self, X: NDArray[Any], active: NDArray[np.bool_]) -> list[dict[str, Any]]:
+        params: list[dict[str, Any]] = [{} for _ in range(len(X))]
+        for i, (name, parameter) in enumerate(self._parameters.items()):
+            rows = np.flatnonzero(active[:, i])
+            for k, value in zip(rows.tolist(), parameter.decode(X[rows, i]), strict=True):
+                params[k][name] = value
+        return params
+
+    def _active(self, X: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which numbers matter, by those that conditions are on."""
+        return np.column_stack([self.active(X, i) for i in range(self.dimension)])
+
+    def active(self, X: NDArray[Any], column: int) -> NDArray[np.bool_]:
+        """In which rows the parameter of a column matters."""
+        active = np.ones(len(X), dtype=bool)
+        for name, numbers in self._needs[self.names[column]].items():
+            j = self.names.index(name)
+            active &= np.isin(self._columns[j].nearest(X[:, j]), list(numbers))
+        return active
+
+    def _allows(self, params: dict[str, Any]) -> bool:
+        """Whether the constraint holds."""
+        if self.where is None:
+            return True
+        try:
+            allowed = self.where(dict(params))
+        except Exception as error:
+            error.add_note(f"in `where` of a Space, for {params!r}")
+            raise
+        if not isinstance(allowed, (bool, np.bool_)):
+            raise TypeError(
+                f"`where` must return True or False, got {shown(allowed)} for {params!r}"
+            )
+        return bool(allowed)
+
+    # What every action set can do.
+
+    def contains(self, X: Array) -> NDArray[np.bool_]:
+        X = to_numpy(as_points("X", X, dimension=self.dimension))
+        room, active = slack(X), self._active(X)
+        inside = np.ones(len(X), dtype=bool)
+        for i, parameter in enumerate(self._columns):
+            there = np.where(active[:, i], parameter.snap(X[:, i]), INACTIVE)
+            inside &= np.abs(X[:, i] - there) <= room
+        if self.where is not None:
+            rows = np.flatnonzero(inside)
+            params = self._decode(X[rows], active[rows])
+            inside[rows] = [self._allows(p) for p in params]
+        return inside
+
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Smallest and largest number of every column: from -1 where a parameter may not matter."""
+        lower = np.array([0.0 if p.when is None else INACTIVE for p in self._columns])
+        upper = np.array([0.0 if p.count == 1 else 1.0 for p in self._columns])
+        return lower, upper
+
+    def diameter(self) -> float:
+        """Largest Euclidean distance between two actions, or an upper bound with constraints and conditions."""
+        lower, upper = self.bounds()
+        return float(np.linalg.norm(upper - lower))
+
+    def norm_bound(self) -> float:
+        """Largest Euclidean norm of an action, or an upper bound with constraints and conditions."""
+        lower, upper = self.bounds()
+        return float(np.linalg.norm(np.maximum(np.abs(lower), np.abs(upper))))
+
+    def sample(self, size: int, rng: Any = None) -> NDArray[np.float64]:
+        """Independent draws, even along each parameter's scale; with a constraint those for which it holds."""
+        rng, size = as_generator(rng), as_count("size", size)
+        share = Share()
+        kept: list[NDArray[np.float64]] = []
+        while share.allowed < size:
+            missing = size - share.allowed
+            batch = missing if self.where is None else max(2 * missing, 256)
+            X = self.rows(rng.random((min(batch, 2**16), self.dimension)))
+            X = X[share.count(self.allowed(X))]
+            kept.append(X)
+        return np.concatenate(kept)[:size]
+
+    def rows(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of the space, without its constraint, from numbers that are uniform over the cube."""
+        columns = zip(self._columns, uniform.T, strict=True)
+        X = np.column_stack([parameter.quantile(u) for parameter, u in columns])
+        return np.where(self._active(X), X, INACTIVE)
+
+    def allowed(self, X: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """For which rows of the space, without its constraint, the constraint holds."""
+        if self.where is None:
+            return np.ones(len(X), dtype=bool)
+        return np.array([self._allows(p) for p in self._decode(X, X >= 0)], dtype=bool)
+
+    def points(self, count: Any = None, *, rng: Any = None) -> SpacePoints:
+        """Finitely many actions of the space.
+
+        Parameters
+        ----------
+        count : int or list of params
+            All combinations, where they are at most so many; otherwise that many points of a scrambled Sobol' sequence, with a
+            constraint its first points for which that holds. By default 1,024. A list of params is taken as it is.
+        rng : seed or Generator, optional
+            Of the scrambling. By default always the same.
+
+        Returns
+        -------
+        SpacePoints
+            The points, with `params`. All combinations have a covering radius of 0, as has a list. For a Sobol' set it is an
+            upper bound: the largest distance from a grid in the space, plus that of the grid.
+        """
+        if count is None or isinstance(count, (int, np.integer)):
+            return chosen_points(self, as_count("count", 1024 if count is None else count), rng)
+        if isinstance(count, (str, bytes)) or not isinstance(count, (Mapping, Sequence)):
+            raise TypeError(
+                f"`count` must be a whole number or a list of params, got {shown(count)}"
+            )
+        params = self.check(count)
+        first: dict[Any, int] = {}
+        for k, p in enumerate(params):
+            j = first.setdefault(identity(tuple(p.items())), k)
+            if j != k:
+                raise ValueError(f"`params` must be different, got those of row {j} in row {k}")
+        return SpacePoints(self, params)
+
+    def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
+        """Grid that covers the space, with all values of a `Choice` and of what conditions are on.
+
+        A constraint has a net where there are at most 65,536 combinations without it; otherwise nothing is known of how
+        well the allowed points of a grid cover the others.
+        """
+        spacing = as_float("spacing", spacing, positive=True)
+        if self.where is not None:
+            X = all_rows(self, ENUMERATED)
+            if X is None:
+                rule = (
+                    "must be None for a net, of which a constraint may leave nothing; take `points`"
+                )
+                raise ValueError(f"`where` {rule}, got {self.where!r}")
+            X = X[self.allowed(X)]
+            return SpacePoints(self, X=X).net(spacing, max_bytes=max_bytes)
+        step, _ = steps(spacing, self.dimension)
+        most = max_bytes / (8 * self.dimension)
+        X, radius = grid_rows(self, step, most)
+        if X is None:
+            raise too_large(spacing, self, most, max_bytes)
+        return SpacePoints(self, X=X, covering_radius=radius)
+
+    # As a JSON schema, and from other packages.
+
+    def to_json_schema(self) -> dict[str, Any]:
+        """A JSON schema (draft 2020-12) of params, which `from_json_schema` reads back to the same space.
+
+        Logarithms, steps, orders and conditions are under the key "x-koloss", conditions also as if and then; the steps of a float are
+        nowhere else, so that a validator lets values between them pass. A `where` cannot be written.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> space = kl.Space(rate=kl.Float(0.001, 1, log=True))
+        >>> space.to_json_schema()["properties"]
+        {'rate': {'type': 'number', 'minimum': 0.001, 'maximum': 1.0, 'x-koloss': {'log': True}}}
+        >>> kl.Space.from_json_schema(space.to_json_schema()) == space
+        True
+        """
+        if self.where is not None:
+            rule = "must be None: a function cannot be written as a schema"
+            raise ValueError(f"`where` {rule}; kl.Space(space.parameters) is the space without it")
+        return write_schema(self._parameters)
+
+    @classmethod
+    def from_json_schema(
+        cls, schema: Mapping[str, Any], *, where: Callable[[dict[str, Any]], bool] | None = None
+    ) -> Self:
+        """The space that a JSON schema describes: one of `to_json_schema`, or a plain one.
+
+        Plain schemas are of an object whose properties are integers or numbers with ends, booleans or enums; if and then
+        become conditions, multiples of a whole number an `Ordinal`. All properties count as required. What would be overlooked is refused.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> level = {"type": "integer", "minimum": 1, "maximum": 19}
+        >>> kl.Space.from_json_schema({"properties": {"level": level, "long": {"type": "boolean"}}})
+        Space(level=Int(1, 19), long=Choice([False, True]))
+        """
+        return cls(read_schema(schema), where=where)
+
+    @classmethod
+    def from_optuna(cls, distributions: Any) -> Self:
+        """The space of a dict of Optuna's distributions, of a trial, or of a study whose trials all have the same.
+
+        Whole numbers in steps become an `Ordinal`.
+        """
+        return cls(read_optuna(distributions))
+
+    @classmethod
+    def from_configspace(cls, space: Any) -> Self:
+        """The space of a ConfigSpace `ConfigurationSpace`; forbidden clauses become `where`.
+
+        Conditions must be on values of single parameters, all of which must hold: other uses of "or" are refused. Priors, weights
+        and defaults are left out.
+        """
+        parameters, where = read_configspace(space)
+        return cls(parameters, where=where)
+
+    # As plain data and as text.
+
+    def parts(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"parameters": tuple(self._parameters.items())}
+        return parts if self.where is None else parts | {"constrained": True}
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> Self:
+        unknown = set(parts) - {"parameters", "constrained"}
+        if unknown or "parameters" not in parts:
+            raise ValueError(f"a Space has parameters and constrained, got {sorted(parts)}")
+        try:
+            pairs = [(name, Parameter.from_dict(data)) for name, data in parts["parameters"]]
+            where = lost if as_flag("constrained", parts.get("constrained", False)) else None
+            return cls(dict(pairs), where=where)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{error}, in {cls.__name__}") from error
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Space):
+            return NotImplemented
+        mine = (list(self._parameters.items()), self.where)
+        return mine == (list(other._parameters.items()), other.where)
+
+    def __hash__(self) -> int:
+        return hash((tuple(self._parameters.items()), self.where))
+
+    def __repr__(self) -> str:
+        items = self._parameters.items()
+        if all(
+            name.isidentifier() and not iskeyword(name) and name != "where"
+            for name in self._parameters
+        ):
+            text = ", ".join(f"{name}={parameter!r}" for name, parameter in items)
+        else:
+            text = repr(self._parameters)
+        return f"Space({text}{'' if self.where is None else ', where=...'})"

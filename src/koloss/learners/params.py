@@ -1,0 +1,57 @@
+"""Actions by name: the params of a `Space`, in the place of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import shown
+from koloss.actions import ActionSet, SpacePoints
+
+Bools = NDArray[np.bool_]
+
+
+def rows_of(name: str, given: Any, actions: ActionSet) -> list[int] | None:
+    """Rows of actions that are given by their params, one dict or a list of them; None where they are not."""
+    several = [given] if isinstance(given, Mapping) else given
+    if not isinstance(several, (list, tuple)) or not several:
+        return None
+    if not all(isinstance(one, Mapping) for one in several):
+        return None
+    if not isinstance(actions, SpacePoints):
+        rule = "must be rows where the actions are not those of a Space"
+        raise TypeError(f"`{name}` {rule}, got {shown(given)}")
+    return [actions.find(one) for one in several]
+
+
+def as_allowed(allowed: Any, actions: ActionSet, count: int) -> Bools | None:
+    """Which of so many actions may be chosen: truth values, rows, or params; None where all may."""
+    rows = rows_of("allowed", allowed, actions)
+    rule = f"must be {count} truth values, or rows, or params"
+    try:
+        given = np.asarray(allowed if rows is None else rows)
+    except (TypeError, ValueError):  # ragged
+        raise TypeError(f"`allowed` {rule}, got {shown(allowed)}") from None
+    if given.ndim == 1 and given.size == 0:
+        raise ValueError("`allowed` must leave an action, got none")
+    if given.ndim != 1 or given.dtype.kind not in "biu":
+        raise TypeError(f"`allowed` {rule}, got {shown(allowed)}")
+    if given.dtype.kind == "b":
+        if len(given) != count:
+            raise ValueError(f"`allowed` must have {count} truth values, got {len(given)}")
+        mask: Bools = given.copy()
+    else:
+        outside = (given < 0) | (given >= count)
+        if outside.any():
+            got = given[outside][0]
+            raise ValueError(f"`allowed` must have rows from 0 to {count - 1}, got {got}")
+        mask = np.zeros(count, dtype=bool)
+        mask[given] = True
+        if mask.sum() < len(given):  # zeros and ones may be meant as truth values
+            raise ValueError(f"`allowed` must not repeat a row, got {shown(allowed)}")
+    if not mask.any():
+        raise ValueError("`allowed` must leave an action, got none")
+    return None if mask.all() else mask
