@@ -277,7 +277,7 @@ def test_few_dimensions_are_played_on_a_net_as_ever():
     assert np.array_equal(plain.actions, auto.actions)
     assert plain.ask(20).index.tolist() == auto.ask(20).index.tolist()
     assert auto._growth is None
-    assert made(grow="auto", horizon=40)._growth.plan.most == 512
+    assert made(grow="auto", horizon=40)._growth.plan.most == 1024
 
 
 # What is promised.

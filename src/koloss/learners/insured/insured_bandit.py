@@ -121,7 +121,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     grow : bool, int or "auto"
         Play a box or a ball by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
-        most, 512 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
+        most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
         "auto" is the Gaussian kernel of half the range. The insurance has few features: `rank`, or those of `robust_kernel`.
     rng : seed or Generator, optional
 

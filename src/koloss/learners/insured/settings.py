@@ -22,7 +22,7 @@ from koloss.proxy import Proxy
 FLAT = 3
 """Dimensions up to which `grow="auto"` leaves a set as it is: nets are small."""
 
-FEWEST, IN_PLAY, MOST = 16, 512, 100_000
+FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
 
 
