@@ -10,6 +10,7 @@ from koloss.learners.insured.clouds import covering_radius, sobol
 from koloss.learners.insured.growing import FIRST, Plan, following
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.roster import UNSEEN
+from koloss.learners.insured.settings import InsuredSettings
 
 BOX = kl.Box([0.0] * 4, [1.0, 2.0, 1.0, 1.0])
 CENTER = np.array([0.3, 1.2, 0.7, 0.45])
@@ -269,6 +270,44 @@ def test_account_is_kept_while_losses_strike_at_what_is_played():
     assert learner._growth.filled > 64
 
 
+SPACE = kl.Space(
+    rate=kl.Float(1e-4, 1, log=True),
+    threads=kl.Int(1, 20),
+    method=kl.Choice(["lru", "random", "fifo"]),
+    depth=kl.Float(0, 1, when={"method": "random"}),
+    share=kl.Float(-1, 1),
+)
+
+
+def space_loss(params):
+    loss = 0.1 + 0.05 * (math.log10(params["rate"]) + 2) ** 2 + 0.1 * (params["share"] - 0.1) ** 2
+    loss += 0.3 * ((params["threads"] - 12) / 20) ** 2 + 0.25 * (params["method"] != "random")
+    return min(loss + 0.3 * (params.get("depth", 0.5) - 0.8) ** 2, 1.0)
+
+
+def test_spaces_grow_by_params():
+    learner, rng = made(SPACE, horizon=150), np.random.default_rng(0)
+    assert learner.settings.kernel == kl.Mixed(SPACE)
+    assert len(learner.settings.actions) == 32
+    played = []
+    for t in range(120):
+        decision = learner.ask()
+        assert np.array_equal(SPACE.encode(decision.params)[0], decision.action)
+        told = float(np.clip(space_loss(decision.params) + 0.05 * rng.standard_normal(), 0, 1))
+        learner.tell(decision.params if t % 2 else decision, told)
+        played.append(decision.index)
+        if t == 80:
+            twin = kl.InsuredBandit.from_state(learner.state())
+            assert twin.ask().params == kl.InsuredBandit.from_state(learner.state()).ask().params
+    assert max(played) >= 32
+    assert SPACE.contains(learner.actions).all()
+    assert (
+        learner.recommend().params == SPACE.decode(learner.actions[[learner.recommend().index]])[0]
+    )
+    first = [space_loss(p) for p in learner.settings.actions.params]
+    assert space_loss(learner.recommend().params) < min(first)
+
+
 def test_few_dimensions_are_played_on_a_net_as_ever():
     box = kl.Box([0.0, 0.0], [1.0, 1.0])
     common = {"horizon": 60, "loss_range": (0, 1), "rng": 0}
@@ -277,7 +316,9 @@ def test_few_dimensions_are_played_on_a_net_as_ever():
     assert np.array_equal(plain.actions, auto.actions)
     assert plain.ask(20).index.tolist() == auto.ask(20).index.tolist()
     assert auto._growth is None
-    assert made(grow="auto", horizon=40)._growth.plan.most == 1024
+    said = {"kernel": "auto", "horizon": 40, "loss_range": (0, 1), "grow": "auto"}
+    assert InsuredSettings(actions=BOX, **said).in_play == 1024
+    assert InsuredSettings(actions=kl.Ball(3), **said).in_play is None
 
 
 # What is promised.
@@ -370,10 +411,14 @@ def test_finite_sets_and_policies_of_ones_own_do_not_grow():
         def hear(self, index, loss):
             pass
 
-    with pytest.raises(
-        ValueError, match="`actions` must be a Box or a Ball where the set grows, got Points"
-    ):
+    with pytest.raises(ValueError, match="`actions` must be a Box, a Ball, or a Space"):
         made(kl.Points([[0.0], [1.0]]))
+    with pytest.raises(ValueError, match="`actions` must be a Box, a Ball, or a Space"):
+        made(kl.Space(threads=kl.Int(1, 8)))
+    with pytest.raises(ValueError, match="`actions` must be a Space without `where`"):
+        made(kl.Space(SPACE.parameters, where=lambda p: p["threads"] > 1))
+    with pytest.raises(ValueError, match="`grow` must be at least 108 with these points, got 64"):
+        made(SPACE.points(100))
     with pytest.raises(
         ValueError, match="`policy` must be the library's where the set grows, got a Stubborn"
     ):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
-from koloss.actions import ActionSet, Ball
+from koloss.actions import ActionSet, Ball, Space
 from koloss.errors import NetTooLarge
 from koloss.learners.insured.landmarks import GrownForecaster
 
@@ -70,6 +70,8 @@ class Cloud:
     ) -> None:
         self.actions, self.forecaster, self.width, self.rng = actions, forecaster, width, rng
         lower, upper = actions.bounds()
+        if isinstance(actions, Space):  # below zero is what does not matter
+            lower = np.maximum(lower, 0.0)
         sides, kernel = upper - lower, forecaster.landmarks.kernel
         lengths = getattr(kernel, "length_scales", lambda _: None)(len(sides))
         self.scales = radius * (sides / 2 if lengths is None else np.minimum(lengths, sides))
@@ -90,6 +92,8 @@ class Cloud:
         rest = max(count - SWEEPS * (by_bound + by_mean), 1)
         found.insert(0, to_numpy(self.actions.sample(rest, self.rng)))
         points = np.concatenate(found)
+        if isinstance(self.actions, Space):  # as their params say, to the last bit
+            points = self.actions.encode(self.actions.decode(points))
         _, firsts = np.unique(points, axis=0, return_index=True)
         return points[np.sort(firsts)][:count]
 
@@ -101,17 +105,25 @@ class Cloud:
         """Points near some: moved, with a coordinate or two drawn anew, or with coordinates of another one."""
         rng, d = self.rng, centres.shape[1]
         X = np.repeat(centres, -(-POOL // len(centres)), axis=0)
+        anywhere = to_numpy(self.actions.sample(len(X), rng))
+        if isinstance(self.actions, Space):  # what begins to matter may have any value
+            X = np.where(X < 0, rng.random(X.shape), X)
         steps = rng.standard_normal(X.shape) * scales
         moved = X + steps * (rng.random(X.shape) < MOVED)
         kind, coins = rng.random(len(X)), rng.random(X.shape)
-        anywhere = to_numpy(self.actions.sample(len(X), rng))
         drawn = np.where(coins < 1.5 / d, anywhere, X)
         others = centres[rng.integers(len(centres), size=len(X))]
         crossed = np.where(coins < 0.5, others, X)
         moved[kind < REDRAWN] = drawn[kind < REDRAWN]
         between = (kind >= REDRAWN) & (kind < REDRAWN + CROSSED)
         moved[between] = crossed[between]
-        inside: Floats = self.actions.project(moved)  # type: ignore[attr-defined]
+        return self._inside(moved)
+
+    def _inside(self, X: Floats) -> Floats:
+        """The nearest actions."""
+        if isinstance(self.actions, Space):
+            return self.actions.rows(np.clip(X, 0.0, np.nextafter(1.0, 0.0)))
+        inside: Floats = self.actions.project(X)  # type: ignore[attr-defined]
         return inside
 
 

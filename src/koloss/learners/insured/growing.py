@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Points, SpacePoints
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem
@@ -61,12 +61,13 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, settings: InsuredSettings) -> Plan:
-        """Half of the points last; an eighth is new each time."""
-        most, horizon = settings.in_play or 0, settings.horizon or 0
+        """Half of the points last, or those of a space that were given; an eighth is new each time."""
+        most, horizon, actions = settings.in_play or 0, settings.horizon or 0, settings.actions
         times, due = 0, FIRST
         while due < horizon:
             times, due = times + 1, following(due)
-        return cls(most, most // 2, most // 8, times)
+        lasting = len(actions) if isinstance(actions, SpacePoints) else most // 2
+        return cls(most, lasting, most // 8, times)
 
     @property
     def slots(self) -> int:
@@ -82,6 +83,8 @@ def following(due: int) -> int:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GrowingEngine(PointsEngine):
     """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
+
+    are_given: ClassVar[bool] = False
 
     @classmethod
     def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
@@ -146,10 +149,14 @@ class Growth:
     ) -> tuple[PointsEngine, PointsEngine, GrownForecaster, Growth]:
         """Engines of the policies' insurance and of the robust learner, forecasts, and how the set will grow."""
         actions, plan = settings.actions, Plan.of(settings)
-        first = sobol(actions, plan.lasting, rng)
+        if isinstance(actions, SpacePoints):
+            first, radius = to_numpy(actions.X), actions.covering_radius
+        else:
+            first = sobol(actions, plan.lasting, rng)
+            radius = covering_radius(actions, first)
         # Slots that are free hold copies of the first points, and are not offered.
         X = np.resize(first, (plan.slots, actions.dimension))
-        points = Points(X, covering_radius=covering_radius(actions, first))
+        points = Points(X, covering_radius=radius)
         kernel = settings.watched.kernel
         proxy = _proxy(kernel, actions, points, settings.rank)
         landmarks = Landmarks.among(kernel, first, proxy.rank)
@@ -195,7 +202,7 @@ class Growth:
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
         width = learner._last.policy.width  # type: ignore[union-attr]
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
-        cloud = Cloud(self.settings.actions, forecaster, width, RADIUS * shrunk, learner._rng)
+        cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
         new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
         rows = np.arange(self.filled, min(self.filled + len(new), self.plan.slots))
         new = new[: len(rows)]
@@ -242,6 +249,7 @@ class Growth:
         for name in ("count", "heard", "proposed", "laws", "mass"):
             setattr(pending, name, getattr(learner._pending, name))
         learner.engine, learner.robust, learner._retuned = engine, robust, {0: robust}
+        learner._name_actions()
         learner._forecaster = stage.forecaster = forecaster
         learner._pending = stage.pending = pending
         stage.points = engine.points

@@ -30,7 +30,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss.actions import ActionSet
+from koloss.actions import ActionSet, Space, SpacePoints
 from koloss.designs import Design
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
@@ -197,6 +197,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._prepare(engine, robust, batch)
         self._growth = growth
         if growth is not None:
+            self._name_actions()
             self._offer(growth.first, NOBODY)
             self._roster.met = growth.first
         if settings.absent:
@@ -236,6 +237,20 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
+
+    def _name_actions(self) -> None:
+        if self._growth is None:
+            super()._name_actions()
+        elif isinstance(self.settings.ground, Space):
+            named, X = SpacePoints(self.settings.ground, X=self.engine.points), self.engine.points
+            before = self.ledger.points
+            if before is None or len(before) != len(X):
+                self._params = named.params
+            else:
+                rows = np.flatnonzero((before.X != X).any(axis=1)).tolist()
+                params = dict(zip(rows, named.space.decode(X[rows]), strict=True)) if rows else {}
+                self._params = [params.get(k, one) for k, one in enumerate(self._params or [])]
+            self.ledger.points = named
 
     @property
     def actions(self) -> Floats:

@@ -7,6 +7,7 @@ With landmarks Z and the Cholesky factor L of K(Z, Z), φ(x) = L⁻¹K(Z, x) are
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
+from koloss.kernels import Mixed
 from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth
 from koloss.learners.insured.forecast import (
     DISCOUNTS,
@@ -144,10 +146,22 @@ class History:
         return history
 
 
+def _rescaled(kernel: Any, factors: Sequence[float]) -> Any:
+    """The kernel with other bandwidths; None where it has none."""
+    if isinstance(kernel, Mixed):
+        return kernel.rescaled(factors)
+    return at_bandwidth(kernel, factors)
+
+
+def at_key(kernel: Any, key: Key) -> Any:
+    """The kernel with the bandwidth of each coordinate doubled so many times."""
+    return _rescaled(kernel, [2.0**k for k in key]) if any(key) else kernel
+
+
 def learn_lengths(kernel: Any, X: Floats, history: History, key: Key) -> Key:
     """Bandwidths of the largest evidence, in powers of two of the kernel's own: first all together, then one by one."""
     rows = history.played
-    if at_bandwidth(kernel, (1.0,) * len(key)) is None or len(rows) < 2:
+    if _rescaled(kernel, (1.0,) * len(key)) is None or len(rows) < 2:
         return key
     counts, sums = history.counts[rows], history.sums[rows]
     often = np.argsort(-counts, kind="stable")
@@ -156,7 +170,7 @@ def learn_lengths(kernel: Any, X: Floats, history: History, key: Key) -> Key:
     at = rows[np.concatenate([often[: COMPARED // 2], spread])]
 
     def evidence(key: Key) -> float:
-        scaled = at_bandwidth(kernel, [2.0**k for k in key])
+        scaled = at_key(kernel, key)
         features = _scaled_features(Landmarks.among(scaled, X[at], len(at), 1e-6), X[rows])
         gram, moment = features.T @ (counts[:, None] * features), features.T @ sums
         least = _evidence(gram, moment, history.squares, float(counts.sum()))
@@ -211,7 +225,7 @@ class GrownForecaster(Forecaster):
         cls, kernel: Any, X: Floats, offered: Any, history: History, key: Key, former: Self | None
     ) -> Self:
         """From all losses heard: landmarks where points were played or are offered."""
-        scaled = kernel if not any(key) else at_bandwidth(kernel, [2.0**k for k in key])
+        scaled = at_key(kernel, key)
         rows = np.union1d(history.played, np.flatnonzero(offered))
         made = cls(Landmarks.among(scaled, X[rows], RICH, FINE), X, key, history)
         if former is not None:
@@ -270,7 +284,7 @@ class GrownForecaster(Forecaster):
         d = X.shape[1]
         said = data.array("key", (d,), NARROWEST, WIDEST, whole=True).tolist()
         key: Key = tuple(said)
-        scaled = kernel if not any(key) else at_bandwidth(kernel, [2.0**k for k in key])
+        scaled = at_key(kernel, key)
         landmarks = Landmarks.from_dict(scaled, data.part("landmarks"), d)
         data.nothing("narrower")
         made = cls.from_state(_scaled_features(landmarks, X), data)

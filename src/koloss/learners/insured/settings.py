@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
-from koloss.actions import Ball, Box, Points
+from koloss.actions import ActionSet, Ball, Box, Points, Space, SpacePoints
 from koloss.designs import Design
-from koloss.kernels import Linear, White
+from koloss.kernels import Linear, Mixed, White
 from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
@@ -67,6 +67,9 @@ class InsuredSettings(Settings):
         return super().of(arguments)
 
     def __post_init__(self) -> None:
+        if isinstance(self.actions, Space) and self.grow:
+            most = self.grow if type(self.grow) is int and self.grow >= FEWEST else IN_PLAY
+            self._set("actions", self.actions.points(most // 2))
         super().__post_init__()
         if self.loss_range is None:
             raise ValueError(
@@ -140,9 +143,17 @@ class InsuredSettings(Settings):
             self._set("grow", as_int("grow", self.grow, minimum=FEWEST, maximum=MOST))
         if not self.in_play:
             return
-        if not isinstance(self.actions, (Box, Ball)):
-            kind = type(self.actions).__name__
-            raise ValueError(f"`actions` must be a Box or a Ball where the set grows, got {kind}")
+        if not self._stands_for_more:
+            rule = "must be a Box, a Ball, or a Space with more actions than are played"
+            raise ValueError(f"`actions` {rule} where the set grows, got {self.actions!r}")
+        if isinstance(self.ground, Space) and self.ground.where is not None:
+            rule = (
+                "must be a Space without `where` where the set grows, which snapshots cannot keep"
+            )
+            raise ValueError(f"`actions` {rule}, got {self.ground!r}")
+        if isinstance(self.actions, Points) and self.in_play < len(self.actions) + 8:
+            least = len(self.actions) + 8
+            raise ValueError(f"`grow` must be at least {least} with these points, got {self.grow}")
         if self.horizon is None:
             raise ValueError("`horizon` must be known where the set grows, got None")
         if isinstance(self.loss_range, str):
@@ -171,17 +182,34 @@ class InsuredSettings(Settings):
                 )
         for name in ("kernel", "robust_kernel"):
             if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
-                self._set(name, widest(self.actions))
+                space = isinstance(self.ground, Space)
+                self._set(name, Mixed(self.ground) if space else widest(self.actions))
         if self.robust_kernel is None:  # the kernel's own features are too many to be insured
             self._set("robust_kernel", Linear())
 
     @property
+    def _stands_for_more(self) -> bool:
+        """Whether a set of points is only a part of the actions."""
+        if isinstance(self.actions, SpacePoints):
+            return self.actions.covering_radius > 0
+        return isinstance(self.actions, (Box, Ball))
+
+    @property
+    def ground(self) -> ActionSet:
+        """Where new points lie if the set grows."""
+        return self.actions.space if isinstance(self.actions, SpacePoints) else self.actions
+
+    @property
     def in_play(self) -> int | None:
         """Most points in play where the set grows; None where it does not."""
-        if self.grow == "auto":
-            continuous = isinstance(self.actions, (Box, Ball))
-            return IN_PLAY if continuous and self.actions.dimension > FLAT else None
-        return None if self.grow is False else IN_PLAY if self.grow is True else self.grow
+        if isinstance(self.grow, str):
+            if not (self._stands_for_more and self.actions.dimension > FLAT):
+                return None
+        elif not self.grow:
+            return None
+        elif self.grow is not True:
+            return self.grow
+        return 2 * len(self.actions) if isinstance(self.actions, SpacePoints) else IN_PLAY
 
     def _check_absent(self) -> None:
         if np.size(self.absent):
