@@ -186,6 +186,11 @@ class Growth:
 
     # Growing.
 
+    def look(self, learner: InsuredBandit) -> None:
+        """Grow when it is time."""
+        if learner.ledger.heard >= self.due:
+            self.grow(learner)
+
     def grow(self, learner: InsuredBandit) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
@@ -268,7 +273,7 @@ class Growth:
             f"(net), {net:.4g}, is what the best action of all may gain on the {plan.lasting} points that stay; that those which "
             "enter come nearer to it is not proved"
         )
-        notes = points, farther
+        notes = points, farther, f"the kernel of the insurance is {self.settings.robust_kernel!r}"
         kept = {UNSEEN: True}  # the set grows by losses that were heard
         assumptions = tuple(
             replace(one, holds=kept.get(one.text, one.holds)) for one in promise.assumptions

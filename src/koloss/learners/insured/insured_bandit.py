@@ -503,12 +503,6 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             stage.policy.hear(entry.key if entry.key >= 0 else ~entry.key, told)
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
-        self._hear(law, entries, losses)
-        growth = self._growth
-        if growth is not None and self.ledger.heard >= growth.due:
-            growth.grow(self)
-
-    def _hear(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
@@ -524,6 +518,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
                 self._re_arm("forecast")
+            if self._growth is not None:
+                self._growth.look(self)
             return
         key, stage = entries[0].key, self._last
         if self._hull.learned:
@@ -538,6 +534,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+        if self._growth is not None:
+            self._growth.look(self)
 
     def _is_overdue(self, law: Epoch | Late) -> bool:
         """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
