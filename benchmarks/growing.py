@@ -107,8 +107,7 @@ class Koloss:
             from scipy.stats import qmc
 
             points = kl.Points(qmc.Sobol(d, seed=seed).random(512))
-            common |= {"robust_kernel": kl.Linear(), "ridge": 0}
-            self.learner = kl.InsuredBandit(points, kl.Gaussian(0.5), rank=64, **common)
+            self.learner = kl.InsuredBandit(points, kl.Gaussian(0.5), rank=64, ridge=0, **common)
         else:
             self.learner = kl.InsuredBandit(box, "auto", grow=True, **common)
 
@@ -261,7 +260,11 @@ def table(path):
             last = [r["regret"][reached - 1] for r in mine]
             error = np.std(last, ddof=1) / np.sqrt(len(last)) if len(last) > 1 else float("nan")
             ms = 1e3 * np.mean([r["seconds"][reached - 1] / reached for r in mine])
-            note = "" if reached >= ROUNDS else f" (regret {np.mean(last):.1f} there)"
+            note = ""
+            if reached < ROUNDS:
+                ours = [r["regret"] for r in runs if r["game"] == game and r["player"] == "koloss"]
+                there = np.mean([one[reached - 1] for one in ours]) if ours else float("nan")
+                note = f" (regret {np.mean(last):.1f} there, koloss {there:.1f})"
             print(
                 f"{name:16}{''.join(cells)} {error:5.1f} {len(mine):5} {ms:11.2f} {reached:7}{note}"
             )

@@ -114,15 +114,32 @@ def test_no_action_is_farther_than_the_covering_radius():
 # Features and forecasts.
 
 
-def test_features_are_affine_in_the_action_where_the_insurance_is_linear(game):
+def test_features_are_quadratic_in_the_action_where_the_insurance_is(game):
     learner = game[0]
+    assert learner.settings.robust_kernel == kl.Quadratic()
     met = learner._roster.met
-    X = np.column_stack([learner.actions, np.ones(len(learner.actions))])[met]
+    X = learner.actions[met]
+    products = [X[:, i] * X[:, j] for i in range(4) for j in range(i + 1)]
+    monomials = np.column_stack([*products, X, np.ones(len(X))])
     features = learner.engine.features[met]
-    fit = np.linalg.lstsq(X, features, rcond=None)[0]
-    assert np.allclose(X @ fit, features, atol=1e-9)
+    fit = np.linalg.lstsq(monomials, features, rcond=None)[0]
+    assert np.allclose(monomials @ fit, features, atol=1e-9)
     assert learner.epsilon == 0
-    assert learner.rank == 5
+    assert learner.rank == 15
+
+
+@pytest.mark.parametrize("units", [1e-3, 1e3])
+def test_newcomers_have_the_same_polynomials_in_any_units(units):
+    lower, upper = np.array([100.0, -units, 0, 0]), np.array([101.0, units, 5, 1])
+    learner = made(kl.Box(lower, upper), horizon=40)
+    play(learner, 36, np.random.default_rng(0), loss=lambda x: 0.5)
+    X, met = (learner.actions - lower) / (upper - lower), learner._roster.met
+    products = [X[:, i] * X[:, j] for i in range(4) for j in range(i + 1)]
+    monomials = np.column_stack([*products, X, np.ones(len(X))])
+    features = learner.engine.features
+    fit = np.linalg.lstsq(monomials[:32], features[:32], rcond=None)[0]
+    assert met[32:].any()
+    assert np.allclose(monomials[met] @ fit, features[met], atol=1e-5)
 
 
 def test_newcomers_are_within_the_error_of_the_guarantee():
@@ -329,8 +346,8 @@ def test_guarantee_has_slots_and_the_distance_to_the_points_that_stay(game):
     promise, plan = learner.guarantee(), learner._growth.plan
     X = learner.actions[:32]
     assert math.isclose(learner.engine.problem.log_prior, math.log(plan.slots))
-    per_round = learner.engine.norm * covering_radius(BOX, X)  # the modulus of a linear kernel
-    assert math.isclose(promise.terms["net"], 300 * per_round)
+    distance = kl.Quadratic().modulus(covering_radius(BOX, X), BOX)
+    assert math.isclose(promise.terms["net"], 300 * learner.engine.norm * distance)
     unseen = [one.holds for one in promise.assumptions if one.text == UNSEEN]
     assert unseen == [True]
     beside = sum(promise.terms.values()) - promise.terms["net"]
@@ -339,9 +356,11 @@ def test_guarantee_has_slots_and_the_distance_to_the_points_that_stay(game):
     assert "32 stay all game long, 64 are in play at most" in text
     assert f"{plan.slots} slots" in text
     assert "is not proved" in text
-    assert "the kernel of the insurance is Linear()" in text
+    assert "the kernel of the insurance is Quadratic()" in text
     assert "from then on" in text
     assert promise.valid
+    wide = made(kl.Box([0.0] * 8, [1.0] * 8), horizon=40)
+    assert wide.settings.robust_kernel == kl.Linear()
 
 
 def test_rewards_are_told_with_the_same_words():

@@ -28,7 +28,13 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import is_exact
 from koloss.learners.insured.bandwidths import Key
 from koloss.learners.insured.clouds import RADIUS, SHRUNK, Cloud, covering_radius, sobol
-from koloss.learners.insured.landmarks import GrownForecaster, History, Landmarks, learn_lengths
+from koloss.learners.insured.landmarks import (
+    Explicit,
+    GrownForecaster,
+    History,
+    Landmarks,
+    learn_lengths,
+)
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.roster import UNSEEN
 from koloss.learners.reading import ROUNDING, Reader
@@ -44,8 +50,11 @@ Bools = NDArray[np.bool_]
 FIRST, EVERY, FACTOR = 32, 25, 1.125
 """Losses before the set grows for the first time; then after so many more, or so many times as many."""
 
-INSURED = 32
+INSURED = 36
 """Features of the insurance, unless more are asked for."""
+
+ALIKE = 1e-5
+"""How far features made anew may be from those of the first points, which are of size 1: rounding, in units far from zero."""
 
 ROOM = 0.1
 """By how much √r of a newcomer may exceed that of the first points."""
@@ -122,7 +131,7 @@ def _growing(engine: PointsEngine, more: float) -> PointsEngine:
     return GrowingEngine(**values).retuned(engine.problem.rounds)
 
 
-def _with_constant(landmarks: Landmarks, X: Floats) -> Floats:
+def _with_constant(landmarks: Landmarks | Explicit, X: Floats) -> Floats:
     return np.column_stack([landmarks(X), np.ones(len(X))])
 
 
@@ -132,7 +141,7 @@ class Growth:
     def __init__(
         self,
         settings: InsuredSettings,
-        landmarks: Landmarks,
+        landmarks: Landmarks | Explicit,
         whitening: tuple[Floats, ...],
         limit: float,
     ) -> None:
@@ -159,10 +168,13 @@ class Growth:
         points = Points(X, covering_radius=radius)
         kernel = settings.watched.kernel
         proxy = _proxy(kernel, actions, points, settings.rank)
-        landmarks = Landmarks.among(kernel, first, proxy.rank)
-        limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
-        if is_exact(proxy):  # of all points, but for rounding
-            limit = ROUNDING * float(np.max(to_numpy(kernel.diag(first))))
+        limit = 0.0
+        landmarks: Landmarks | Explicit
+        if is_exact(proxy):
+            landmarks = Explicit.of(kernel, first)
+        else:
+            landmarks = Landmarks.among(kernel, first, proxy.rank)
+            limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
         engines = [
             _growing(points_engine(replace(said, proxy=proxy, rank=proxy.rank)), 1 + ROOM)
             for said in (settings.watched, settings.robust)[: 2 - settings.shares_engine]
@@ -171,6 +183,12 @@ class Growth:
         whitening: tuple[Any, ...] = tuple(
             np.linalg.lstsq(raw, one.features, rcond=None)[0] for one in engines
         )
+        for one, T in zip(engines, whitening, strict=True):
+            off = float(np.abs(raw @ T - one.features).max())
+            if off > ALIKE:
+                rule = "must have features that can be told apart where the actions are"
+                got = f"{kernel!r}, off by {off:.2g}; move the actions nearer to zero"
+                raise ValueError(f"`robust_kernel` {rule}, got {got}")
         growth = cls(settings, landmarks, whitening, limit)
         key: Key = (0,) * actions.dimension
         offered = growth.first
@@ -290,8 +308,14 @@ class Growth:
         cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
     ) -> Growth:
         """How a set grows in a snapshot, with the engines of it."""
-        landmarks = Landmarks.from_dict(settings.watched.kernel, data, settings.actions.dimension)
-        m = len(landmarks.points) + 1
+        kernel = settings.watched.kernel
+        landmarks: Landmarks | Explicit
+        if data.has_key("units"):
+            landmarks = Explicit.from_dict(kernel, data)
+            m = len(landmarks.units) + 1
+        else:
+            landmarks = Landmarks.from_dict(kernel, data, settings.actions.dimension)
+            m = len(landmarks.points) + 1
         maps = data.items("whitening", len(engines))
         whitening = tuple(
             maps.array(str(k), (m, one.features.shape[1])) for k, one in enumerate(engines)

@@ -27,7 +27,7 @@ from koloss.learners.insured.forecast import (
     Trusted,
 )
 from koloss.learners.insured.regression import GUESSED, UNIFORM
-from koloss.learners.reading import FARTHEST, Reader
+from koloss.learners.reading import FARTHEST, SMALLEST, Reader
 from koloss.proxy.pivoted_cholesky import greedy, solve_lower
 
 Floats = NDArray[np.float64]
@@ -88,6 +88,38 @@ class Landmarks:
         """The landmarks in a snapshot."""
         points = data.array("points", (None, dimension), -FARTHEST, FARTHEST)
         return cls(kernel, points, data.factor("lower", len(points)))
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit:
+    """All features of a kernel that has finitely many, each in units of its own."""
+
+    kernel: Any
+    units: Floats
+
+    @classmethod
+    def of(cls, kernel: Any, X: Floats) -> Self:
+        """In units of the largest feature at the rows of X."""
+        largest = np.abs(to_numpy(kernel.features(X))).max(axis=0)
+        return cls(kernel, np.where(largest > 0, largest, 1.0))
+
+    def __call__(self, X: Floats) -> Floats:
+        """φ of the rows of X, in rows."""
+        phi: Floats = to_numpy(self.kernel.features(X)) / self.units
+        return phi
+
+    def residual(self, X: Floats) -> Floats:
+        """Nothing is left out."""
+        return np.zeros(len(X))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot, without the kernel."""
+        return {"units": self.units}
+
+    @classmethod
+    def from_dict(cls, kernel: Any, data: Reader) -> Self:
+        """The features in a snapshot."""
+        return cls(kernel, data.array("units", (None,), SMALLEST))
 
 
 class History:

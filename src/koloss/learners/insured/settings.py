@@ -11,7 +11,7 @@ import numpy as np
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
 from koloss.actions import ActionSet, Ball, Box, Points, Space, SpacePoints
 from koloss.designs import Design
-from koloss.kernels import Linear, Mixed, White
+from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
@@ -21,6 +21,9 @@ from koloss.proxy import Proxy
 
 FLAT = 3
 """Dimensions up to which `grow="auto"` leaves a set as it is: nets are small."""
+
+CURVED = 7
+"""Dimensions up to which the insurance of a set that grows is for quadratic losses, of 36 features at most; for linear ones beyond."""
 
 FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
@@ -185,7 +188,8 @@ class InsuredSettings(Settings):
                 space = isinstance(self.ground, Space)
                 self._set(name, Mixed(self.ground) if space else widest(self.actions))
         if self.robust_kernel is None:  # the kernel's own features are too many to be insured
-            self._set("robust_kernel", Linear())
+            few = self.actions.dimension <= CURVED
+            self._set("robust_kernel", Quadratic() if few else Linear())
 
     @property
     def _stands_for_more(self) -> bool:
