@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.learners.insured.clouds import covering_radius, sobol
+from koloss.learners.insured.clouds import Cloud, covering_radius, sobol
 from koloss.learners.insured.growing import FIRST, Plan, following
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.roster import UNSEEN
@@ -219,6 +219,14 @@ def test_landmarks_leave_out_no_more_than_asked():
 
 
 # The game.
+
+
+def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
+    monkeypatch.setattr(Cloud, "newcomers", lambda self, X, offered, count: np.zeros((0, 4)))
+    learner = made(horizon=120)
+    play(learner, 100, np.random.default_rng(0))
+    assert learner.available.sum() == 32
+    assert learner._roster.era == 1
 
 
 def test_same_seed_same_game():

@@ -227,6 +227,8 @@ class Growth:
         shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
         cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
         new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
+        if not len(new):
+            return
         rows = np.arange(self.filled, min(self.filled + len(new), self.plan.slots))
         new = new[: len(rows)]
         raw = _with_constant(self.landmarks, new)
@@ -244,7 +246,7 @@ class Growth:
 
     def _admitted(self, X: Floats) -> Floats:
         """Points of which the features miss no more than the guarantee says."""
-        return X[self.landmarks.residual(X) <= self.limit]
+        return X[self.landmarks.residual(X) <= self.limit] if len(X) else X
 
     def _offered(
         self, offered: Bools, rows: Any, forecaster: GrownForecaster, width: float
