@@ -120,9 +120,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     grow : bool, int or "auto"
-        Play a box or a ball by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
+        Play a box, a ball or a space by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
         most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
-        "auto" is the Gaussian kernel of half the range. The insurance has few features: `rank`, or those of `robust_kernel`.
+        "auto" is the Gaussian kernel of half the range. Without a `robust_kernel` the insurance is for quadratic losses, in more than
+        seven dimensions for linear ones.
     rng : seed or Generator, optional
 
     Examples
