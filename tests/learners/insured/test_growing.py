@@ -221,6 +221,21 @@ def test_landmarks_leave_out_no_more_than_asked():
 # The game.
 
 
+@pytest.mark.parametrize("policy", ["ucb", "thompson"])
+def test_first_points_are_looked_at_one_by_one(policy):
+    learner, rng = made(horizon=400, policy=policy), np.random.default_rng(0)
+    rows, choices = [], []
+    for _ in range(FIRST):
+        assert learner._pending.is_blind
+        rows += play(learner, 1, rng)[0].tolist()
+        choices.append(learner.ledger.current.choice)
+    explored = [k for k in range(FIRST) if rows[k] != choices[k]]
+    assert len(set(rows)) >= FIRST - len(explored)
+    alone = min(explored, default=FIRST) + 1
+    assert choices[:alone] == list(range(min(alone, FIRST)))
+    assert not learner._pending.is_blind
+
+
 def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
     monkeypatch.setattr(Cloud, "newcomers", lambda self, X, offered, count: np.zeros((0, 4)))
     learner = made(horizon=120)

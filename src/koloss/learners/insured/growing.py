@@ -28,6 +28,7 @@ from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import is_exact
 from koloss.learners.insured.bandwidths import Key
 from koloss.learners.insured.clouds import RADIUS, SHRUNK, Cloud, covering_radius, sobol
+from koloss.learners.insured.exploration import lowest
 from koloss.learners.insured.landmarks import (
     Explicit,
     GrownForecaster,
@@ -133,6 +134,20 @@ def _growing(engine: PointsEngine, more: float) -> PointsEngine:
 
 def _with_constant(landmarks: Landmarks | Explicit, X: Floats) -> Floats:
     return np.column_stack([landmarks(X), np.ones(len(X))])
+
+
+class FirstLook(Pending):
+    """What is in flight; until the set grows for the first time its points are looked at one by one, whatever is heard."""
+
+    @property
+    def is_blind(self) -> bool:
+        return self.heard < FIRST
+
+    def most_wanting(self, offered: Any = None) -> int:
+        """The first of those played least."""
+        assert isinstance(self.forecaster, GrownForecaster)
+        flights = self.forecaster.history.counts + self.proposed[-1] + self.laws[-1]
+        return lowest(flights, offered)
 
 
 class Growth:
@@ -270,7 +285,7 @@ class Growth:
         forecaster: GrownForecaster,
     ) -> None:
         """Put the parts of the learner that know all points in the place of the former ones."""
-        pending, stage = Pending(forecaster), learner._last
+        pending, stage = FirstLook(forecaster), learner._last
         for name in ("count", "heard", "proposed", "laws", "mass"):
             setattr(pending, name, getattr(learner._pending, name))
         learner.engine, learner.robust, learner._retuned = engine, robust, {0: robust}

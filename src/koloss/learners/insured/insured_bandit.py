@@ -44,7 +44,7 @@ from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
-from koloss.learners.insured.growing import Growth
+from koloss.learners.insured.growing import FirstLook, Growth
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import (
     BuiltIn,
@@ -233,7 +233,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points), engine.shares)
-        self._pending = Pending(self._forecaster)  # what is in flight
+        kind = FirstLook if self.settings.in_play else Pending
+        self._pending: Pending = kind(self._forecaster)  # what is in flight
         self._roster = Roster(len(engine.points))
         self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch

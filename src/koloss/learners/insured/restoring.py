@@ -13,7 +13,7 @@ from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import alarm_from_dict
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import forecaster_from
-from koloss.learners.insured.growing import GrowingEngine, Growth
+from koloss.learners.insured.growing import FirstLook, GrowingEngine, Growth
 from koloss.learners.insured.landmarks import GrownForecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import UserPolicy, restore_policies
@@ -102,7 +102,8 @@ def load(learner: InsuredBandit, data: Reader) -> None:
     learner._chances = Chances.from_dict(data.part("chances"), N)
     learner._paused = data.flag("paused")
     learner._account = Account.from_dict(data.part("account"), N, engine.shares)
-    learner._pending = Pending.from_state(learner._forecaster, data.part("pending"))
+    flights = FirstLook if settings.in_play else Pending
+    learner._pending = flights.from_state(learner._forecaster, data.part("pending"))
     if data.has("roster"):
         learner._roster = Roster.from_dict(data.part("roster"), N)
         learner._account.offered = offered = learner._roster.offered
