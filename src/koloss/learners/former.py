@@ -17,7 +17,7 @@ from koloss.learners.reading import LARGEST
 
 SETTINGS = {"ridge": 0.0, "outside": "raise", "goal": "minimize", "regret": "pseudo"}
 DISCOUNTS, UNIFORM = (1.0, 0.98), 1 / 12  # of today's forecasts, and the variance that they guess
-LATER: dict[str, Any] = {"hold": 0, "shares": None}
+LATER: dict[str, Any] = {"hold": 0, "shares": None, "grow": False}
 PROBLEM: dict[str, Any] = {"ridge": None, "constant": False, "learned": False}
 PROBLEM |= {"floor": 0.0, "stretch": 1.0, "misfit": 0.0, "hindsight": False}
 ENGINE = {"columns": None, "schedule": None, "level": 0, "leverage": 0.0, "design": None}

@@ -69,6 +69,11 @@ def auto_kernel(settings: BanditSettings) -> Kernel:
     return functools.reduce(Sum, parts)  # type: ignore[arg-type]
 
 
+def widest(actions: ActionSet) -> Gaussian:
+    """The first of these kernels: its bandwidth is half of the range of each coordinate."""
+    return _gaussian(_ranges(actions), 0)
+
+
 def _ranges(actions: ActionSet) -> list[tuple[float, float]]:
     """Of each coordinate its range, and a bandwidth for where that is zero: it changes nothing, but has the same units."""
     lower, upper = actions.bounds()

@@ -95,6 +95,7 @@ class PointsEngine:
     shares: Shares | None = None  # the laws that may be played; None: all
 
     place: ClassVar[str] = ""
+    are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
 
     def __post_init__(self) -> None:
         for array in (self.points, self.features, self.weights, self.log_prior):
@@ -297,7 +298,8 @@ class PointsEngine:
         """The engine in a snapshot of a game with these settings."""
         points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
         N = len(points)
-        if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
+        given = settings.actions.X if isinstance(settings.actions, Points) else points
+        if cls.are_given and not equal(points, given):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (N, None), order="F")
         log_prior = data.array("log_prior", (N,), most=0)

@@ -30,7 +30,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss.actions import ActionSet, Contexts
+from koloss.actions import ActionSet, Contexts, Space, SpacePoints
 from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, bandit, insured
@@ -48,7 +48,8 @@ from koloss.learners.insured.context_promise import prove_segments
 from koloss.learners.insured.contextual import ContextGame
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
-from koloss.learners.insured.forecast import forecaster_for
+from koloss.learners.insured.forecast import Forecaster, forecaster_for
+from koloss.learners.insured.growing import FirstLook, Growth
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import (
@@ -135,6 +136,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     order : "independent" or "any", optional
         Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
         weights and no period.
+    grow : bool, int or "auto"
+        Play a box, a ball or a space by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
+        most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
+        "auto" is the Gaussian kernel of half the range. Without a `robust_kernel` the insurance is for quadratic losses, in more than
+        seven dimensions for linear ones.
     rng : seed or Generator, optional
 
     Examples
@@ -157,6 +163,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     settings_type = InsuredSettings
 
     _game: ContextGame | None = None  # where there are several contexts
+    _forecaster: Forecaster
+    _growth: Growth | None = None  # where the set grows
 
     # While a snapshot is read: the policies given for it, and its explorations.
     _replacements: Any
@@ -194,6 +202,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         contexts: Contexts | None = None,
         context_kernel: KernelLike | Literal["pairs"] | None = None,
         order: Literal["independent", "any"] | None = None,
+        grow: bool | int | Literal["auto"] = False,
         rng: Any = None,
         **former: Any,
     ) -> None:
@@ -203,13 +212,21 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._begin(settings, rng)
             self._enter(game)
             return
-        engine = points_engine(settings.watched)
-        robust = engine if settings.shares_engine else points_engine(settings.robust)
-        batch = choose_batch(settings.robust, robust.problem)
         self._begin(settings, rng)
-        self._forecaster = forecaster_for(settings.forecast_kernel, engine)
-        self._policies = make_policies(settings.policies, settings.width, len(engine.points))
+        if settings.in_play:
+            engine, robust, self._forecaster, growth = Growth.begin(settings, self._rng)
+        else:
+            engine, growth = points_engine(settings.watched), None
+            robust = engine if settings.shares_engine else points_engine(settings.robust)
+            self._forecaster = forecaster_for(settings.forecast_kernel, engine)
+        batch = choose_batch(settings.robust, robust.problem)
+        self._policies = make_policies(settings.policies, settings.deviations, len(engine.points))
         self._prepare(engine, robust, batch)
+        self._growth = growth
+        if growth is not None:
+            self._name_actions()
+            self._offer(growth.first, NOBODY)
+            self._roster.met = growth.first
         if settings.absent:
             offered = self._roster.without(np.array(settings.absent))
             self._offer(offered, NOBODY)
@@ -252,11 +269,26 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._at_once = self._longest_at_once = 0  # decisions of policies that were drawn at once
         self._retuned = {0: robust}  # the robust learner for a horizon halved so many times
         self._account = Account(len(engine.points), engine.shares)
-        self._pending = Pending(self._forecaster)  # what is in flight
+        kind = FirstLook if self.settings.in_play else Pending
+        self._pending: Pending = kind(self._forecaster)  # what is in flight
         self._roster = Roster(len(engine.points))
         self._exp2: Specialists | None = None  # the robust learner, once it has played
         self._last = self._watched(0)  # the latest policy under watch
         self._stage: Watched | Exp2 = self._last
+
+    def _name_actions(self) -> None:
+        if self._growth is None:
+            super()._name_actions()
+        elif isinstance(self.settings.ground, Space):
+            named, X = SpacePoints(self.settings.ground, X=self.engine.points), self.engine.points
+            before = self.ledger.points
+            if before is None or len(before) != len(X):
+                self._params = named.params
+            else:
+                rows = np.flatnonzero((before.X != X).any(axis=1)).tolist()
+                params = dict(zip(rows, named.space.decode(X[rows]), strict=True)) if rows else {}
+                self._params = [params.get(k, one) for k, one in enumerate(self._params or [])]
+            self.ledger.points = named
 
     @property
     def actions(self) -> Floats:
@@ -598,6 +630,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._exp2.learn(law, keys_of(entries), losses)
             if self._deserves_a_chance():
                 self._re_arm("forecast")
+            if self._growth is not None:
+                self._growth.look(self)
             return
         key, stage = entries[0].key, self._last
         if self._hull.learned:
@@ -612,6 +646,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if reason is not None and self._stage is stage:
             self._end_stage(reason)
         self._show_range(self._last)
+        if self._growth is not None:
+            self._growth.look(self)
 
     def _learn_among(
         self, law: Masked, entries: Sequence[Entry[Any]], losses: Sequence[Any]

@@ -51,6 +51,8 @@ def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
         alarms=[str(alarm) for alarm in learner.alarms],
     )
     promise = within_shares(promise, learner.robust)
+    if learner._growth is not None:
+        promise = learner._growth.note(promise)
     return promise.of_rewards() if engine.sign < 0 else promise
 
 

@@ -14,6 +14,8 @@ from koloss.learners.insured.chances import Chances
 from koloss.learners.insured.diagnostics import alarm_from_dict
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import forecaster_from
+from koloss.learners.insured.growing import FirstLook, GrowingEngine, Growth
+from koloss.learners.insured.landmarks import GrownForecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import UserPolicy, restore_policies
 from koloss.learners.insured.roster import Roster
@@ -23,6 +25,7 @@ from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
     from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.settings import InsuredSettings
 
 COUNTS = ("_late", "_crowd", "_robust_late", "_at_once", "_longest_at_once", "_sat_out")
 """Numbers of a learner that a snapshot keeps."""
@@ -55,6 +58,7 @@ def save(learner: InsuredBandit) -> dict[str, Any]:
         "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
         "exp2": None if robust is None else robust.to_dict(),
         "sleeps": robust is not None and learner._stage is not robust,
+        "growth": None if learner._growth is None else learner._growth.to_dict(),
     } | ({"masked": learner._masked} if learner._masked else {})
 
 
@@ -67,17 +71,25 @@ def _hull(learner: InsuredBandit) -> dict[str, Any] | None:
 def load(learner: InsuredBandit, data: Reader) -> None:
     """Take back what `save` gave."""
     settings = learner.settings
-    engine = PointsEngine.from_dict(data.part("engine"), settings.watched)
+    kind = GrowingEngine if settings.in_play else PointsEngine
+    engine = kind.from_dict(data.part("engine"), settings.watched)
     robust = engine
     if settings.shares_engine:
         data.nothing("robust")
     else:
-        robust = PointsEngine.from_dict(data.part("robust"), settings.robust)
+        robust = kind.from_dict(data.part("robust"), settings.robust)
     N, m = engine.features.shape
-    learner._forecaster = forecaster_from(settings.forecast_kernel, engine, data.part("forecaster"))
+    learner._growth = _growth(settings, engine, robust, data)
+    if learner._growth is None:
+        learner._forecaster = forecaster_from(
+            settings.forecast_kernel, engine, data.part("forecaster")
+        )
+    else:
+        said = data.part("forecaster")
+        learner._forecaster = GrownForecaster.restored(settings.kernel, engine.points, said)
     saved = data.items("policies", len(settings.policies))
     given, learner._replacements = learner._replacements, None
-    learner._policies = restore_policies(settings.names, settings.width, N, given, saved)
+    learner._policies = restore_policies(settings.names, settings.deviations, N, given, saved)
     learner._prepare(engine, robust, data.count("batch", 1))
     if learner._hull.learned:
         said = data.part("hull")
@@ -95,13 +107,16 @@ def load(learner: InsuredBandit, data: Reader) -> None:
     if data.has_key("masked"):
         learner._masked = data.count("masked", 1)
     learner._account = Account.from_dict(data.part("account"), N, engine.shares)
-    learner._pending = Pending.from_state(learner._forecaster, data.part("pending"))
+    flights = FirstLook if settings.in_play else Pending
+    learner._pending = flights.from_state(learner._forecaster, data.part("pending"))
     if data.has("roster"):
         learner._roster = Roster.from_dict(data.part("roster"), N)
         learner._account.offered = offered = learner._roster.offered
         for policy in learner._policies:
             if isinstance(policy, UserPolicy):
                 policy.offer(offered)
+        if isinstance(learner._forecaster, GrownForecaster):
+            learner._forecaster.watch(engine.features, offered)
     era = learner._roster.era
     kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
     learner._explorations = {one.number: one for one in (*kept, learner._first)}
@@ -123,6 +138,18 @@ def load(learner: InsuredBandit, data: Reader) -> None:
             learner._stage = learner._exp2
     elif learner._is_short:
         data.refuse("exp2", "must be there where there is nothing to insure", None)
+
+
+def _growth(
+    settings: InsuredSettings, engine: PointsEngine, robust: PointsEngine, data: Reader
+) -> Growth | None:
+    """How the set grows, where it does."""
+    if not settings.in_play:
+        if data.has_key("growth"):
+            data.nothing("growth")
+        return None
+    engines = [engine] if robust is engine else [engine, robust]
+    return Growth.from_dict(settings, data.part("growth"), engines)
 
 
 def check(learner: InsuredBandit, data: Reader) -> None:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
-from koloss.actions import Contexts, Points
+from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
 from koloss.designs import Design
-from koloss.kernels import White
+from koloss.kernels import Linear, Mixed, Quadratic, White
+from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.pairs import in_context
-from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
@@ -27,8 +28,18 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "delay": (0,),
     "hold": (0,),
     "batch": ("auto", 1),
+    "grow": (False,),
 }
 """What settings may be with several contexts, beside those of `BanditExpWeights`."""
+
+FLAT = 3
+"""Dimensions up to which `grow="auto"` leaves a set as it is: nets are small."""
+
+CURVED = 7
+"""Dimensions up to which the insurance of a set that grows is for quadratic losses, of 36 features at most; for linear ones beyond."""
+
+FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
+"""Points in play where a set grows: at least, by default, and at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +72,7 @@ class InsuredSettings(Settings):
     contexts: Contexts | None = None
     context_kernel: Any = None
     order: Literal["independent", "any"] | None = None
+    grow: bool | int | Literal["auto"] = False
 
     later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel", "order")
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
@@ -75,6 +87,9 @@ class InsuredSettings(Settings):
         return super().of(arguments)
 
     def __post_init__(self) -> None:
+        if isinstance(self.actions, Space) and self.grow:
+            most = self.grow if type(self.grow) is int and self.grow >= FEWEST else IN_PLAY
+            self._set("actions", self.actions.points(most // 2))
         super().__post_init__()
         if self.loss_range is None:
             raise ValueError(
@@ -111,6 +126,7 @@ class InsuredSettings(Settings):
         self._check_cost()
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
+        self._check_grow()
         self._set("kernel", self._stated(self.kernel).kernel)
         if self.robust_kernel is not None:
             self._set("robust_kernel", self._stated(self._checked_robust_kernel()).kernel)
@@ -192,6 +208,81 @@ class InsuredSettings(Settings):
             return self.order
         return "any" if contexts.weights is None or contexts.period is not None else "independent"
 
+    def _check_grow(self) -> None:
+        """Refuse a set that grows where it cannot; the kernel of "auto" is the widest, whose bandwidths are learned."""
+        if not isinstance(self.grow, (bool, np.bool_)) and self.grow != "auto":
+            self._set("grow", as_int("grow", self.grow, minimum=FEWEST, maximum=MOST))
+        if not self.in_play:
+            return
+        if not self._stands_for_more:
+            rule = "must be a Box, a Ball, or a Space with more actions than are played"
+            raise ValueError(f"`actions` {rule} where the set grows, got {self.actions!r}")
+        if isinstance(self.ground, Space) and self.ground.where is not None:
+            rule = (
+                "must be a Space without `where` where the set grows, which snapshots cannot keep"
+            )
+            raise ValueError(f"`actions` {rule}, got {self.ground!r}")
+        if isinstance(self.actions, Points) and self.in_play < len(self.actions) + 8:
+            least = len(self.actions) + 8
+            raise ValueError(f"`grow` must be at least {least} with these points, got {self.grow}")
+        if self.horizon is None:
+            raise ValueError("`horizon` must be known where the set grows, got None")
+        if isinstance(self.loss_range, str):
+            raise ValueError(
+                f"`loss_range` must be known where the set grows, got {self.loss_range!r}"
+            )
+        for name in ("proxy", "spacing", "shares", "absent"):
+            if not self.is_default(name):
+                value = getattr(self, name)
+                raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
+        allowed: dict[str, tuple[Any, ...]] = {
+            "ridge": ("auto", 0),
+            "loss_class": ("general",),
+            "design": DESIGNS,
+        }
+        for name, values in allowed.items():
+            value = getattr(self, name)
+            if not any(value is one or value == one for one in values):
+                rule = " or ".join(map(repr, values))
+                raise ValueError(f"`{name}` must be {rule} where the set grows, got {value!r}")
+        for policy in self.policies:
+            if not isinstance(policy, str):
+                name = type(policy).__name__
+                raise ValueError(
+                    f"`policy` must be the library's where the set grows, got a {name}"
+                )
+        for name in ("kernel", "robust_kernel"):
+            if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
+                space = isinstance(self.ground, Space)
+                self._set(name, Mixed(self.ground) if space else widest(self.actions))
+        if self.robust_kernel is None:  # the kernel's own features are too many to be insured
+            few = self.actions.dimension <= CURVED
+            self._set("robust_kernel", Quadratic() if few else Linear())
+
+    @property
+    def _stands_for_more(self) -> bool:
+        """Whether a set of points is only a part of the actions."""
+        if isinstance(self.actions, SpacePoints):
+            return self.actions.covering_radius > 0
+        return isinstance(self.actions, (Box, Ball))
+
+    @property
+    def ground(self) -> ActionSet:
+        """Where new points lie if the set grows."""
+        return self.actions.space if isinstance(self.actions, SpacePoints) else self.actions
+
+    @property
+    def in_play(self) -> int | None:
+        """Most points in play where the set grows; None where it does not."""
+        if isinstance(self.grow, str):
+            if not (self._stands_for_more and self.actions.dimension > FLAT):
+                return None
+        elif not self.grow:
+            return None
+        elif self.grow is not True:
+            return self.grow
+        return 2 * len(self.actions) if isinstance(self.actions, SpacePoints) else IN_PLAY
+
     def _check_absent(self) -> None:
         if np.size(self.absent):
             self.check_roster()
@@ -243,7 +334,9 @@ class InsuredSettings(Settings):
         }
         if self.horizon is None and self.batch == "auto":
             shared["batch"] = 1
-        if self.ridge == 0:
+        if self.in_play:
+            shared["ridge"] = 0.0
+        if self.ridge == 0 or self.in_play:
             shared["bonus"] = False
         return BanditSettings(**{**shared, "kernel": kernel})
 
@@ -251,6 +344,11 @@ class InsuredSettings(Settings):
     def forecast_kernel(self) -> Any:
         """That of the policies' forecasts, on actions."""
         return self.kernel if self.contexts is None else self._with(self.kernel).kernel
+
+    @property
+    def deviations(self) -> float | Literal["auto"]:
+        """The width of the policies; where a set grows, one deviation: two would visit every corner of it."""
+        return 1.0 if self.in_play and self.width == "auto" else self.width
 
     @property
     def robust(self) -> BanditSettings:
@@ -273,7 +371,7 @@ class InsuredSettings(Settings):
     @property
     def shares_engine(self) -> bool:
         """Whether the robust learner has the features, and the rates, with which policies are watched."""
-        return self.ridge == 0 and self.planned_delay == 0
+        return (self.ridge == 0 or bool(self.in_play)) and self.planned_delay == 0
 
     @property
     def policies(self) -> tuple[Any, ...]:

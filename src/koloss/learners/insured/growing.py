@@ -1,0 +1,343 @@
+"""A set of points that grows in the middle of the game around what is promising, where a net would explode.
+
+Play begins on a scrambled Sobol' set, which stays. At times fixed beforehand new points enter as actions do in `roster`: most from
+clouds around the best actions of the forecast, which shrink with time, a few from anywhere; the least promising of those that
+entered earlier are withdrawn. What must be known beforehand is not the points but how many *slots* there are for them, the
+features and their error. A slot counts from the round in which a point takes it; which point that is may depend on all losses heard.
+The estimates of F5 are unbiased given what was heard, which includes the point, so that the bounds of its Section 8 hold for slots.
+
+A point enters only if the features, fixed at the beginning, miss no more of it than the error ε that the guarantee has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss._arrays import to_numpy
+from koloss.actions import ActionSet, Points, SpacePoints
+from koloss.errors import RankUnreachable
+from koloss.guarantees import Guarantee
+from koloss.guarantees.bandit import BanditProblem
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.tuning import is_exact
+from koloss.learners.insured.bandwidths import Key
+from koloss.learners.insured.clouds import RADIUS, SHRUNK, Cloud, covering_radius, sobol
+from koloss.learners.insured.exploration import lowest
+from koloss.learners.insured.landmarks import (
+    Explicit,
+    GrownForecaster,
+    History,
+    Landmarks,
+    learn_lengths,
+)
+from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.roster import UNSEEN
+from koloss.learners.reading import ROUNDING, Reader
+from koloss.proxy import Proxy, exact_features, pivoted_cholesky
+
+if TYPE_CHECKING:
+    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.settings import InsuredSettings
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+FIRST, EVERY, FACTOR = 32, 25, 1.125
+"""Losses before the set grows for the first time; then after so many more, or so many times as many."""
+
+INSURED = 36
+"""Features of the insurance, unless more are asked for."""
+
+ALIKE = 1e-5
+"""How far features made anew may be from those of the first points, which are of size 1: rounding, in units far from zero."""
+
+ROOM = 0.1
+"""By how much √r of a newcomer may exceed that of the first points."""
+
+
+class Plan(NamedTuple):
+    """How many points there will be."""
+
+    most: int  # in play
+    lasting: int  # of the first set, all game long
+    newcomers: int  # each time
+    times: int  # that the set grows
+
+    @classmethod
+    def of(cls, settings: InsuredSettings) -> Plan:
+        """Half of the points last, or those of a space that were given; an eighth is new each time."""
+        most, horizon, actions = settings.in_play or 0, settings.horizon or 0, settings.actions
+        times, due = 0, FIRST
+        while due < horizon:
+            times, due = times + 1, following(due)
+        lasting = len(actions) if isinstance(actions, SpacePoints) else most // 2
+        return cls(most, lasting, most // 8, times)
+
+    @property
+    def slots(self) -> int:
+        """Rows for all points that may ever enter."""
+        return self.lasting + self.newcomers * self.times
+
+
+def following(due: int) -> int:
+    """Losses at which the set grows next."""
+    return max(due + EVERY, math.ceil(FACTOR * due))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GrowingEngine(PointsEngine):
+    """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
+
+    are_given: ClassVar[bool] = False
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
+        if not leverage >= problem.leverage * (1 - ROUNDING):
+            data.refuse("features", "must have the leverage of the problem", leverage)
+
+    def placed(self, rows: Any, X: Floats, features: Floats) -> GrowingEngine:
+        """With points in rows that had none."""
+        points, all_features = self.points.copy(), self.features.copy(order="F")
+        points[rows], all_features[rows] = X, features
+        return replace(self, points=points, features=all_features)
+
+
+def _proxy(kernel: Any, actions: ActionSet, points: Points, rank: Any) -> Proxy:
+    """Few features, for all that may enter; their error is certified for the first points."""
+    size = getattr(kernel, "feature_dimension", lambda _: None)(actions.dimension)
+    few, whole = INSURED if rank == "auto" else rank, Points(points.X)
+    if size is not None and size <= few:
+        made = exact_features(kernel, whole)
+    else:
+        try:
+            made = pivoted_cholesky(kernel, whole, rank=min(few, len(whole)))
+        except RankUnreachable as end:
+            if rank != "auto" or end.rank == 0:
+                raise
+            made = pivoted_cholesky(kernel, whole, rank=end.rank)
+    return replace(made, actions=actions, points=points)
+
+
+def _growing(engine: PointsEngine, more: float) -> PointsEngine:
+    """An engine whose features may be off by so many times as much, for points that enter later."""
+    values = {name: value for name, value in engine.__dict__.items() if name[0] != "_"}
+    values["problem"] = replace(engine.problem, epsilon=more * engine.problem.epsilon)
+    return GrowingEngine(**values).retuned(engine.problem.rounds)
+
+
+def _with_constant(landmarks: Landmarks | Explicit, X: Floats) -> Floats:
+    return np.column_stack([landmarks(X), np.ones(len(X))])
+
+
+class FirstLook(Pending):
+    """What is in flight; until the set grows for the first time its points are looked at one by one, whatever is heard."""
+
+    @property
+    def is_blind(self) -> bool:
+        return self.heard < FIRST
+
+    def most_wanting(self, offered: Any = None) -> int:
+        """The first of those played least."""
+        assert isinstance(self.forecaster, GrownForecaster)
+        flights = self.forecaster.history.counts + self.proposed[-1] + self.laws[-1]
+        return lowest(flights, offered)
+
+
+class Growth:
+    """The state of a set that grows: its slots, the map to features, and when it grows next."""
+
+    def __init__(
+        self,
+        settings: InsuredSettings,
+        landmarks: Landmarks | Explicit,
+        whitening: tuple[Floats, ...],
+        limit: float,
+    ) -> None:
+        self.settings, self.plan = settings, Plan.of(settings)
+        self.landmarks = landmarks  # of the insurance's features
+        self.whitening = whitening  # from these and a constant to those of each engine
+        self.limit = limit  # largest r(x) of a newcomer
+        self.filled = self.plan.lasting  # slots taken
+        self.due = FIRST  # losses at which the set grows next
+
+    @classmethod
+    def begin(
+        cls, settings: InsuredSettings, rng: Any
+    ) -> tuple[PointsEngine, PointsEngine, GrownForecaster, Growth]:
+        """Engines of the policies' insurance and of the robust learner, forecasts, and how the set will grow."""
+        actions, plan = settings.actions, Plan.of(settings)
+        if isinstance(actions, SpacePoints):
+            first, radius = to_numpy(actions.X), actions.covering_radius
+        else:
+            first = sobol(actions, plan.lasting, rng)
+            radius = covering_radius(actions, first)
+        # Slots that are free hold copies of the first points, and are not offered.
+        X = np.resize(first, (plan.slots, actions.dimension))
+        points = Points(X, covering_radius=radius)
+        kernel = settings.watched.kernel
+        proxy = _proxy(kernel, actions, points, settings.rank)
+        limit = 0.0
+        landmarks: Landmarks | Explicit
+        if is_exact(proxy):
+            landmarks = Explicit.of(kernel, first)
+        else:
+            landmarks = Landmarks.among(kernel, first, proxy.rank)
+            limit = (1 + ROOM) ** 2 * float(np.max(to_numpy(proxy.residual)))
+        engines = [
+            _growing(points_engine(replace(said, proxy=proxy, rank=proxy.rank)), 1 + ROOM)
+            for said in (settings.watched, settings.robust)[: 2 - settings.shares_engine]
+        ]
+        raw = _with_constant(landmarks, X)
+        whitening: tuple[Any, ...] = tuple(
+            np.linalg.lstsq(raw, one.features, rcond=None)[0] for one in engines
+        )
+        for one, T in zip(engines, whitening, strict=True):
+            off = float(np.abs(raw @ T - one.features).max())
+            if off > ALIKE:
+                rule = "must have features that can be told apart where the actions are"
+                got = f"{kernel!r}, off by {off:.2g}; move the actions nearer to zero"
+                raise ValueError(f"`robust_kernel` {rule}, got {got}")
+        growth = cls(settings, landmarks, whitening, limit)
+        key: Key = (0,) * actions.dimension
+        offered = growth.first
+        history = History(plan.slots)
+        forecaster = GrownForecaster.of(settings.kernel, X, offered, history, key, None)
+        forecaster.watch(engines[0].features, offered)
+        return engines[0], engines[-1], forecaster, growth
+
+    @property
+    def first(self) -> Bools:
+        """The slots of the first set."""
+        return np.arange(self.plan.slots) < self.plan.lasting
+
+    # Growing.
+
+    def look(self, learner: InsuredBandit) -> None:
+        """Grow when it is time."""
+        if learner.ledger.heard >= self.due:
+            self.grow(learner)
+
+    def grow(self, learner: InsuredBandit) -> None:
+        """Let new points enter, and withdraw the least promising of those that entered before."""
+        engine, robust, former = learner.engine, learner.robust, learner._forecaster
+        assert isinstance(engine, GrowingEngine)
+        assert isinstance(robust, GrowingEngine)
+        assert isinstance(former, GrownForecaster)
+        heard = learner.ledger.heard
+        self.due = following(max(self.due, heard))
+        if self.filled == self.plan.slots:
+            return
+        kernel, history, X = self.settings.kernel, former.history, engine.points
+        offered = learner._roster.offered
+        key = learn_lengths(kernel, X, history, former.key)
+        forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
+        width = learner._last.policy.width  # type: ignore[union-attr]
+        shrunk = 1 - (1 - SHRUNK) * min(heard / (self.settings.horizon or 1), 1.0)
+        cloud = Cloud(self.settings.ground, forecaster, width, RADIUS * shrunk, learner._rng)
+        new = self._admitted(cloud.newcomers(X, offered, self.plan.newcomers))
+        if not len(new):
+            return
+        rows = np.arange(self.filled, min(self.filled + len(new), self.plan.slots))
+        new = new[: len(rows)]
+        raw = _with_constant(self.landmarks, new)
+        placed = [
+            one.placed(rows, new, raw @ T)
+            for one, T in zip((engine, robust), self.whitening, strict=False)
+        ]
+        forecaster.enter(rows, new)
+        offered = self._offered(offered, rows, forecaster, width)
+        forecaster.watch(placed[0].features, offered)
+        # Nothing can fail from here on.
+        self.filled += len(rows)
+        self._hand_over(learner, placed[0], placed[-1], forecaster)
+        learner._offer(offered, rows)
+
+    def _admitted(self, X: Floats) -> Floats:
+        """Points of which the features miss no more than the guarantee says."""
+        return X[self.landmarks.residual(X) <= self.limit] if len(X) else X
+
+    def _offered(
+        self, offered: Bools, rows: Any, forecaster: GrownForecaster, width: float
+    ) -> Bools:
+        """The first set, the newcomers, and of the others those with the smallest confidence bounds."""
+        offered = offered.copy()
+        offered[rows] = False
+        others = np.flatnonzero(offered & ~self.first)
+        room = self.plan.most - self.plan.lasting - len(rows)
+        if len(others) > room:
+            score = (forecaster.mean - width * forecaster.deviation)[others]
+            offered[others[np.argsort(score, kind="stable")[room:]]] = False
+        offered[rows] = True
+        return offered
+
+    @staticmethod
+    def _hand_over(
+        learner: InsuredBandit,
+        engine: PointsEngine,
+        robust: PointsEngine,
+        forecaster: GrownForecaster,
+    ) -> None:
+        """Put the parts of the learner that know all points in the place of the former ones."""
+        pending, stage = FirstLook(forecaster), learner._last
+        for name in ("count", "heard", "proposed", "laws", "mass"):
+            setattr(pending, name, getattr(learner._pending, name))
+        learner.engine, learner.robust, learner._retuned = engine, robust, {0: robust}
+        learner._name_actions()
+        learner._forecaster = stage.forecaster = forecaster
+        learner._pending = stage.pending = pending
+        stage.points = engine.points
+
+    # What is promised, and snapshots.
+
+    def note(self, promise: Guarantee) -> Guarantee:
+        """What a reader should know of a promise against all actions."""
+        plan, net = self.plan, promise.terms.get("net", 0.0)
+        beside = min(sum(promise.terms.values()) - net, promise.trivial)
+        points = (
+            f"without (net) it is {beside:.4g}, against the points in play, each from when it entered to when it was withdrawn: "
+            f"{plan.lasting} stay all game long, {plan.most} are in play at most, and there are {plan.slots} slots for all that may enter"
+        )
+        farther = (
+            f"(net), {net:.4g}, is what the best action of all may gain on the {plan.lasting} points that stay; that those which "
+            "enter come nearer to it is not proved"
+        )
+        notes = points, farther, f"the kernel of the insurance is {self.settings.robust_kernel!r}"
+        kept = {UNSEEN: True}  # the set grows by losses that were heard
+        assumptions = tuple(
+            replace(one, holds=kept.get(one.text, one.holds)) for one in promise.assumptions
+        )
+        return replace(promise, assumptions=assumptions, notes=(*promise.notes, *notes))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
+        return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
+
+    @classmethod
+    def from_dict(
+        cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
+    ) -> Growth:
+        """How a set grows in a snapshot, with the engines of it."""
+        kernel = settings.watched.kernel
+        landmarks: Landmarks | Explicit
+        if data.has_key("units"):
+            landmarks = Explicit.from_dict(kernel, data)
+            m = len(landmarks.units) + 1
+        else:
+            landmarks = Landmarks.from_dict(kernel, data, settings.actions.dimension)
+            m = len(landmarks.points) + 1
+        maps = data.items("whitening", len(engines))
+        whitening = tuple(
+            maps.array(str(k), (m, one.features.shape[1])) for k, one in enumerate(engines)
+        )
+        growth = cls(settings, landmarks, whitening, data.number("limit", 0))
+        growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
+        growth.due = data.count("due", FIRST)
+        return growth
