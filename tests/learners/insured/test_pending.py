@@ -217,10 +217,10 @@ def test_proposals_do_not_depend_on_coins_in_flight(policy, monkeypatch):
     # Negative control: who counts actions gives the coins away.
     draw = kl.InsuredBandit._draw
 
-    def counting_actions(self, count):
+    def counting_actions(self, *request):
         before = self._pending.draw
         monkeypatch.setattr(self._pending, "draw", lambda law, size=1: None)
-        law, drawn = draw(self, count)
+        law, drawn = draw(self, *request)
         monkeypatch.setattr(self._pending, "draw", before)
         self._pending.draw(int(drawn.index))
         return law, drawn
