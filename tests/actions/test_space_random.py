@@ -64,7 +64,7 @@ def spaces(draw):
 def told_apart(value):
     """Text by which plain values differ: True from 1, not 1 from 1.0."""
     if isinstance(value, tuple):
-        return "".join(map(told_apart, value))
+        return f"({''.join(map(told_apart, value))})"
     return f"{type(value).__name__ if not isinstance(value, float) else 'int'} {value};"
 
 
