@@ -31,7 +31,16 @@ NAMES = {
     "run": shipped(),
     "bound": ("bandit-exp-weights", "insured-bandit", "follow-the-regularized-leader", "quadratic"),
     "list": shipped(),
-    "arena": (*arena.games(), *arena.players(), "reported", "held-out", "data", "field", "peers", "contexts"),
+    "arena": (
+        *arena.games(),
+        *arena.players(),
+        "reported",
+        "held-out",
+        "data",
+        "field",
+        "peers",
+        "contexts",
+    ),
 }
 
 

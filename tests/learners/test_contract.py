@@ -510,6 +510,7 @@ def test_whatever_is_read_takes_the_lock(case):
         "estimated_loss": ([[0.5, 0.5]],),
         "add": ([],),
         "withdraw": ([],),
+        "distribution_for": (0,),
     }
     public = {name for name in dir(type(learner)) if not name.startswith("_")} - FIXED
     for name in sorted(public - {"feedback", "settings_type"}):
