@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import koloss as kl
 from koloss.guarantees.contexts import DRAWN
+from koloss.learners.bandit import context_designs as designs
+from koloss.learners.bandit import contexts
 
 K = 4
 ACTIONS = kl.Points(np.linspace(0, 1, K)[:, None])
@@ -105,6 +109,34 @@ def test_a_rare_context_costs_nothing_beyond():
             assert capped.cost * capped.largest <= 1.01 * engine.leverage
             u = capped.exploration.sum(axis=1)
             assert np.all(u <= capped.discounts * law * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_without_a_horizon_every_design_is_checked(monkeypatch, factor):
+    """Rates allow for designs of a certain cost beforehand; where one costs more nothing is proved, for good."""
+    find = designs.find_design
+
+    def dearer(*arguments):
+        found = find(*arguments)
+        return replace(found, cost=min(1.0, factor * found.cost))
+
+    monkeypatch.setattr(contexts, "find_design", dearer)
+    learner = kl.BanditExpWeights(
+        ACTIONS,
+        kl.White(),
+        horizon=None,
+        loss_range=(0, 1),
+        contexts=places(LAWS["uniform"]),
+        context_kernel=kl.Gaussian(0.4),
+        rng=0,
+    )
+    for _ in range(600):
+        learner.tell(learner.ask(context=0), 0.5)
+    again = kl.BanditExpWeights.from_state(learner.state())
+    for one in (learner, again):
+        promise = one.guarantee(rounds=10_000)
+        assert promise.proved == (factor == 1.0)
+        assert any("more than the rates" in note for note in promise.notes) == (factor > 1.0)
 
 
 # Contexts in turn (F6.7): the counterexample.

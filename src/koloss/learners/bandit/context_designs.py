@@ -39,6 +39,17 @@ def find_design(
     return design
 
 
+def first_reach(problem: BanditProblem, rates: Rates) -> float:
+    """What R may be in the first round, without a horizon."""
+    eta = bandit.anytime_rate(problem, rates.kappa, 1)
+    return float(problem.largest_leverage(eta, rates.kappa))
+
+
+def is_dear(problem: BanditProblem, design: CappedDesign, reach: float) -> bool:
+    """Whether a design without a horizon costs more than the rates have allowed for."""
+    return design.cost * reach * contexts.BLOCKS > problem.leverage * (1 + ROUNDING)
+
+
 def first_design(
     settings: BanditSettings,
     features: Floats,
@@ -57,8 +68,7 @@ def first_design(
         # Exploration is paid for at the beginning of a block (theory F6.4).
         problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
         rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
-        eta = bandit.anytime_rate(problem, rates.kappa, 1)
-        return problem, rates, found(float(problem.largest_leverage(eta, rates.kappa)))
+        return problem, rates, found(first_reach(problem, rates))
     if settings.manner == "in turn" and settings.learning_rate is None:
         rates = in_turn_rates(settings, problem)
     capped = found(contexts.reach(problem, rates))

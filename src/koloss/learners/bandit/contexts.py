@@ -24,7 +24,7 @@ from koloss._arrays import equal
 from koloss.actions import Points
 from koloss.designs.contexts import CappedDesign
 from koloss.guarantees import bandit
-from koloss.learners.bandit.context_designs import capped_from_dict, find_design
+from koloss.learners.bandit.context_designs import capped_from_dict, find_design, is_dear
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import (
     interval_from_dict,
@@ -71,6 +71,7 @@ class PairsEngine(PointsEngine):
     capped: CappedDesign  # where to explore, in each context
     manner: str = "known"  # the law of contexts: "known", "counted", or contexts come "in turn"
     first: int = 1  # round in which this design began, where it changes
+    dear: bool = False  # whether a design was dearer than anytime rates allow for
 
     # Algorithm 1.
 
@@ -189,7 +190,8 @@ class PairsEngine(PointsEngine):
         """The same with the design for a law of contexts and a round."""
         reach = self.problem.largest_leverage(self.rates_at(first)[0], self.rates.kappa)
         capped = find_design(self.features, self.weights, self.leverage, mu, float(reach))
-        return replace(self, law_of_contexts=mu, capped=capped, first=first)
+        dear = self.dear or is_dear(self.problem, capped, float(reach))
+        return replace(self, law_of_contexts=mu, capped=capped, first=first, dear=dear)
 
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t."""
@@ -251,6 +253,7 @@ class PairsEngine(PointsEngine):
             capped=capped_from_dict(data.part("capped"), features, mu, K),
             manner=manner,
             first=data.count("first", 1),
+            dear=data.flag("dear"),
         )
 
     def law_from_dict(self, data: Reader, over: bool) -> Any:

@@ -29,6 +29,7 @@ WEIGHTS = "`weights` of the contexts, or `order` of 'any', would give a bound"
 LATE = "losses that came after their epoch are covered only up to a `delay` that was declared"
 PERIODS = "contexts come in whole periods of {} rounds, each as often as its weight says"
 FIXED = "the losses of a period are fixed before it, and at every pair within {:.6g} of their mean over it"
+DEAR = "a design was found that explores for more than the rates have allowed for"
 ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
 
 
@@ -70,6 +71,8 @@ def prove_with_contexts(
         return _in_turn(player, settings, rounds, played)
     promise = prove(engine, player.rates, player.batch, rounds, horizon, played, player.range)
     promise = contexts.independent(promise, len(player.seen))
+    if engine.dear:
+        promise = _doubted(promise, DEAR)
     if played.late and not 0 < played.longest_delay <= engine.problem.delay:
         return _doubted(promise, LATE)
     return promise

@@ -251,7 +251,12 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     """Pairs, their features whitened by a design, and where to explore in each context."""
     from koloss.learners.bandit.assumed import assumed
     from koloss.learners.bandit.candidates import choose
-    from koloss.learners.bandit.context_designs import first_design, whitened
+    from koloss.learners.bandit.context_designs import (
+        first_design,
+        first_reach,
+        is_dear,
+        whitened,
+    )
     from koloss.learners.bandit.contexts import PairsEngine
     from koloss.learners.bandit.doubts import warn_of_cost
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
@@ -312,4 +317,5 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         law_of_contexts=mu,
         capped=capped,
         manner=settings.manner,
+        dear=settings.horizon is None and is_dear(problem, capped, first_reach(problem, rates)),
     )
