@@ -20,6 +20,8 @@ NAMES = (
     "ridge",
     "insured",
     "late",
+    "segments",
+    "contexts",
     "samplers",
     "oracles",
     "geometric",

@@ -33,6 +33,7 @@ def test_solve_and_leverages(game, rng):
     np.testing.assert_allclose(_linalg.solve(factor, vector), np.linalg.solve(sigma, vector))
     expected = np.einsum("ij,jk,ik->i", features, np.linalg.inv(sigma), features)
     np.testing.assert_allclose(_linalg.leverages(factor, features), expected)
+    np.testing.assert_allclose(_linalg.row_leverages(factor, features), expected)
 
 
 def test_singular_matrices_have_no_factor(game):

@@ -57,6 +57,12 @@ def leverages(factor: Floats, features: Floats) -> Any:
     return np.einsum("ij,ij->j", white, white)
 
 
+def row_leverages(factor: Floats, features: Floats) -> Any:
+    """The same for many rows in Fortran order, which need no copy the other way round: faster, and other roundings."""
+    white = dtrsm(1.0, factor, features, side=1, lower=1, trans_a=1)
+    return np.einsum("ij,ij->i", white, white)
+
+
 def penalised_leverages(factor: Floats, features: Floats, columns: Floats) -> tuple[Any, Any]:
     """s² = φ'A⁻¹ΣA⁻¹φ and e² = φ'A⁻¹ΛA⁻¹φ of every row φ of the features, where Λ = columns columns' and A = Σ + Λ.
 

@@ -112,3 +112,30 @@ def test_a_batch_needs_one_context_each(context, message):
 def test_what_makes_no_contexts(arguments, message):
     with pytest.raises(ValueError, match=message):
         kl.Contexts(**arguments)
+
+
+# Contexts of a Space.
+
+
+WEEK = kl.Space(day=kl.Ordinal(["Mon", "Tue", "Wed"]), mobile=kl.Choice([False, True]))
+
+
+def test_contexts_of_a_space_are_given_by_their_params():
+    contexts = kl.Contexts(WEEK, np.full(6, 1 / 6))
+    assert (len(contexts), contexts.dimension) == (6, 2)
+    row = contexts.find({"day": "Tue", "mobile": True})
+    assert contexts.points.params[row] == {"day": "Tue", "mobile": True}
+    assert contexts.find(contexts.X[row]) == row
+    assert kl.Contexts.from_dict(contexts.to_dict(arrays=True)) == contexts
+    two = [{"day": "Mon", "mobile": True}, {"day": "Wed", "mobile": False}]
+    some = kl.Contexts(WEEK.points(two))
+    assert some.find_all(two[::-1], 2).tolist() == [1, 0]
+    assert some != contexts
+    for wrong in ({"day": "Sun", "mobile": True}, {"day": "Mon"}, {"day": "Tue", "mobile": True}):
+        with pytest.raises(ValueError, match="`context` must be one of the 2 contexts, got"):
+            some.find(wrong)
+
+
+def test_a_space_with_too_many_points_is_refused():
+    with pytest.raises(ValueError, match="`X` must be a Space of at most 1,024 combinations"):
+        kl.Contexts(kl.Space(share=kl.Float(0.0, 1.0)))

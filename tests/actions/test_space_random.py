@@ -28,13 +28,14 @@ def parameters(draw, earlier):
     """A parameter with a condition on earlier ones, or none."""
     when = None
     parents = [name for name, p in earlier.items() if p.count is not None]
-    if parents and draw(st.booleans()):
+    if parents and draw(st.integers(0, 3)):
         when = {}
         for parent in draw(st.lists(st.sampled_from(parents), min_size=1, max_size=2, unique=True)):
             p = earlier[parent]
             numbers = draw(st.sets(st.integers(0, p.count - 1), min_size=1, max_size=3))
             when[parent] = [p.value(k) for k in sorted(numbers)]
-    kind = draw(st.sampled_from(["float", "log", "step", "int", "log int", "choice", "ordinal"]))
+    kinds = ["int", "choice", "step", "log int", "ordinal", "float", "log"]
+    kind = draw(st.sampled_from(kinds))
     low = draw(st.integers(1, 5))
     width = draw(st.integers(0, 4))
     if kind in ("float", "log"):
@@ -48,7 +49,7 @@ def parameters(draw, earlier):
 
 @st.composite
 def spaces(draw):
-    names = draw(st.lists(texts, min_size=1, max_size=5, unique=True))
+    names = draw(st.lists(texts, min_size=1, max_size=6, unique=True))
     made = {}
     for name in names:
         made[name] = draw(parameters(made))

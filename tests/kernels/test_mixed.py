@@ -151,6 +151,42 @@ def test_cells_are_never_exceeded(rng):
     assert kernel.cell_modulus((0.0, 1.0, 0.1), kl.Points(X)) == pytest.approx(far, rel=1e-13)
 
 
+def test_a_space_says_which_values_are_near(rng):
+    space = kl.Space(
+        x=kl.Float(0, 1), kind=kl.Choice(["a", "b", "c"]), depth=kl.Int(1, 9, when={"kind": "a"})
+    )
+    kernel = kl.Mixed(space, lengths=0.4)
+    assert kernel.space == ("number", "choice", "conditional number")
+    points, plain = space.points(300), kl.Points(space.points(300).X)
+    X = np.asarray(points.X)
+    gram, apart = kernel(X), np.abs(X[:, None] - X[None])
+    far, distance = np.sqrt(np.maximum(2 - 2 * gram, 0)), np.sqrt(np.sum(apart**2, axis=2))
+    for r in (0.05, 0.2, 0.49, 0.5, 1.0, 1.5):
+        near = distance <= r
+        limit = kernel.modulus(r, points)
+        assert far[near].max() <= limit * (1 + 1e-7) + 1e-9
+        assert limit == kernel.modulus(r, space)
+        assert limit <= kernel.modulus(r, plain)
+    # Choices are 1/2 apart: below that two points of the space have the same.
+    number, depth = math.exp(-(0.2**2) / 0.32), 0.5 + 0.5 * math.exp(-(0.2**2) / 0.32)
+    assert kernel.modulus(0.2, points) == pytest.approx(math.sqrt(2 - 2 * number * depth))
+    assert kernel.modulus(0.2, plain) > 1
+
+
+def test_of_a_space_it_is_positive_semidefinite_and_by_name_the_same(rng):
+    space = kl.Space(
+        {"a": kl.Choice([1, 2]), "b": kl.Ordinal(["x", "z"], when={"a": 1})},
+        c=kl.Choice([True, None], when={"b": "x"}),
+        d=kl.Float(1, 9, log=True),
+    )
+    kinds = ("choice", "conditional number", "conditional choice", "number")
+    kernel = kl.Mixed(space, smoothness=1.5)
+    assert kernel == kl.Mixed(kinds, smoothness=1.5)
+    assert kl.Mixed([space, "choice"]).space == (*kinds, "choice")
+    assert kl.Kernel.from_dict({"kind": "mixed", "space": space.to_dict()}) == kl.Mixed(space)
+    assert least_eigenvalue(kernel(space.points(200).X)) >= -1e-13
+
+
 def test_spaces_in_a_row_are_one(rng):
     both = kl.Mixed((("number", "choice"), "number"))
     assert both == kl.Mixed(["number", "choice", "number"])

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from koloss._arrays import LARGEST, as_distribution, as_float, as_int, as_points, shown, to_numpy
 from koloss._plain import Plain
 from koloss.actions.points import Points
+from koloss.actions.space import Space
+from koloss.actions.space_points import ENUMERATED, SpacePoints, all_rows
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -28,8 +30,9 @@ class Contexts(Plain):
 
     Parameters
     ----------
-    X : array of shape (C, d), Points, or sequence of C labels
-        Coordinates, one context per row; or labels, text or whole numbers. Labels that differ are equally far apart.
+    X : array of shape (C, d), Points, Space, or sequence of C labels
+        Coordinates, one context per row; or labels, text or whole numbers. Labels that differ are equally far apart. Of a Space
+        all combinations, or those of `space.points([...])`: a context is given by its params then.
     weights : array of shape (C,), optional
         How often each context comes: the law that contexts are drawn from, positive, with the sum 1. None: it is not known.
     period : int, optional
@@ -60,6 +63,9 @@ class Contexts(Plain):
         period: int | None = None,
         variation: float = 0.0,
     ) -> None:
+        if isinstance(X, Space):
+            X = _all_points(X)
+        self.points = X if isinstance(X, SpacePoints) else None  # where contexts have params
         self.labels = _labels(X)
         if self.labels is not None:
             self._rows: dict[Any, int] = {label: c for c, label in enumerate(self.labels)}
@@ -106,7 +112,7 @@ class Contexts(Plain):
             raise ValueError(f"`period` {rule}, got {period} with the weights {self.weights}")
 
     def parts(self) -> dict[str, Any]:
-        X = self.X if self.labels is None else self.labels
+        X = self.labels or self.points or self.X
         return {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
 
     def __len__(self) -> int:
@@ -121,6 +127,7 @@ class Contexts(Plain):
         if not isinstance(other, Contexts):
             return NotImplemented
         same = self.labels == other.labels and np.array_equal(self.X, other.X)
+        same = same and self.points == other.points
         law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
         turns = (self.period, self.variation) == (other.period, other.variation)
         return same and law and turns
@@ -132,6 +139,8 @@ class Contexts(Plain):
         what = f"{len(self)} in dimension {self.dimension}"
         if few:
             what = repr(self.X.tolist() if self.labels is None else list(self.labels))
+        if self.points is not None:
+            what = repr(self.points)
         if self.weights is not None:
             what += f", weights={self.weights.tolist() if few else '...'}"
         if self.period is not None:
@@ -148,6 +157,12 @@ class Contexts(Plain):
             raise ValueError("`context` must be given: this learner has contexts")
         if self.labels is not None:
             return self._find_label(context)
+        if self.points is not None and isinstance(context, Mapping):
+            try:
+                return self.points.find(context)
+            except (TypeError, ValueError) as error:
+                rule = f"must be one of the {len(self)} contexts"
+                raise ValueError(f"`context` {rule}, got {shown(context)}: {error}") from error
         if isinstance(context, (int, np.integer)) and not isinstance(context, bool):
             if not 0 <= context < len(self):
                 rule = f"must be a row from 0 to {len(self) - 1}, or coordinates"
@@ -207,6 +222,14 @@ class Contexts(Plain):
 
 
 _OTHERS = ("weights", "period", "variation")
+
+
+def _all_points(space: Space) -> SpacePoints:
+    points = None if all_rows(space, ENUMERATED) is None else space.points()
+    if points is None or points.covering_radius > 0:
+        rule = "must be a Space of at most 1,024 combinations; of a larger one give those that come, space.points([...])"
+        raise ValueError(f"`X` {rule}, got {space!r}")
+    return points
 
 
 def _or_none(weights: Floats | None) -> Floats:

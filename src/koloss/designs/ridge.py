@@ -112,6 +112,8 @@ class Dimensions:
         Squared norm that is left of any action after the head and 0, 1, ..., t features of the tail, at most.
     unit : float
         A penalty on the grid.
+    shares : array of shape (C,), optional
+        Of contexts, where the rows are pairs, as many to each context: then laws are those with these shares (theory F6).
 
     Examples
     --------
@@ -124,8 +126,16 @@ class Dimensions:
     (5.0, 2.51)
     """
 
-    def __init__(self, head: Floats, tail: Floats, residuals: Floats, *, unit: float) -> None:
-        self.head, self.tail, self.residuals = head, tail, residuals
+    def __init__(
+        self,
+        head: Floats,
+        tail: Floats,
+        residuals: Floats,
+        *,
+        unit: float,
+        shares: Floats | None = None,
+    ) -> None:
+        self.head, self.tail, self.residuals, self.shares = head, tail, residuals, shares
         self._last: tuple[Floats, Tail] | None = None  # law, and what it makes of the tail
         penalties: Floats = unit * 2.0 ** np.arange(-40.0, 41.0)
         counts = np.arange(tail.shape[1] + 1)[:, None]
@@ -150,7 +160,7 @@ class Dimensions:
         elif self._last is not None:
             p = self._last[0]
         else:
-            p = np.full(N, 1 / N)
+            p = np.full(N, 1 / N) if self.shares is None else self._law(np.ones(N))
         if tail.shape[1] == 0:  # nothing is left beyond the head
             return p
         for _ in range(steps):
@@ -162,19 +172,36 @@ class Dimensions:
             steeper = p * slopes
             if steeper.sum() == 0:
                 break
-            p = np.maximum(steeper / steeper.sum(), SMALLEST_WEIGHT)
-            p /= p.sum()
+            p = self._law(np.maximum(steeper / steeper.sum(), SMALLEST_WEIGHT))
         law = tail_of(self.head, tail, p)
         self._certify(law)
         self._last = (p, law)
         return p
+
+    def _law(self, p: Floats) -> Floats:
+        """These weights as a law, with the shares of the contexts where there are any."""
+        if self.shares is None:
+            law: Floats = p / p.sum()
+        else:
+            pairs = p.reshape(len(self.shares), -1)
+            law = (pairs * (self.shares / pairs.sum(axis=1))[:, None]).ravel()
+        return law
+
+    def _steepest(self, slopes: Floats) -> Floats:
+        """The largest mean that a law can have of these columns."""
+        if self.shares is None:
+            largest: Floats = slopes.max(axis=0)
+        else:
+            pairs = slopes.reshape(len(self.shares), -1, slopes.shape[1])
+            largest = self.shares @ pairs.max(axis=1)
+        return largest
 
     def _certify(self, law: Tail) -> None:
         """d* ≤ d(p) + max e(a)² - e(p) + r/λ (Lemma F1.4, 1, and F4, b), with room for rounding."""
         known, variances, rounding = self.certificates, law.variances[:, None], 2.3e-16
         at, t, left = known.penalties, known.rest, self.residuals[len(law.variances)]
         slope = at / (variances + at) ** 2
-        gap = (law.squares @ slope).max(axis=0) - law.variances @ slope
+        gap = self._steepest(law.squares @ slope) - law.variances @ slope
         d = np.sum(variances / (variances + at), axis=0) + np.maximum(gap, 0.0)
         bound = d * (1 + 10 * (t + known.free) * rounding)
         bound += t * t * rounding * law.variances[-1] / at
@@ -227,7 +254,7 @@ class Leverage:
 
     def __init__(self, rows: Floats, weights: Floats, columns: Floats) -> None:
         # In coordinates where Σ + Λ = I, Σ has the share h of each direction and Λ the share 1 - h.
-        transform = _whitening(rows, weights, columns)
+        transform = whitening(rows, weights, columns)
         carriers = np.flatnonzero(weights)
         known = np.sqrt(weights[carriers])[:, None] * (rows[carriers] @ transform)
         shares, directions = np.linalg.eigh(known.T @ known)
@@ -258,7 +285,7 @@ class Leverage:
         return high
 
 
-def _whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
+def whitening(rows: Floats, weights: Floats, columns: Floats) -> Floats:
     """T with T'(Σ(π) + Λ)T = I, by a factorisation of what is squared there: it may be ill-conditioned."""
     carriers = np.flatnonzero(weights)
     known = np.sqrt(weights[carriers])[:, None] * rows[carriers]
@@ -325,5 +352,5 @@ def _scaled(features: Floats, columns: Floats) -> tuple[Floats, Floats]:
 def whiten_ridge(features: Floats, columns: Floats, design: RidgeDesign) -> Penalised:
     """Change coordinates so that Σ(π) + Λ/γ = I."""
     root = 1 / math.sqrt(design.exploration)
-    transform = _whitening(features, design.weights, root * columns)
+    transform = whitening(features, design.weights, root * columns)
     return Penalised(features @ transform, transform.T @ columns)

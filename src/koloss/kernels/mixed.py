@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, take
-from koloss.actions import ActionSet, Choice, Space
+from koloss.actions import ActionSet, Choice, Space, SpacePoints
 from koloss.kernels.base import Kernel, Stationary, as_scales, squared_distances
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern
 
 KINDS = ("number", "choice", "conditional number", "conditional choice")
 """Kinds of parameters: what can be near or far, what is the same or not; and those that are not always active."""
+
+ROUNDING = 1e-9
+"""Share of a distance that rounding may have taken."""
 
 
 @dataclass(frozen=True)
@@ -78,28 +83,27 @@ class Mixed(Kernel):
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         plain = [(i, scale) for i, kind, scale in self._columns() if kind == "number"]
-        groups = [plain] if self.smoothness is None else [[one] for one in plain]
-        gram = xp.ones((X.shape[0], Y.shape[0]), dtype=X.dtype, device=X.device)
-        for group in groups:
-            if group:
-                gram = gram * self._near(X, Y, group, xp)
-        differ: Array = 0.0
+        exponent: Array | None = None  # of all Gaussian factors, and of choices
+        if plain and self.smoothness is None:
+            exponent = self._squared(X, Y, plain, xp) * 0.5
         for i, kind, scale in self._columns():
             if kind == "choice":
-                differ = differ + scale * self._unequal(X, Y, i, xp)
-        if "choice" in self.space:
-            gram = gram * xp.exp(-differ)
+                differ = scale * self._unequal(X, Y, i, xp)
+                exponent = differ if exponent is None else exponent + differ
+        factors = [] if exponent is None else [xp.exp(-exponent)]
+        if self.smoothness is not None:
+            factors += [self._base._profile(self._squared(X, Y, [one], xp), xp) for one in plain]
         for i, kind, scale in self._columns():
             if kind.startswith("conditional"):
-                gram = gram * self._conditional(X, Y, i, kind, scale, xp)
-        return gram
+                factors.append(self._conditional(X, Y, i, kind, scale, xp))
+        return functools.reduce(operator.mul, factors)
 
-    def _near(self, X: Array, Y: Array, group: list[tuple[int, float]], xp: Namespace) -> Array:
-        """Of some numbers together."""
+    def _squared(self, X: Array, Y: Array, group: list[tuple[int, float]], xp: Namespace) -> Array:
+        """Squared distances of some numbers, in units of their lengths."""
         columns, lengths = zip(*group, strict=True)
         X, Y = take(X, columns, axis=1), take(Y, columns, axis=1)
         with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
-            return self._base._profile(squared_distances(X, Y, xp, lengths), xp)
+            return squared_distances(X, Y, xp, lengths)
 
     def _unequal(self, X: Array, Y: Array, i: int, xp: Namespace) -> Array:
         return xp.astype(X[:, i, None] != Y[None, :, i], X.dtype)
@@ -108,7 +112,7 @@ class Mixed(Kernel):
         self, X: Array, Y: Array, i: int, kind: str, scale: float, xp: Namespace
     ) -> Array:
         if kind.endswith("number"):
-            k = self._near(X, Y, [(i, scale)], xp)
+            k = self._base._profile(self._squared(X, Y, [(i, scale)], xp), xp)
         else:
             k = xp.exp(-scale * self._unequal(X, Y, i, xp))
         x, y = X[:, i, None] >= 0, Y[None, :, i] >= 0
@@ -148,8 +152,8 @@ class Mixed(Kernel):
         for i, kind, scale in self._columns():
             word, f = kind.split()[-1], factors[i]
             scaled[word].append(scale * f if word == "number" else scale / (f * f))
-        lengths, hamming = (tuple(scaled[word]) or 1.0 for word in ("number", "choice"))
-        return replace(self, lengths=lengths, hamming=hamming)
+        lengths, hamming = tuple(scaled["number"]), tuple(scaled["choice"])
+        return replace(self, lengths=lengths or self.lengths, hamming=hamming or self.hamming)
 
     def _check_domain(self, name: str, X: Array) -> None:
         self._check_dimension(name, X.shape[1])
@@ -187,23 +191,27 @@ class Mixed(Kernel):
     def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
         self._check_actions(actions)
         # 1 - Π k_i without cancellation, from the smallest that each k_i can be.
+        gaps, parameters = _gaps(actions, len(self.space)), self._columns()
         drops = [
-            self._drop(kind, scale, width)
-            for (_, kind, scale), width in zip(self._columns(), widths, strict=True)
+            self._drop(kind, scale, width, gap)
+            for (_, kind, scale), width, gap in zip(parameters, widths, gaps, strict=True)
         ]
         if max(drops) >= 1:
             return math.sqrt(2)
         return math.sqrt(-2 * math.expm1(math.fsum(map(math.log1p, (-drop for drop in drops)))))
 
-    def _drop(self, kind: str, scale: float, width: float) -> float:
-        """Largest 1 - k_i of parameters at most `width` apart."""
+    def _drop(self, kind: str, scale: float, width: float, gap: float) -> float:
+        """Largest 1 - k_i of parameters at most `width` apart; two values are the same, or `gap` apart or more."""
         if width == 0:
             return 0.0
-        number = kind.endswith("number")
-        drop = self._base._drop(width / scale) if number else -math.expm1(-scale)
-        if kind.startswith("conditional"):
-            return max((1 - self.shared) * drop, 1 - math.sqrt(self.shared))
-        return drop
+        if kind.endswith("number"):
+            drop = self._base._drop(width / scale)
+        else:
+            drop = -math.expm1(-scale) if width >= gap else 0.0
+        if not kind.startswith("conditional"):
+            return drop
+        near = gap > 0 and width < 1 - ROUNDING  # what is inactive is 1 away
+        return max((1 - self.shared) * drop, 0.0 if near else 1 - math.sqrt(self.shared))
 
 
 def kinds_of(space: Any) -> tuple[str, ...]:
@@ -216,7 +224,7 @@ def kinds_of(space: Any) -> tuple[str, ...]:
     if isinstance(space, Space):
         return tuple(
             ("conditional " if parameter.when else "")
-            + ("choice" if isinstance(parameter, Choice) else "number")
+            + ("choice" if type(parameter) is Choice else "number")  # an Ordinal is a number
             for parameter in space.parameters.values()
         )
     if not isinstance(space, Sequence):
@@ -224,6 +232,15 @@ def kinds_of(space: Any) -> tuple[str, ...]:
     if not space:
         raise ValueError("`space` must have a parameter, got none")
     return tuple(kind for part in space for kind in kinds_of(part))
+
+
+def _gaps(actions: ActionSet, dimension: int) -> list[float]:
+    """How far two values of each parameter are apart at least, or of a continuum its length; 0 where there is no space to ask."""
+    space = actions.space if isinstance(actions, SpacePoints) else actions
+    if not isinstance(space, Space):
+        return [0.0] * dimension
+    counts = (parameter.count for parameter in space.parameters.values())
+    return [(1 - ROUNDING) / (max(count, 2) - 1 if count else 1) for count in counts]
 
 
 def _one_by_one(scales: float | tuple[float, ...]) -> Iterator[float]:

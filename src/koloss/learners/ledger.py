@@ -320,6 +320,7 @@ class Ledger(Generic[L]):
         for i in self._entries:
             key = self._entry(i).key
             row = key if key >= 0 else ~key  # explored, in the insured learner
+            row %= len(points)  # of the pair of a context and an action
             if i not in taken and i not in self.held and points[row].tobytes() == wanted:
                 taken.add(i)
                 return i

@@ -35,6 +35,9 @@ class Settings:
     former: ClassVar[Mapping[str, str]] = {}
     """Names that settings had before, and what they are called now."""
 
+    later: ClassVar[tuple[str, ...]] = ()
+    """Settings that snapshots have only where they are not the default ones: those before them were made without."""
+
     named_kernels: ClassVar[tuple[str, ...]] = ()
     """Words that stand for a kernel which the settings choose."""
 
@@ -96,12 +99,20 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; what has none is described."""
-        return {name: _plain(value) for name, value in self._items()}
+        return {
+            name: _plain(value)
+            for name, value in self._items()
+            if name not in self.later or not self.is_default(name)
+        }
 
     @classmethod
     def from_dict(cls, data: Reader) -> Self:
         """The settings in a snapshot, checked again; arrays stay as they were, to the last bit."""
-        values = {field.name: _from_plain(data.raw(field.name)) for field in fields(cls)}
+        values = {
+            field.name: _from_plain(data.raw(field.name))
+            for field in fields(cls)
+            if field.name not in cls.later or data.has_key(field.name)
+        }
         settings = cls(**values)
         for name, value in values.items():
             if isinstance(value, np.ndarray) and isinstance(getattr(settings, name), np.ndarray):

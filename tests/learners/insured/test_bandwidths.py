@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
+from koloss.learners.bandit.pairs import PairKernel
 from koloss.learners.insured.bandwidths import CONSTANT, DOUBLED, HALVED, Priors, at_bandwidth
 
 X = np.random.default_rng(0).random((40, 2))
@@ -94,3 +95,17 @@ def test_learners_with_kernels_of_all_kinds_go_on_exactly(kernel):
     first, second = (one.diagnostics for one in both)
     np.testing.assert_array_equal(first.estimated_losses, second.estimated_losses)
     assert first.trusted == second.trusted
+
+
+def test_pairs_have_bandwidths_of_contexts_and_of_actions():
+    kernel = PairKernel(kl.Gaussian(1.0), kl.Gaussian((0.5, 0.25)), 4)
+    wider = at_bandwidth(kernel, (2.0,) * 4 + (1.0, 4.0))
+    X, Y = np.random.default_rng(0).random((2, 7, 6))
+    contexts, actions = kl.Gaussian(2.0), kl.Gaussian((0.5, 1.0))
+    assert np.allclose(wider(X, Y), contexts(X[:, :4], Y[:, :4]) * actions(X[:, 4:], Y[:, 4:]))
+    assert at_bandwidth(PairKernel(kl.Linear(), kl.Linear(), 2), (2.0,) * 4) is None
+    half = at_bandwidth(PairKernel(kl.Linear(), kl.Gaussian(1.0), 4), (0.5,) * 6)
+    assert np.allclose(half(X), (X[:, :4] @ X[:, :4].T) * kl.Gaussian(0.5)(X[:, 4:], X[:, 4:]))
+    priors = Priors(kernel, X, np.eye(7, 3))
+    steps = {tuple(np.sign(key)) for key in priors.keys((0,) * 6)}
+    assert {(1, 1, 1, 1, 0, 0), (0, 0, 0, 0, 1, 1), (1,) * 6} <= steps

@@ -9,7 +9,7 @@ import numpy as np
 
 from koloss.actions import Points
 from koloss.guarantees.bandit import BanditProblem
-from koloss.kernels import Gaussian
+from koloss.kernels import Gaussian, Mixed
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.settings import BanditSettings
 
@@ -17,7 +17,7 @@ Shares = tuple[tuple[float, str], ...]
 
 
 def shares(kernel: Any) -> Shares:
-    """√w_k and the bandwidth of a Gaussian kernel, or of every part of a sum of such, w_k K_k; of other kernels, none.
+    """√w_k and the bandwidth of a Gaussian or mixed kernel, or of every part of a sum of such, w_k K_k; of other kernels, none.
 
     What has a norm of √w_k W in the space of K_k has one of at most W in that of the sum (theory F4).
     """
@@ -29,8 +29,9 @@ def shares(kernel: Any) -> Shares:
             parts += [(weight, part.right), (weight, part.left)]
         elif isinstance(part, Scaled):
             parts.append((weight * part.scale, part.kernel))
-        elif isinstance(part, Gaussian):
-            lengths = np.atleast_1d(part.bandwidth).tolist()
+        elif isinstance(part, (Gaussian, Mixed)):
+            given = part.bandwidth if isinstance(part, Gaussian) else part.lengths
+            lengths = np.atleast_1d(given).tolist()
             text = ", ".join(f"{length:.4g}" for length in lengths)
             found.append((math.sqrt(weight), f"({text})" if len(lengths) > 1 else text))
         else:

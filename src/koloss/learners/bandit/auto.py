@@ -3,19 +3,24 @@
 K = Σ_j w_j K_j, where K_j is a Gaussian kernel whose bandwidth is 2^(-j-1) of the range of each coordinate. A loss of norm
 W √w_j in the space of K_j has a norm of at most W in that of K, so that one learner, with one bonus, is protected against all of
 them, and against sums of such; and d*_K(λ) ≤ Σ_j d*_j(λ/w_j). With w_j ∝ 2^(-jD) rough parts are to be small.
+
+On a `Space` K_j is a `Mixed` kernel with that bandwidth for every number, D of which vary; two choices are 1 apart, as if they were corners:
+they differ by exp(-1/(2 bandwidth²)), so that on rough scales they have nothing to do with each other.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Points, SpacePoints
 from koloss.guarantees.promises import Played
-from koloss.kernels import Gaussian, Kernel
+from koloss.kernels import Gaussian, Kernel, Mixed
 from koloss.kernels.algebra import Scaled, Sum
+from koloss.kernels.mixed import kinds_of
 from koloss.learners.bandit.doubts import UNRELATED, nearest
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.settings import BanditSettings
@@ -34,17 +39,25 @@ SHORTEST, LONGEST = 1e-150, 1e150
 
 
 def auto_kernel(settings: BanditSettings) -> Kernel:
-    """The sum of Gaussian kernels for a game, all of whose other settings are known.
+    """The sum of Gaussian, or mixed, kernels for a game, all of whose other settings are known.
 
     Bandwidths are halved for as long as the bound with that one alone is below half of the trivial one, and actions are
     not unrelated arms already.
     """
-    ranges = _ranges(settings.actions)
-    dimension = sum(width > 0 for width, _ in ranges)
-    kernels = [_gaussian(ranges, 0)]
-    most = MOST if dimension and settings.loss_class != "any" else 1
+    actions, ranges = settings.actions, _ranges(settings.actions)
+    make: Callable[[int], Kernel] = functools.partial(_gaussian, ranges)
+    varies = [width > 0 for width, _ in ranges]
+    dimension = sum(varies)
+    if isinstance(actions, SpacePoints):
+        kinds = kinds_of(actions.space)
+        make = functools.partial(_mixed, kinds)
+        dimension = sum(
+            v and kind.endswith("number") for v, kind in zip(varies, kinds, strict=True)
+        )
+    kernels = [make(0)]
+    most = MOST if any(varies) and settings.loss_class != "any" else 1
     while len(kernels) < most and not _are_arms(settings.actions, kernels[-1]):
-        narrower = _gaussian(ranges, len(kernels))
+        narrower = make(len(kernels))
         if not _is_useful(settings, narrower):
             break
         kernels.append(narrower)
@@ -73,6 +86,11 @@ def _ranges(actions: ActionSet) -> list[tuple[float, float]]:
 def _gaussian(ranges: list[tuple[float, float]], j: int) -> Gaussian:
     lengths = (width * 0.5 ** (j + 1) if width else other for width, other in ranges)
     return Gaussian(tuple(min(max(length, SHORTEST), LONGEST) for length in lengths))
+
+
+def _mixed(kinds: tuple[str, ...], j: int) -> Mixed:
+    length = 0.5 ** (j + 1)
+    return Mixed(kinds, lengths=length, hamming=0.5 / length**2)
 
 
 def _are_arms(actions: ActionSet, kernel: Kernel) -> bool:

@@ -31,6 +31,9 @@ class BanditDiagnostics:
         Floats | None
     )  # mean loss of every action; None on a ball (`estimated_loss(X)`)
     told: str = field(default="losses", repr=False)  # or rewards
+    contexts: NDArray[np.int64] | None = (
+        None  # decisions in each context, where there are contexts; estimates are (C, N) then
+    )
 
     def __str__(self) -> str:
         lines = [
@@ -40,6 +43,9 @@ class BanditDiagnostics:
         if self.estimated_losses is not None:
             low, high = self.estimated_losses.min() + 0.0, self.estimated_losses.max() + 0.0
             lines.append(f"  estimated {self.told} from {low:.4g} to {high:.4g}")
+        if self.contexts is not None and len(self.contexts) > 1:
+            low, high = int(self.contexts.min()), int(self.contexts.max())
+            lines.append(f"  {len(self.contexts)} contexts, each seen from {low} to {high} times")
         return "\n".join(lines)
 
 

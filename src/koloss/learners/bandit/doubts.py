@@ -62,7 +62,7 @@ def _check_reach(settings: BanditSettings, distance: float, norm: float) -> None
 
 
 def _has_bandwidth(kernel: Any) -> bool:
-    return hasattr(kernel, "bandwidth") or hasattr(kernel, "lengthscale")
+    return any(hasattr(kernel, name) for name in ("bandwidth", "lengthscale", "lengths"))
 
 
 def nearest(kernel: Any, points: Points) -> float:

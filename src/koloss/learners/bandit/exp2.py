@@ -137,8 +137,12 @@ class Exp2:
             epoch = self.new_epoch(rng, at_once=count is not None and count > 1)
         assert epoch is not None
         drawn = self.engine.draw(epoch.law, count, rng, self.batch - epoch.draws)
+        self._take(epoch, len(drawn.keys))
+        return epoch, drawn
+
+    def _take(self, epoch: Epoch, size: int) -> None:
+        """So many actions of an epoch have been drawn."""
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
-        size = len(drawn.keys)
         if not self.range.known:
             self.range.listened += size
         epoch.draws += size
@@ -146,7 +150,6 @@ class Exp2:
         if epoch.at_once:
             self.at_once += size
             self.longest_at_once = max(self.longest_at_once, size)
-        return epoch, drawn
 
     def new_epoch(self, rng: Any, *, at_once: bool, part: Part | None = None) -> Epoch:
         """An epoch that begins now, of all actions or of a part of them."""
@@ -162,15 +165,19 @@ class Exp2:
         # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
         nu = problem.variance_bonus(eta * factor, self.rates.kappa)
         nu *= 1.0 if self.range.learned else factor
-        if part is None:
-            law = self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
-        else:
-            law = part.law(self.sums(), eta, gamma, rng, nu)
+        law = (
+            self._law(eta, gamma, rng, nu)
+            if part is None
+            else part.law(self.sums(), eta, gamma, rng, nu)
+        )
         if not self.range.known:
             weight = 0.0  # only to be listened to
-        zero = np.zeros_like(self.theta)
+        zero = np.zeros(self.theta.shape[-1])
         number = self.epochs + 1
         return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
+
+    def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
+        return self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:
         """Add ŵ = Σ⁻¹φ(a)·loss, with the Σ of the epoch in which the actions were drawn (line 8)."""
@@ -185,9 +192,7 @@ class Exp2:
         else:
             value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
             estimate = engine.estimate(epoch.law, keys[0], value)
-        self.theta += estimate
-        if self.credit is not None:
-            self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
+        self._add(epoch, estimate, count)
         self.mass += count * epoch.weight
         self.level += count * epoch.weight * epoch.center
         self.heard += count
@@ -199,6 +204,12 @@ class Exp2:
         epoch.gain = epoch.gain + estimate
         if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
             epoch.shrink()
+
+    def _add(self, epoch: Epoch, estimate: Floats, count: int) -> None:
+        """Take an estimate, and the bonuses of as many rounds, into the weights."""
+        self.theta += estimate
+        if self.credit is not None:
+            self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
 
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
         """What is needed of an epoch that is over: four numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
@@ -276,7 +287,7 @@ class Exp2:
             assert self.epoch is not None
             return self.epoch.law
         eta, gamma = self.rates_now()
-        return self.engine.law(self.theta, self.credited, eta, gamma, None)  # type: ignore[arg-type]
+        return self._law(eta, gamma, None)
 
     def outlook(self) -> Floats:
         """Probability of every action of a finite set in the next single decision."""
@@ -349,7 +360,6 @@ class Exp2:
     @classmethod
     def from_dict(cls, engine: Engine, data: Reader, horizon: int | None) -> Exp2:
         """The state in a snapshot of a game with this horizon; its current epoch is set once the ledger has been read."""
-        m = engine.problem.rank
         if horizon is None:
             data.nothing("horizon")
         else:
@@ -363,9 +373,9 @@ class Exp2:
         exp2.epochs = data.count("epochs", min(made, 1), made)
         exp2.at_once = data.count("at_once", 0, made)
         exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
-        exp2.theta = data.array("theta", (m,))
+        exp2.theta = data.array("theta", exp2.theta.shape)
         if exp2.credit is not None:
-            exp2.credit = data.array("credit", (len(engine.actions),), 0)  # type: ignore[arg-type]
+            exp2.credit = data.array("credit", exp2.credit.shape, 0)
         else:
             data.nothing("credit")
         exp2.level = data.number("level", -LARGEST, LARGEST)

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import as_float, as_int
-from koloss.actions import ActionSet, Points
+from koloss.actions import ActionSet, Contexts, Points
 from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, hindsight, paper, promises
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
+from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.arms import ArmsEngine
+from koloss.learners.bandit.contextual import (
+    Player,
+    check_player,
+    diagnose_with_contexts,
+    load_player,
+    player_for,
+    prove_with_contexts,
+    save_player,
+)
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
 from koloss.learners.bandit.masks import Masked, check_rows, draw_among, learn_among
+from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
@@ -66,7 +78,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     Parameters
     ----------
     actions : ActionSet
-        Finite, or compact: then a net is played.
+        Finite, or compact: then a net is played. Of a `Space` its `points()` are, and decisions have `params`.
     kernel : Kernel or "auto"
         Or any object with `k(X, Y)` and `k.diag(X)`. "auto" is for losses of unknown smoothness: a sum of Gaussian kernels
         with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate, down to where the bound with that one alone
@@ -138,6 +150,17 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     shares : dict, optional
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, for groups that do not overlap, of a finite set.
         Every law that decisions are drawn from has them exactly; what that may cost is a term of the guarantee.
+    contexts : Contexts, optional
+        What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
+        mapping from contexts to actions. With several contexts there is no ridge.
+    context_kernel : Kernel or "pairs", optional
+        On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
+        coordinates of a context and then those of an action. By default two labels have a half in common, and coordinates get
+        a Gaussian kernel with bandwidths of half their ranges.
+    order : "independent" or "any", optional
+        How contexts come: drawn independently of losses, so that all contexts learn from every loss; or in any order, in turn or
+        as an adversary likes: then each context has a learner of its own. By default "independent" where contexts have weights,
+        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period.
     rng : seed or Generator, optional
 
     Examples
@@ -199,14 +222,29 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         goal: Literal["minimize", "maximize"] = "minimize",
         regret: Literal["pseudo", "hindsight"] = "pseudo",
         shares: Any = None,
+        contexts: Contexts | None = None,
+        context_kernel: KernelLike | Literal["pairs"] | None = None,
+        order: Literal["independent", "any"] | None = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = BanditSettings.of(locals())
+        if settings.contexts is not None:
+            self._play_contexts(player_for(settings, engine_for))
+            self._begin(settings, rng)
+            return
         engine = engine_for(settings)
         batch = choose_batch(settings, engine.problem)
         self._exp2 = Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
         self._begin(settings, rng)
+
+    _player: Player | None = None  # whoever plays where there are contexts
+
+    def _play_contexts(self, player: Player) -> None:
+        self._player = player
+        self._exp2 = cast(
+            Exp2, player
+        )  # with one learner per context it has what is asked of it here
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
@@ -248,16 +286,28 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     # Ask and tell.
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
+        if self._player is not None:
+            refuse_extras(None, allowed)
+            rows = self._rows(context, count)
+            return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
         refuse_extras(context, None)
         if allowed is not None:
             mask = self._allowed(allowed)
             if mask is not None:
-                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)
+                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
         return self._exp2.draw(count, self._rng)
 
+    def _rows(self, context: Any, count: int | None) -> Any:
+        """Row of a context, or those of several."""
+        contexts = self.settings.contexts
+        assert contexts is not None
+        return contexts.find(context) if count is None else contexts.find_all(context, count)
+
     def _drop_ahead(self) -> None:
+        if isinstance(self.engine, PointsEngine):
+            return
         epoch = self._exp2.epoch
-        if epoch is not None and not isinstance(self.engine, PointsEngine):
+        if epoch is not None:
             epoch.law.ahead = None
 
     def _limits(self) -> tuple[float, float]:
@@ -280,6 +330,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         self._exp2.learn(law, keys_of(entries), losses)
 
     def _late_lengths(self) -> tuple[int, ...]:
+        if isinstance(self._player, Apart):
+            return self._player.late_lengths
         return (self._exp2.late_length,)
 
     def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
@@ -290,11 +342,39 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     @property
     @locked
     def distribution(self) -> Floats:
+        if self._player is not None:
+            raise NoDistribution(
+                "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
+            )
         if not isinstance(self.engine, PointsEngine):
             raise NoDistribution(
                 "`distribution` is for finite sets; on a ball there is `log_density`"
             )
         return self._exp2.outlook()
+
+    @locked
+    def distribution_for(self, context: Any) -> Floats:
+        """Probability of every action in the next `ask(context=context)`.
+
+        Examples
+        --------
+        >>> import koloss as kl
+        >>> segments = kl.Contexts(["private", "business"], weights=[0.9, 0.1])
+        >>> prices = kl.Points([[0.0], [0.5], [1.0]])
+        >>> learner = kl.BanditExpWeights(
+        ...     prices, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), contexts=segments, rng=0
+        ... )
+        >>> learner.distribution_for("business").shape
+        (3,)
+        """
+        if self._player is None:
+            raise NoDistribution(
+                "`distribution_for` is for learners with contexts; without there is `distribution`"
+            )
+        if not isinstance(self.engine, PointsEngine):
+            raise NoDistribution("`distribution_for` is for finite sets of actions")
+        row: int = self._rows(context, None)
+        return self._player.outlook_in(row)
 
     @locked
     def log_density(self, X: Any) -> Floats:
@@ -340,14 +420,20 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         return engine.copy().draw(law, count, rng).action, np.full(count, 1 / count)
 
     @locked
-    def recommend(self) -> Recommendation:
-        """The best action so far by the estimates; on a ball the global minimum of a quadratic."""
+    def recommend(self, context: Any = None) -> Recommendation:
+        """The best action so far by the estimates, in a context where there are contexts; on a ball the global minimum of a quadratic."""
+        if self._player is not None:
+            row: int = self._rows(context, None)
+            return self._named(self._player.recommend_in(row))
+        refuse_extras(context, None)
         return self._named(self._exp2.recommend())
 
     @property
     @locked
     def diagnostics(self) -> BanditDiagnostics:
         """What an operator may want to see."""
+        if self._player is not None:
+            return diagnose_with_contexts(self._player, self.ledger.awaited)
         return diagnose(self._exp2, self.ledger.awaited)
 
     # The bound.
@@ -383,6 +469,10 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             norm = {"loss_norm": loss_norm, "misfit": misfit}
             promise = self.guarantee(rounds=rounds, printed=printed, **norm)
             return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
+        several = self._player is not None and not isinstance(self._player, Alone)
+        for name, value in (("loss_norm", loss_norm), ("misfit", misfit)):
+            if several and value is not None:
+                raise ValueError(f"`{name}` must be left out with several contexts, got {value!r}")
         if loss_norm is None and misfit is None:
             return super().guarantee(rounds=rounds, printed=printed)
         if printed:
@@ -418,6 +508,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         return value
 
     def _proved(self, rounds: int) -> Guarantee:
+        if self._player is not None and not isinstance(self._player, Alone):
+            return prove_with_contexts(self._player, self.settings, rounds, self.ledger)
         return self._proved_by(self.engine, rounds)
 
     def _proved_by(self, engine: Engine, rounds: int) -> Guarantee:
@@ -441,6 +533,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
+        if isinstance(self._player, (SharedExp2, Apart)):
+            return save_player(self._player)
         engine = self.engine
         kind = "points" if isinstance(engine, PointsEngine) else "ball"
         if isinstance(engine, ArmsEngine):
@@ -449,6 +543,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
 
     def _load(self, data: Reader) -> None:
         settings = self.settings
+        if settings.contexts is not None:
+            if settings.manner != "alone":
+                self._play_contexts(load_player(data, settings))
+                return
+            settings = in_context(settings, 0)
         kind = data.word("kind", ("points", "arms", "ball"))
         if (kind == "arms") != (settings.loss_class == "any"):
             data.refuse("kind", "must be that of the losses", kind)
@@ -462,22 +561,32 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             from koloss.learners.bandit.ball import BallEngine
 
             engine = BallEngine.from_dict(data.part("engine"), settings)
-        self._exp2 = Exp2.from_dict(engine, data.part("exp2"), settings.horizon)
+        made_of = Exp2 if self.settings.contexts is None else Alone
+        self._exp2 = made_of.from_dict(engine, data.part("exp2"), settings.horizon)
+        if isinstance(self._exp2, Alone):
+            self._player = self._exp2
 
     def _law_from_dict(self, data: Reader) -> Epoch | Masked:
+        if isinstance(self._player, Apart):
+            return self._player.turn_from_dict(data)  # type: ignore[return-value]
         return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        if isinstance(self._player, Apart):
+            return self._player.keys(data, name, count)
         return self.engine.keys(data, name, count)
 
     def _check(self, data: Reader) -> None:
         exp2, ledger = self._exp2, self.ledger
-        exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
+        if self._player is not None:
+            check_player(self._player, ledger, data)
+        if not isinstance(self._player, Apart):
+            exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
         check_rows(data, ledger)
-        if (exp2.made, exp2.heard) != (ledger.made, ledger.heard) or exp2.horizon != (
-            self.settings.horizon
-        ):
-            counts = [exp2.made, exp2.heard, exp2.horizon]
+        horizon = self.settings.horizon
+        own = horizon if isinstance(self._player, Apart) else exp2.horizon
+        if (exp2.made, exp2.heard, own) != (ledger.made, ledger.heard, horizon):
+            counts = [exp2.made, exp2.heard, own]
             data.refuse("learner.exp2", "must have the counts of the ledger", counts)
         exp2.check(data)
         super()._check(data)

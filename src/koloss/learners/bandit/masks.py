@@ -177,8 +177,8 @@ class Masks:
 
 def draw_among(
     exp2: Exp2, allowed: Bools, count: int | None, rng: Any, design: Any
-) -> tuple[Masked, Drawn]:
-    """An action among those allowed, or several, by a law of its own; the epoch before is over."""
+) -> tuple[Masked, Drawn, Floats]:
+    """An action among those allowed, or several, by a law p of its own; the epoch before is over."""
     exp2.rates_now()  # which moves on to the engine of this round
     engine, masks = exp2.engine, exp2.masks or Masks(len(allowed))
     assert isinstance(engine, PointsEngine)
@@ -196,7 +196,7 @@ def draw_among(
         exp2.range.listened += size
     numbers = epoch.weight, epoch.center, epoch.scale, epoch.half
     law = Masked(epoch.number, *numbers, allowed, tuple(rows), directions, epoch.law.bonus)
-    return law, drawn
+    return law, drawn, epoch.law.p
 
 
 def _cap(exp2: Exp2, engine: PointsEngine) -> float:
@@ -211,9 +211,9 @@ def _cap(exp2: Exp2, engine: PointsEngine) -> float:
     return cap
 
 
-def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[Any]) -> None:
-    """Add the estimates of those that were allowed; the others lose what these lose together."""
-    masks, allowed = exp2.masks, law.allowed
+def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[Any]) -> float:
+    """Add the estimates of those that were allowed; the others lose what these lose together, which is given back."""
+    masks, allowed, lost = exp2.masks, law.allowed, 0.0
     assert masks is not None
     for key, loss in zip(keys, losses, strict=True):
         admitted = exp2.range.admitted((loss,))[0]
@@ -222,7 +222,9 @@ def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[A
         masks.told[allowed] += value * law.direction(key)[allowed]
         if exp2.credit is not None:
             exp2.credit[allowed] += law.weight * law.scale * law.bonus[allowed]
-        masks.slept[~allowed] += _mix_loss(exp2, allowed, before)
+        mixed = _mix_loss(exp2, allowed, before)
+        masks.slept[~allowed] += mixed
+        lost += mixed
         masks.mass[allowed] += law.weight
         masks.level[allowed] += law.weight * law.center
         exp2.heard += 1
@@ -230,6 +232,7 @@ def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[A
         epoch = exp2.epoch
         if exp2.range.hear((loss,)) and epoch is not None and not epoch.over:
             epoch.shrink()
+    return lost
 
 
 def _mix_loss(exp2: Exp2, awake: Bools, before: Floats) -> float:
@@ -237,6 +240,8 @@ def _mix_loss(exp2: Exp2, awake: Bools, before: Floats) -> float:
     eta = exp2.rates_now()[0] if exp2.epoch is None else exp2.epoch.eta
     after, prior = exp2.sums()[awake], exp2.engine.log_prior[awake]  # type: ignore[union-attr]
     first, last = prior - eta * before, prior - eta * after
+    if not np.isfinite(prior).any():  # all of them were withdrawn since
+        return 0.0
     if eta == 0:
         weights = np.exp(first - first.max())
         return float(weights @ (after - before) / weights.sum())

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
+from koloss.actions import Contexts
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
+from koloss.learners.bandit.pairs import check_contexts, manner_of, without_contexts
 from koloss.learners.bandit.shares import Shares, as_shares
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
@@ -59,7 +61,11 @@ class BanditSettings(Settings):
     goal: Literal["minimize", "maximize"] = "minimize"
     regret: Literal["pseudo", "hindsight"] = "pseudo"
     shares: Any = None
+    contexts: Contexts | None = None
+    context_kernel: Any = None
+    order: Literal["independent", "any"] | None = None
 
+    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel", "order")
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
@@ -96,6 +102,7 @@ class BanditSettings(Settings):
                 "`tuning` of 'paper' must have a horizon, no ridge, no bonus, no delay and the exact covariance, got "
                 f"{self.horizon}, {self.ridge}, {self.bonus}, {self.planned_delay} and {self.covariance!r}"
             )
+        check_contexts(self)
         if _is_auto(self.kernel):
             self._choose_kernel()
 
@@ -109,7 +116,7 @@ class BanditSettings(Settings):
             raise ValueError("`kernel` must be that of the `proxy`, got 'auto'")
         from koloss.learners.bandit.auto import auto_kernel
 
-        self._set("kernel", auto_kernel(self))
+        self._set("kernel", auto_kernel(without_contexts(self) if self.contexts else self))
 
     def _check_losses(self) -> None:
         if self.loss_range is not None:
@@ -152,6 +159,11 @@ class BanditSettings(Settings):
         if self.horizon is None and self.ridge not in ("auto", 0):
             rule = "must be 0 where there are `shares` and no horizon"
             raise ValueError(f"`ridge` {rule}, got {self.ridge:.6g}")
+
+    @property
+    def manner(self) -> str:
+        """How contexts are played: "alone", "known", "counted", "in turn" or "apart"."""
+        return manner_of(self)
 
     def laws(self, count: int) -> Shares | None:
         """The laws over so many actions that may be played; None where all may."""

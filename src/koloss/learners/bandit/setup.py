@@ -34,23 +34,9 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         rounds, rank = settings.horizon or 10_000, least_rank(settings)
         points = discretise(kernel, actions, settings.spacing, rank=rank, rounds=rounds)
     log_prior = log_prior_of(settings.prior, len(points))
-    size, distance = _sizes(kernel, points)
+    size, distance = sizes(kernel, points)
     low, high, norm = settings.interval(size, distance)
-    centred = settings.loss_range is not None and settings.tuning == "sharp"
-    center = (low + high) / 2 if centred else 0.0
-    game = BanditProblem(
-        rounds=settings.horizon or 10_000,
-        rank=1,
-        leverage=1.0,
-        loss_bound=max(high - center, center - low),
-        epsilon=0.0,
-        log_prior=float(-log_prior.min()),
-        shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
-        delay=settings.planned_delay,
-        constant=centred,
-        learned=settings.learns_range,
-        hindsight=settings.regret == "hindsight",
-    )
+    game, center = game_of(settings, float(-log_prior.min()), low, high)
     if not trial:
         doubts(settings, points, size, distance, norm)
     if settings.loss_class == "any":
@@ -91,7 +77,29 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
     )
 
 
-def _sizes(kernel: Any, points: Points) -> tuple[float, float]:
+def game_of(
+    settings: BanditSettings, log_prior: float, low: float, high: float
+) -> tuple[BanditProblem, float]:
+    """The numbers of a game that do not depend on features, and what is subtracted from losses."""
+    centred = settings.loss_range is not None and settings.tuning == "sharp"
+    center = (low + high) / 2 if centred else 0.0
+    game = BanditProblem(
+        rounds=settings.horizon or 10_000,
+        rank=1,
+        leverage=1.0,
+        loss_bound=max(high - center, center - low),
+        epsilon=0.0,
+        log_prior=log_prior,
+        shrink=settings.sample_error if settings.covariance == "sampled" else 0.0,
+        delay=settings.planned_delay,
+        constant=centred,
+        learned=settings.learns_range,
+        hindsight=settings.regret == "hindsight",
+    )
+    return game, center
+
+
+def sizes(kernel: Any, points: Points) -> tuple[float, float]:
     """𝒢 = max √K(a, a), and how far Φ(a) is at most from Φ of the action where that is."""
     diagonal = to_numpy(kernel.diag(points.X))
     first = int(np.argmax(diagonal))

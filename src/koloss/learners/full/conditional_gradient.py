@@ -68,7 +68,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     Parameters
     ----------
     actions : ActionSet
-        Points, a ball, a box or a positive ball.
+        Points, a `Space`, of which `points()` are played, a ball, a box or a positive ball.
     kernel : Kernel
         Whose RKHS the losses are in.
     horizon : int

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import ActionSet, Box, Points
-from koloss.guarantees import Guarantee, paper
+from koloss.guarantees import Guarantee, paper, promises
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss
 from koloss.learners.base import Recommendation, refuse_extras
@@ -65,7 +65,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     Parameters
     ----------
     actions : ActionSet
-        Points, a ball, a box or a positive ball.
+        Points, a `Space`, of which `points()` are played, a ball, a box or a positive ball.
     kernel : Kernel
         Whose RKHS the losses are in: `Linear` with `LinearLoss`, `Quadratic` with `QuadraticLoss`, `Posynomial`
         with `PosynomialLoss`, any other with `KernelLoss`. On points any object with `k(X, Y)` and
@@ -143,6 +143,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         self._total: Any = np.zeros(len(game.points)) if game.is_finite else None
         self._delay_cost = 0.0
         self._heard_width = 0.0  # largest range of a loss heard
+        self._masked = 0  # decisions made among some of the actions
         size, move = settings.particles, settings.move
         self._sampler: Any = sampler_for(kernel, actions, particles=size, move=move)
         self._stale = True  # whether the sampler has yet to hear of the potential
@@ -196,12 +197,26 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return self._sampler
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[None, Drawn]:
-        refuse_extras(context, allowed)
+        refuse_extras(context, None)
+        mask = None if allowed is None else self._allowed(allowed)
+        if mask is not None:
+            return self._draw_among(mask, count)
         sampler = self._current_sampler()
         draws = sampler.draw(count or 1, self._rng)
         if self.game.is_finite:
             return drawn(count, self.game.points[draws], draws, sampler.p[draws])
         return drawn(count, draws)
+
+    def _draw_among(self, mask: Any, count: int | None) -> tuple[None, Drawn]:
+        """The same weights, of the actions that are allowed."""
+        potential = self._potential()
+        from koloss.samplers.categorical import categorical
+
+        logs = np.where(mask, 0.0 if potential is None else -potential, -np.inf)
+        draws = categorical(logs, count or 1, rng=self._rng)
+        weights = np.exp(logs - logs.max())
+        self._masked += count or 1
+        return drawn(count, self.game.points[draws], draws, (weights / weights.sum())[draws])
 
     def _read_one(self, loss: Any) -> Any:
         return self.game.values(loss) if self.game.is_finite else self.game.element(loss)
@@ -293,6 +308,11 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
         return min(moved, delta * game.width) if game.kernel.loss_family.is_convex else moved
 
     def _proved(self, rounds: int) -> Guarantee:
+        promise = self._proved_for_all(rounds)
+        return promises.masked(promise, self._masked) if self._masked else promise
+
+    def _proved_for_all(self, rounds: int) -> Guarantee:
+        """What is proved where all actions are allowed."""
         game, settings = self.game, self.settings
         return exp_weights(
             self.problem,
@@ -336,11 +356,13 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
             "stale": self._stale or self._sampler.exact,  # which do not keep the potential
             "delay_cost": self._delay_cost,
             "heard_width": self._heard_width,
-        }
+        } | ({"masked": self._masked} if self._masked else {})
 
     def _load(self, data: Reader) -> None:
         super()._load(data)
         self._delay_cost = data.number("delay_cost", 0)
+        if data.has_key("masked"):
+            self._masked = data.count("masked", 1)
         widest = 2 * LARGEST if self.game.learned else 0
         self._heard_width = data.number("heard_width", 0, widest)
         if self._expansion is None:

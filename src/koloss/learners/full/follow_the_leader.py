@@ -62,7 +62,7 @@ class FollowTheRegularizedLeader(FullInformation[LeaderSettings]):
     Parameters
     ----------
     actions : ActionSet
-        Points; a ball, with `Quadratic` or `Linear`; a box or a positive ball, with `Linear`.
+        Points, a `Space`, of which `points()` are played; a ball, with `Quadratic` or `Linear`; a box or a positive ball, with `Linear`.
     kernel : Kernel
         Whose RKHS the losses are in.
     horizon : int

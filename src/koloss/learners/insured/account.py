@@ -160,12 +160,15 @@ class Account:
         weight: float,
         step: Floats | None = None,
         era: int = 0,
+        among: Bools | None = None,
     ) -> None:
         """Enter a loss of an era with its estimates and their weight; one that is skipped needs none.
 
-        `step` is what the estimates have beside the prediction: noise, mostly.
+        `step` is what the estimates have beside the prediction: noise, mostly. A request `among` some actions counts for those alone.
         """
         counted = self.counted(era)
+        if among is not None:
+            counted = among if self.offered is None else counted & among
         if estimate is None or weight == 0:
             self.total[counted] += y + 0.5
         else:

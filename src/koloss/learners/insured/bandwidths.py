@@ -11,9 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from koloss._arrays import to_numpy
-from koloss.kernels import Periodic
+from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Stationary
+from koloss.learners.bandit.pairs import PairKernel
 from koloss.learners.bandit.points import PointsEngine
 
 Key = tuple[int, ...]  # for each coordinate, how many times its bandwidth is doubled
@@ -52,11 +53,20 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
         lengths = kernel.length_scales(len(factors))
         scaled = tuple(length * f for length, f in zip(lengths, factors, strict=True))
         return replace(kernel, **{kernel._length: scaled})  # type: ignore[type-var]
+    if isinstance(kernel, Mixed):
+        return kernel.rescaled(factors)
     if isinstance(kernel, Periodic):
         return replace(kernel, lengthscale=kernel.lengthscale * min(factors))  # one for all
     if isinstance(kernel, Scaled):
         inner = at_bandwidth(kernel.kernel, factors)
         return None if inner is None else Scaled(kernel.scale, inner)
+    if isinstance(kernel, PairKernel):
+        k = kernel.split
+        of_contexts = at_bandwidth(kernel.contexts, factors[:k])
+        of_actions = at_bandwidth(kernel.actions, factors[k:])
+        if of_contexts is None and of_actions is None:
+            return None
+        return PairKernel(of_contexts or kernel.contexts, of_actions or kernel.actions, k)
     if isinstance(kernel, (Sum, Product)):
         left, right = (at_bandwidth(part, factors) for part in (kernel.left, kernel.right))
         if left is None and right is None:
@@ -68,11 +78,11 @@ def at_bandwidth(kernel: Any, factors: Sequence[float]) -> Any:
 def ladder(kernel: Any) -> tuple[Any, int]:
     """The kernel whose bandwidth is learned, and how often it may be halved.
 
-    Of a sum of Gaussian kernels, as `kernel="auto"` makes it, the first, which is the widest.
+    Of a sum of Gaussian or mixed kernels, as `kernel="auto"` makes it, the first, which is the widest.
     """
     parts = _parts(kernel)
     if len(parts) > 1 and all(
-        isinstance(p, Scaled) and isinstance(p.kernel, Stationary) for p in parts
+        isinstance(p, Scaled) and isinstance(p.kernel, (Stationary, Mixed)) for p in parts
     ):
         return parts[0].kernel, max(len(parts), HALVED)
     return kernel, HALVED
@@ -114,13 +124,19 @@ class Priors:
         return priors
 
     def keys(self, near: Key) -> list[Key]:
-        """Bandwidths to compare: all with one coordinate; else one step for all coordinates, or for one of few."""
+        """Bandwidths to compare: all with one coordinate; else one step for all coordinates, or for one of few.
+
+        Of pairs, for those of contexts, or of actions.
+        """
         d = self.dimension
         if at_bandwidth(self.kernel, (1.0,) * d) is None:
             return [self.start]
         if d == 1:
             return [(k,) for k in range(-self.halved, DOUBLED + 1)]
         steps = [np.ones(d, dtype=int), *(np.eye(d, dtype=int) if d <= COORDINATES else ())]
+        if isinstance(self.kernel, PairKernel) and d > COORDINATES:
+            contexts = (np.arange(d) < self.kernel.split).astype(int)
+            steps += [contexts, 1 - contexts]
         keys = {near: None}
         for step, sign in itertools.product(steps, (1, -1)):
             moved = np.clip(near + sign * step, -self.halved, DOUBLED)

@@ -53,8 +53,10 @@ class Exploration:
         weights: Floats,
         shares: Shares | None = None,
         era: int = 0,
+        among: Any = None,
     ) -> None:
         self.number, self.features, self.weights, self.era = number, features, weights, era
+        self.among = among  # the actions that are allowed in a request; None: all on offer
         self.shares = shares  # within which designs are made
         self.cdf = np.cumsum(weights)
         self.cdf /= self.cdf[-1]
@@ -136,12 +138,17 @@ class Exploration:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         names = ("number", "features", "weights", "era")
-        return {name: getattr(self, name) for name in names}
+        among = {} if self.among is None else {"among": self.among.astype(np.int64)}
+        return {name: getattr(self, name) for name in names} | among
 
     @classmethod
     def from_dict(cls, data: Reader, count: int, rank: int, latest: int = 0) -> Exploration:
         """The exploration in a snapshot, of so many actions with so many features, of an era up to the latest."""
         era = data.count("era", 0, latest)
-        features = data.array("features", (count, None if era else rank), order="F")
+        among = None
+        if data.has_key("among"):
+            among = data.array("among", (count,), 0, 1, whole=True) == 1
+        size = None if era or among is not None else rank
+        features = data.array("features", (count, size), order="F")
         weights = data.distribution("weights", count)
-        return cls(data.count("number", 1), features, weights, era=era)
+        return cls(data.count("number", 1), features, weights, era=era, among=among)

@@ -30,22 +30,28 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss.actions import ActionSet, Space, SpacePoints
+from koloss.actions import ActionSet, Contexts, Space, SpacePoints
 from koloss.designs import Design
+from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, bandit, insured
 from koloss.kernels.base import KernelLike
 from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.masks import Masked, draw_among, learn_among
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Learner, Recommendation, refuse_extras
+from koloss.learners.insured import contextual
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
+from koloss.learners.insured.context_promise import prove_segments
+from koloss.learners.insured.contextual import ContextGame
 from koloss.learners.insured.diagnostics import Alarm, InsuredDiagnostics, diagnose_insured
 from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import Forecaster, forecaster_for
 from koloss.learners.insured.growing import FirstLook, Growth
 from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import (
     BuiltIn,
     UserPolicy,
@@ -56,6 +62,7 @@ from koloss.learners.insured.promise import prove_insured
 from koloss.learners.insured.restoring import check, load, save
 from koloss.learners.insured.roster import NOBODY, Bools, Roster, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
+from koloss.learners.insured.segment_diagnostics import SegmentDiagnostics, diagnose_segments
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.specialists import Offered, Specialists, offer
 from koloss.learners.insured.watched import Allowance, Watched
@@ -64,6 +71,9 @@ from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
 from koloss.proxy import Proxy
+
+MASKS_KEPT = 16
+"""Explorations among some of the actions that are kept for when they are asked for again."""
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
@@ -75,7 +85,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     Parameters
     ----------
     actions : ActionSet
-        Finite, or compact: then a net is played.
+        Finite, or compact: then a net is played. Of a `Space` its `points()` are, and decisions have `params`.
     kernel : Kernel or "auto"
         Or any object with `k(X, Y)` and `k.diag(X)`; "auto" as for `BanditExpWeights`.
     horizon : int or None
@@ -124,6 +134,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
         "auto" is the Gaussian kernel of half the range. Without a `robust_kernel` the insurance is for quadratic losses, in more than
         seven dimensions for linear ones.
+    contexts, context_kernel : optional
+        What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
+        `ask(context=...)`, and each context is watched by itself. A policy of yours has `propose(context)` and
+        `hear(index, loss, context)`.
+    order : "independent" or "any", optional
+        Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
+        weights and no period.
     rng : seed or Generator, optional
 
     Examples
@@ -147,6 +164,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     _forecaster: Forecaster
     _growth: Growth | None = None  # where the set grows
+    _game: ContextGame | None = None  # where there are several contexts
 
     # While a snapshot is read: the policies given for it, and its explorations.
     _replacements: Any
@@ -182,17 +200,25 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         regret: Literal["pseudo", "hindsight"] = "pseudo",
         shares: Any = None,
         grow: bool | int | Literal["auto"] = False,
+        contexts: Contexts | None = None,
+        context_kernel: KernelLike | Literal["pairs"] | None = None,
+        order: Literal["independent", "any"] | None = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
+        if settings.has_contexts:
+            game = contextual.begin(settings)
+            self._begin(settings, rng)
+            self._enter(game)
+            return
         self._begin(settings, rng)
         if settings.in_play:
             engine, robust, self._forecaster, growth = Growth.begin(settings, self._rng)
         else:
             engine, growth = points_engine(settings.watched), None
             robust = engine if settings.shares_engine else points_engine(settings.robust)
-            self._forecaster = forecaster_for(settings.kernel, engine)
+            self._forecaster = forecaster_for(settings.forecast_kernel, engine)
         batch = choose_batch(settings.robust, robust.problem)
         self._policies = make_policies(settings.policies, settings.deviations, len(engine.points))
         self._prepare(engine, robust, batch)
@@ -208,8 +234,14 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._is_short:
             self._end_stage("short")
 
+    def _enter(self, game: ContextGame) -> None:
+        """A game with several contexts."""
+        self._game, self.engine, self._hull = game, game.engine, game.engine.loss_range()
+        self.rank, self.epsilon = game.plan.rank, game.epsilon
+
     def __repr__(self) -> str:
-        return f"{super().__repr__()}  # {self.robust.size}"
+        size = self.robust.size if self._game is None else self._game.size
+        return f"{super().__repr__()}  # {size}"
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
@@ -227,6 +259,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._late = 0  # losses of policies before which others were heard since the decision
         self._crowd = 0  # most decisions of policies that were open beside one just made
         self._sat_out = 0  # rounds that policies left to the robust learner without being stopped
+        self._masked = 0  # decisions made among some of the actions
+        self._explored_among: dict[
+            bytes, Exploration
+        ] = {}  # how policies explored of late in these
         self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self._chances = Chances()
         self._robust_late = 0  # losses of the robust learner that came after its next decision
@@ -256,12 +292,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @property
     def actions(self) -> Floats:
-        return self.engine.points
+        return self.engine.points if self._game is None else self._game.points
 
     @property
     def rates(self) -> bandit.Rates:
         """η, γ and κ of the robust learner for all rounds."""
-        return self.robust.rates
+        return self.robust.rates if self._game is None else self._game.plan.rates
 
     # Stages in a row.
 
@@ -351,29 +387,31 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @locked
     def available(self) -> Bools:
         """Which actions are offered now."""
+        if self._game is not None:
+            return np.ones(len(self.actions), dtype=bool)
         return self._roster.offered.copy()
 
     @locked
     def withdraw(self, rows: Any) -> None:
-        """Offer some actions no more, by their rows. Losses of decisions for them that are still open are used as always.
+        """Offer some actions no more, by their rows, or the params of a `Space`. Losses of decisions for them that are still open are used as always.
 
         The guarantee against the other actions holds all the same, and against these up to now, if when they are withdrawn does
         not depend on actions or losses not yet heard of.
         """
         self.settings.check_roster()
-        gone = as_rows("rows", rows, len(self.engine.points))
+        gone = as_rows("rows", rows, len(self.engine.points), self.settings.actions)
         if len(gone):
             self._offer(self._roster.without(gone), NOBODY)
 
     @locked
     def add(self, rows: Any) -> None:
-        """Offer actions that were absent or have been withdrawn, by their rows.
+        """Offer actions that were absent or have been withdrawn, by their rows, or the params of a `Space`.
 
         The guarantee against them counts from now on. One that was withdrawn before begins anew, and is one more to be compared
         with.
         """
         self.settings.check_roster()
-        new = as_rows("rows", rows, len(self.engine.points))
+        new = as_rows("rows", rows, len(self.engine.points), self.settings.actions)
         if len(new):
             self._offer(self._roster.including(new), new)
 
@@ -434,8 +472,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self.alarms.append(Alarm(made, name, reason, regret, successor, budget))
 
     @locked
-    def hand_over(self) -> None:
-        """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same."""
+    def hand_over(self, *, context: Any = None) -> None:
+        """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same.
+
+        With contexts it is stopped in all of them, or in one where they are handed over one at a time.
+        """
+        if self._game is not None:
+            self._game.hand_over(context, self.ledger.made)
+            return
+        if context is not None:
+            refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Watched):
             self._end_stage("operator")
             self._paused = isinstance(self._stage, Exp2)
@@ -443,31 +489,47 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
     @locked
     def pause(self) -> None:
         """Let the robust learner play until `re_arm()`, even if another policy follows. The guarantee holds all the same."""
+        if self._game is not None:
+            self._game.hand_over(None, self.ledger.made)
+            return
         if isinstance(self._stage, Watched):
             self._take_over("operator")
         self._paused = True
 
     @locked
-    def re_arm(self) -> None:
+    def re_arm(self, *, context: Any = None) -> None:
         """Let the policy that was stopped last play again, within what is left of its budget.
 
-        The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure.
+        The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure. With contexts
+        it plays again in all of them, or in one, each with another budget, which the guarantee counts.
         """
+        if self._game is not None:
+            self._game.re_arm(context, self.ledger.made)
+            return
+        if context is not None:
+            refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2) and not self._is_short:
             self._re_arm("operator")
 
     # Ask and tell.
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
-        refuse_extras(context, allowed)
+        if self._game is not None:
+            return self._game.draw(count, context, allowed, self._rng)
+        if self.settings.contexts is not None:  # one is none, but it must be the one
+            context = self._no_context(context, count)
+        refuse_extras(context, None)
         stage, size = self._stage, count or 1
+        mask = None if allowed is None else self._among(allowed)
         while isinstance(stage, Watched):
-            drawn = stage.draw(count, self._rng, self.ledger)
+            among = None if mask is None else self._exploration_among(mask, stage)
+            drawn = stage.draw(count, self._rng, self.ledger, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
                 law = played.distribution() if played.choice is None else played.choice
                 self._pending.draw(law, size)
                 self._crowd = max(self._crowd, self._account.outstanding - 1)
+                self._masked += size if mask is not None else 0
                 if size > 1:
                     self._at_once += size
                     self._longest_at_once = max(self._longest_at_once, size)
@@ -477,6 +539,11 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
                 break
             self._end_stage(drawn)
             stage = self._stage
+        if mask is not None:
+            law, actions, p = draw_among(self._wake(), mask, count, self._rng, self.settings.design)
+            self._pending.draw(p, size)
+            self._masked += size
+            return law, actions
         if self._may_return:
             first = self.ledger.made
             best = lowest(self._forecaster.mean, self._account.offered)
@@ -484,6 +551,40 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         epoch, actions = self._wake().draw(count, self._rng, self.ledger)
         self._pending.draw(epoch.law.p, size)
         return epoch, actions
+
+    def _among(self, allowed: Any) -> Bools | None:
+        """Which actions may be chosen in a request, of those on offer; None where all of these may."""
+        mask, offered = self._allowed(allowed), self._roster.offered
+        if mask is None or (mask | ~offered).all():
+            return None
+        mask = mask & offered
+        if not mask.any():
+            raise ValueError("`allowed` must leave an action that is available, got none")
+        return mask
+
+    def _exploration_among(self, mask: Bools, stage: Watched) -> Exploration:
+        """How a policy explores in a request among some of the actions; one that was made of late is kept."""
+        key = mask.tobytes()
+        found = self._explored_among.get(key)
+        if found is None or found.era != self._roster.era:
+            era, design, number = self._roster.era, self.settings.design, stage.designs + 1
+            found = explore(self.engine, mask, design, number, era, mask)
+            stage.designs = number
+            if len(self._explored_among) >= MASKS_KEPT:
+                self._explored_among.clear()
+            self._explored_among[key] = found
+        return found
+
+    def _no_context(self, context: Any, count: int | None = None) -> Any:
+        """What is left of a context where there is none, or one that has to be named."""
+        contexts = self.settings.contexts
+        if contexts is None:
+            return context
+        if count is None:
+            contexts.find(context)
+        else:
+            contexts.find_all(context, count)
+        return None
 
     @property
     def _may_return(self) -> bool:
@@ -499,6 +600,9 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
+        if self._game is not None:
+            self._game.admit(entry, float(loss))
+            return
         stage = self._stage
         if isinstance(stage, Watched) and isinstance(stage.policy, UserPolicy):
             told = self.engine.sign * float(loss)
@@ -506,9 +610,15 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _learn(self, law: Any, entries: Sequence[Entry[Any]], losses: Sequence[Any]) -> None:
         ledger = self.ledger
+        if self._game is not None:
+            self._game.learn(law, entries, losses, ledger.made)
+            return
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - self._center) / self._width, None, 0.0)
             self._pending.drop(None, entries[0].heard)
+            return
+        if isinstance(law, Masked):
+            self._learn_among(law, entries, losses)
             return
         if not isinstance(law, Round):
             assert self._exp2 is not None
@@ -539,10 +649,28 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         if self._growth is not None:
             self._growth.look(self)
 
-    def _is_overdue(self, law: Epoch | Late) -> bool:
+    def _learn_among(
+        self, law: Masked, entries: Sequence[Entry[Any]], losses: Sequence[Any]
+    ) -> None:
+        """Losses of the robust learner, of requests among some of the actions."""
+        exp2 = self._exp2
+        assert exp2 is not None
+        self._robust_late += len(entries) * self._is_overdue(law)
+        for entry, loss in zip(entries, losses, strict=True):
+            self._forecaster.update(entry.key, (float(loss) - self._center) / self._width)
+            self._pending.open(None, entry.key, entry.heard)
+        mixed = learn_among(exp2, law, keys_of(entries), losses)
+        if isinstance(exp2.engine, Offered):
+            exp2.mixed += mixed
+        if self._deserves_a_chance():
+            self._re_arm("forecast")
+
+    def _is_overdue(self, law: Epoch | Late | Masked) -> bool:
         """Whether losses of the robust learner come too late for Lemma F5.3: it has drawn again, or an epoch was cut short."""
         exp2 = self._exp2
         assert exp2 is not None
+        if isinstance(law, Masked):
+            return law.number < exp2.epochs
         over = isinstance(law, Late) or law.over
         if law.number == exp2.epochs == exp2.cut:
             return not exp2.is_exact(law.number)
@@ -553,10 +681,12 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         waited = list(self.ledger)
         count = super().forget(ids, before=before)
         wait = {entry.id for entry in self.ledger}
+        pending = self._pending if self._game is None else self._game.play.pending
         for entry in waited:
             if entry.id not in wait:
-                choice = entry.law.choice if isinstance(entry.law, Round) else None
-                self._pending.drop(choice, entry.heard)
+                law = entry.law
+                choice = law.choice if isinstance(law, (Round, ContextRound)) else None
+                pending.drop(choice, entry.heard)
         return count
 
     def _compare(self, law: Epoch | Late, entry: Entry[Any], loss: float) -> None:
@@ -585,9 +715,13 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return self._chances.deserved(self.ledger.heard, room, self._first.largest)
 
     def _late_lengths(self) -> tuple[int, ...]:
+        if self._game is not None:
+            return ()
         return (0,) if self._exp2 is None else (0, *self._exp2.late_lengths)
 
-    def _condensed(self, law: Round | Epoch, keys: Sequence[Any]) -> Sequence[Any] | None:
+    def _condensed(self, law: Any, keys: Sequence[Any]) -> Sequence[Any] | None:
+        if isinstance(law, (ContextRound, Masked)):
+            return None
         if isinstance(law, Round):
             return law.condensed(keys)
         assert self._exp2 is not None
@@ -603,6 +737,10 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         With "thompson" it is an estimate from a few hundred draws. A policy of your own is asked for its next proposal,
         which is kept for the next round.
         """
+        if self._game is not None:
+            raise NoDistribution(
+                "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
+            )
         stage = self._stage
         while isinstance(stage, Watched):
             p = stage.outlook(self.ledger)
@@ -614,8 +752,23 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         return stage.outlook()
 
     @locked
-    def recommend(self) -> Recommendation:
-        """The best action so far by the estimates."""
+    def distribution_for(self, context: Any) -> Floats:
+        """Probability of every action in the next `ask(context=context)`."""
+        if self._game is not None:
+            return self._game.play.outlook(self._game.contexts.find(context))
+        if self.settings.contexts is None:
+            raise NoDistribution(
+                "`distribution_for` is for learners with contexts; without there is `distribution`"
+            )
+        self._no_context(context)
+        return self.distribution
+
+    @locked
+    def recommend(self, context: Any = None) -> Recommendation:
+        """The best action so far by the estimates; with contexts, for one of them."""
+        if self._game is not None:
+            return self._named(self._game.recommend(context))
+        refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Exp2):
             return self._named(self._stage.recommend())
         index = lowest(self._forecaster.mean, self._account.offered)
@@ -625,17 +778,21 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     @property
     @locked
-    def diagnostics(self) -> InsuredDiagnostics:
-        """What an operator needs to see; as text, a short report."""
+    def diagnostics(self) -> InsuredDiagnostics | SegmentDiagnostics:
+        """What an operator needs to see; as text, a short report. With contexts, of each of them."""
+        if self._game is not None:
+            return diagnose_segments(self)
         return diagnose_insured(self)
 
     def _proved(self, rounds: int) -> Guarantee:
+        if self._game is not None:
+            return prove_segments(self, rounds)
         return prove_insured(self, rounds)
 
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
-        return save(self)
+        return save(self) if self._game is None else self._game.to_dict()
 
     @classmethod
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
@@ -653,22 +810,31 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         self._replacements = check_given(self.settings.names, self._replacements)
 
     def _load(self, data: Reader) -> None:
-        load(self, data)
+        if not self.settings.has_contexts:
+            load(self, data)
+            return
+        (policy,), self._replacements = self._replacements, None
+        self._enter(ContextGame.from_dict(data, self.settings, policy))
 
-    def _law_from_dict(self, data: Reader) -> Round | Epoch:
+    def _law_from_dict(self, data: Reader) -> Round | Epoch | Masked | ContextRound:
+        if self._game is not None:
+            return self._game.play.round_from_dict(data)
         if data.has_key("choice"):
             size = 1.0 if self._hull.learned else 0.5
             return Round.from_dict(data, self._explorations, self._last.number, size)
         if self._exp2 is None:
             data.refuse("law", "must be of a stage that has been played", "exp2")
-        return self._exp2.epoch_from_dict(data)
+        return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> list[int]:
-        N = len(self.engine.points)
+        N = len(self.actions)
         keys: list[int] = data.array(name, (count,), -N, N - 1, whole=True).tolist()
         return keys
 
     def _check(self, data: Reader) -> None:
-        del self._explorations, self._replacements
-        check(self, data)
+        if self._game is not None:
+            self._game.check(data, self.ledger)
+        else:
+            del self._explorations, self._replacements
+            check(self, data)
         super()._check(data)

@@ -6,6 +6,7 @@ import abc
 import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -67,6 +68,16 @@ class Watching(Protocol):
     @property
     def offered(self) -> Any:
         """Which actions there are, where some are not offered."""
+
+
+@dataclass(slots=True)
+class Among:
+    """A stage as a policy sees it in a request among some of the actions."""
+
+    total: Any
+    noise: float
+    first: Any
+    offered: Any
 
 
 class BuiltIn(abc.ABC):

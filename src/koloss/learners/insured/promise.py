@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
+from koloss.learners.bandit.masks import Masked
 from koloss.learners.ledger import Late
 
 if TYPE_CHECKING:
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 
 def prove_insured(learner: InsuredBandit, rounds: int) -> Guarantee:
+    """What is proved for so many rounds; nothing of those with masks."""
+    promise = _proved(learner, rounds)
+    return promises.masked(promise, learner._masked) if learner._masked else promise
+
+
+def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
     """Theorem I1 with the robust learner's bound, for so many rounds."""
     ledger, settings, engine = learner.ledger, learner.settings, learner.engine
     played, lateness = _seen(learner, rounds)
@@ -84,4 +91,4 @@ def _seen(learner: InsuredBandit, rounds: int) -> tuple[promises.Played, insured
 
 def _is_robust(law: Any) -> bool:
     """Whether a law is the robust learner's; format 3 threw those of policies away."""
-    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, Epoch)
+    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, (Epoch, Masked))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from koloss.learners.bandit.exp2 import Epoch
 from koloss.learners.bandit.loss_range import LossRange
+from koloss.learners.bandit.masks import check_rows
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.chances import Chances
@@ -58,7 +59,7 @@ def save(learner: InsuredBandit) -> dict[str, Any]:
         "exp2": None if robust is None else robust.to_dict(),
         "sleeps": robust is not None and learner._stage is not robust,
         "growth": None if learner._growth is None else learner._growth.to_dict(),
-    }
+    } | ({"masked": learner._masked} if learner._masked else {})
 
 
 def _hull(learner: InsuredBandit) -> dict[str, Any] | None:
@@ -80,7 +81,9 @@ def load(learner: InsuredBandit, data: Reader) -> None:
     N, m = engine.features.shape
     learner._growth = _growth(settings, engine, robust, data)
     if learner._growth is None:
-        learner._forecaster = forecaster_from(settings.kernel, engine, data.part("forecaster"))
+        learner._forecaster = forecaster_from(
+            settings.forecast_kernel, engine, data.part("forecaster")
+        )
     else:
         said = data.part("forecaster")
         learner._forecaster = GrownForecaster.restored(settings.kernel, engine.points, said)
@@ -101,6 +104,8 @@ def load(learner: InsuredBandit, data: Reader) -> None:
         setattr(learner, name, counts.count(str(k)))
     learner._chances = Chances.from_dict(data.part("chances"), N)
     learner._paused = data.flag("paused")
+    if data.has_key("masked"):
+        learner._masked = data.count("masked", 1)
     learner._account = Account.from_dict(data.part("account"), N, engine.shares)
     flights = FirstLook if settings.in_play else Pending
     learner._pending = flights.from_state(learner._forecaster, data.part("pending"))
@@ -159,6 +164,7 @@ def check(learner: InsuredBandit, data: Reader) -> None:
         if isinstance(latest, Epoch) and latest.number > stage.latest.first:
             stage.epoch = latest
         stage.check(data)
+    check_rows(data, ledger)
     if any(isinstance(entry.law, Epoch) and entry.key < 0 for entry in ledger):
         data.refuse("ledger.keys", "must be rows where the robust learner plays", -1)
     if learner._account.outstanding > ledger.unheard:

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
+from koloss.actions import ActionSet
 from koloss.designs import Design, whiten
 from koloss.guarantees.bandit import late_cost
 from koloss.guarantees.base import Assumption, Guarantee
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.insured.exploration import Exploration
+from koloss.learners.params import rows_of
 from koloss.learners.reading import Reader
 
 Bools = NDArray[np.bool_]
@@ -38,10 +40,11 @@ NOBODY: Rows = np.zeros(0, dtype=np.int64)
 """No rows."""
 
 
-def as_rows(name: str, rows: Any, count: int) -> Rows:
-    """One row or several of so many actions, none twice."""
+def as_rows(name: str, rows: Any, count: int, actions: ActionSet | None = None) -> Rows:
+    """One row or several of so many actions, none twice; of a `Space` their params will do."""
+    named = None if actions is None else rows_of(name, rows, actions)
     try:
-        given = np.asarray(rows)
+        given = np.asarray(rows if named is None else named)
         if given.size == 0:
             given = given.astype(np.int64)
         if given.ndim > 1 or given.dtype.kind not in "iu":
@@ -142,7 +145,12 @@ class Roster:
 
 
 def explore(
-    engine: PointsEngine, offered: Bools, design: str | Design, number: int, era: int
+    engine: PointsEngine,
+    offered: Bools,
+    design: str | Design,
+    number: int,
+    era: int,
+    among: Bools | None = None,
 ) -> Exploration:
     """How to explore the actions that are offered: their own design, in coordinates of the space that they span."""
     rows = engine.features[offered]
@@ -151,4 +159,4 @@ def explore(
     features = np.zeros((len(offered), white.shape[1]), order="F")
     weights = np.zeros(len(offered))
     features[offered], weights[offered] = white, to_numpy(chosen.weights)
-    return Exploration(number, features, weights, era=era)
+    return Exploration(number, features, weights, era=era, among=among)

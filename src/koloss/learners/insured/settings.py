@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
-from koloss.actions import ActionSet, Ball, Box, Points, Space, SpacePoints
+from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
+from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import BUILT_IN, check_policy
 from koloss.learners.insured.roster import as_rows
@@ -27,6 +28,17 @@ CURVED = 7
 
 FEWEST, IN_PLAY, MOST = 16, 1024, 100_000
 """Points in play where a set grows: at least, by default, and at most."""
+
+PLAYED: dict[str, tuple[Any, ...]] = {
+    "exploration_cost": (None,),
+    "robust_kernel": (None,),
+    "overdraft": ("auto",),
+    "absent": ((),),
+    "delay": (0,),
+    "hold": (0,),
+    "batch": ("auto", 1),
+}
+"""What settings may be with several contexts, beside those of `BanditExpWeights`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +69,11 @@ class InsuredSettings(Settings):
     regret: Literal["pseudo", "hindsight"] = "pseudo"
     shares: Any = None
     grow: bool | int | Literal["auto"] = False
+    contexts: Contexts | None = None
+    context_kernel: Any = None
+    order: Literal["independent", "any"] | None = None
 
+    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel", "order")
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
@@ -110,14 +126,16 @@ class InsuredSettings(Settings):
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
         self._check_grow()
-        self._set("kernel", self._with(self.kernel).kernel)
+        self._set("kernel", self._stated(self.kernel).kernel)
         if self.robust_kernel is not None:
-            self._set("robust_kernel", self._with(self._checked_robust_kernel()).kernel)
+            self._set("robust_kernel", self._stated(self._checked_robust_kernel()).kernel)
         robust = self.robust
         self._set("loss_range", robust.loss_range)
         self._set("hold", robust.hold)
         self._set("shares", robust.shares)
         self._check_absent()
+        if self.has_contexts:
+            self._check_contexts()
         if robust.learns_range and self.exploration_cost is not None:
             raise ValueError(
                 f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
@@ -130,6 +148,8 @@ class InsuredSettings(Settings):
 
     def check_roster(self) -> None:
         """Refuse actions that come and go where they cannot."""
+        if self.has_contexts:
+            raise ValueError("`contexts` must be left out where actions come and go")
         if not isinstance(self.actions, Points):
             kind = type(self.actions).__name__
             raise ValueError(f"`actions` must be Points where some come and go, got a {kind}")
@@ -163,7 +183,7 @@ class InsuredSettings(Settings):
             raise ValueError(
                 f"`loss_range` must be known where the set grows, got {self.loss_range!r}"
             )
-        for name in ("proxy", "spacing", "shares", "absent"):
+        for name in ("proxy", "spacing", "shares", "absent", "contexts"):
             if not self.is_default(name):
                 value = getattr(self, name)
                 raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
@@ -215,11 +235,58 @@ class InsuredSettings(Settings):
             return self.grow
         return 2 * len(self.actions) if isinstance(self.actions, SpacePoints) else IN_PLAY
 
+    def _check_contexts(self) -> None:
+        """What can be played with several contexts: nothing is proved for the rest."""
+        contexts = self.contexts
+        assert contexts is not None
+        if self.horizon is None:
+            raise ValueError("`horizon` must be a number of rounds with several contexts, got None")
+        if len(self.policies) > 1:
+            raise ValueError(f"`policy` must be one with several contexts, got {self.policy!r}")
+        if not isinstance(self.actions, Points):
+            rule = (
+                "must be Points with several contexts and a policy; a compact set has .net(spacing)"
+            )
+            raise ValueError(f"`actions` {rule}, got {self.actions!r}")
+        if np.ndim(self.trigger) or np.ndim(self.premium):
+            for name in ("trigger", "premium"):
+                self._set(name, _one_each(name, getattr(self, name), 1)[0])
+        for name, allowed in PLAYED.items():
+            value = getattr(self, name)
+            if not any(value is one or value == one for one in allowed):
+                rule = " or ".join(map(repr, allowed))
+                raise ValueError(f"`{name}` must be {rule} with several contexts, got {value!r}")
+        if self.order == "independent" and contexts.weights is None:
+            raise ValueError(
+                "`contexts` must have weights where `order` is 'independent' and a policy is insured"
+            )
+
+    @property
+    def has_contexts(self) -> bool:
+        """Whether there are several; one is none."""
+        return self.contexts is not None and len(self.contexts) > 1
+
+    @property
+    def grid(self) -> tuple[Contexts, Points]:
+        """Contexts and actions of a game with several contexts."""
+        assert self.contexts is not None
+        assert isinstance(self.actions, Points)
+        return self.contexts, self.actions
+
+    @property
+    def ordered(self) -> str:
+        """What is assumed of the contexts: "independent" where they have weights, unless told, else "any"."""
+        contexts = self.contexts
+        assert contexts is not None
+        if self.order is not None:
+            return self.order
+        return "any" if contexts.weights is None or contexts.period is not None else "independent"
+
     def _check_absent(self) -> None:
         if np.size(self.absent):
             self.check_roster()
             count = len(self.actions.X)  # type: ignore[attr-defined]
-            rows = as_rows("absent", self.absent, count)
+            rows = as_rows("absent", self.absent, count, self.actions)
             if len(rows) == count:
                 raise ValueError(f"`absent` must leave an action, got all {count}")
             self._set("absent", tuple(rows.tolist()))
@@ -253,7 +320,14 @@ class InsuredSettings(Settings):
         return kernel
 
     def _with(self, kernel: Any) -> BanditSettings:
-        """Settings of exponential weights with a kernel."""
+        """Settings of exponential weights with a kernel; one context is none."""
+        settings = self._stated(kernel)
+        if self.contexts is not None and not self.has_contexts:
+            return in_context(settings, 0)
+        return settings
+
+    def _stated(self, kernel: Any) -> BanditSettings:
+        """The same as they were stated."""
         shared = {
             f.name: getattr(self, f.name) for f in fields(BanditSettings) if hasattr(self, f.name)
         }
@@ -269,6 +343,11 @@ class InsuredSettings(Settings):
     def deviations(self) -> float | Literal["auto"]:
         """The width of the policies; where a set grows, one deviation: two would visit every corner of it."""
         return 1.0 if self.in_play and self.width == "auto" else self.width
+
+    @property
+    def forecast_kernel(self) -> Any:
+        """That of the policies' forecasts, on actions."""
+        return self.kernel if self.contexts is None else self._with(self.kernel).kernel
 
     @property
     def robust(self) -> BanditSettings:

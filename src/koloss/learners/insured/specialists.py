@@ -189,6 +189,8 @@ class Specialists(Exp2):
         engine.past[added] = self.mixed
         if self.credit is not None:
             self.credit[added] = 0.0
+        if self.masks is not None:
+            self.masks.begin_anew(added)
         epoch = self.epoch
         if epoch is not None and not epoch.over:
             self.cut = epoch.number if epoch.draws - epoch.heard <= 1 else self.cut
@@ -206,8 +208,7 @@ class Specialists(Exp2):
 
     def _sums(self) -> Floats:
         """S of every action."""
-        sums: Floats = self.engine.scores(self.theta)  # type: ignore[union-attr]
-        return sums if self.credit is None else sums - self.credit
+        return self.sums()
 
     def _log_total(self, among: Bools) -> float:
         """The logarithm of the weight of some actions."""

@@ -28,7 +28,7 @@ from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
+from koloss.learners.insured.policies import Among, BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
@@ -164,10 +164,22 @@ class Watched:
 
     # A round.
 
-    def draw(self, count: int | None, rng: Any, ledger: Ledger[Any]) -> tuple[Round, Drawn] | str:
-        """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good."""
+    def draw(
+        self,
+        count: int | None,
+        rng: Any,
+        ledger: Ledger[Any],
+        among: Exploration | None = None,
+    ) -> tuple[Round, Drawn] | str:
+        """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good.
+
+        A request among some of the actions has an exploration of its own.
+        """
         size = 1 if count is None else count
-        played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
+        if among is None:
+            played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
+        else:
+            played = self.prepare_among(among, size, ledger, rng)
         if isinstance(played, str):
             return played
         if played.counted:
@@ -185,6 +197,33 @@ class Watched:
         keys = [played.draw(coin) for coin in rng.random(size).tolist()]
         rows = np.array([key if key >= 0 else ~key for key in keys])
         return played, Drawn(keys, points[rows], rows, played.distribution()[rows])
+
+    def prepare_among(
+        self, among: Exploration, count: int, ledger: Ledger[Any], rng: Any
+    ) -> Round | str:
+        """The round of a request among some of the actions; where too much would have to be explored, there is none for now."""
+        allowed, mean = among.among, self.forecaster.mean
+        total = np.where(allowed, self.total, np.inf)
+        proposal = self.policy.propose(
+            self.pending, Among(total, self.noise, self.first, allowed), rng
+        )
+        if not isinstance(proposal, int):
+            proposal = np.where(allowed, proposal, 0.0)
+            mass = float(proposal.sum())
+            proposal = proposal / mass if mass > 0 else lowest(mean, allowed)
+        elif not allowed[proposal]:  # the best of those allowed, by the forecast
+            proposal = lowest(mean, allowed)
+        usual, self.exploration = self.exploration, among
+        try:
+            played = self.prepare(proposal, count, ledger)
+        finally:
+            self.exploration = usual
+        return (
+            "open"
+            if played == "budget"
+            and self.account.used + 1 <= self.allowance.budget(ledger.made + 1)
+            else played
+        )
 
     def prepare(
         self, proposal: Any, count: int, ledger: Ledger[Any], *, look: bool = False
@@ -220,7 +259,8 @@ class Watched:
         """A round that is played on trust."""
         choice = proposal if isinstance(proposal, int) else None
         law = proposal if choice is None else None
-        return Round(self.number, choice, SUSPICION, self.first, prediction, self.heard, False, law)
+        explore = self.first if self.exploration.among is None else self.exploration
+        return Round(self.number, choice, SUSPICION, explore, prediction, self.heard, False, law)
 
     def next_round(
         self,
@@ -241,7 +281,7 @@ class Watched:
             before = self.exploration, self.designs, self.priced, self.forecaster
             if look:
                 self.forecaster = copy(self.forecaster)  # which remembers what it was asked for
-            if self.redesign(budget, now=True):
+            if explore.among is None and self.redesign(budget, now=True):
                 rate, explore = self.rate_needed(choice, budget), self.exploration
             if look:
                 self.exploration, self.designs, self.priced, self.forecaster = before
@@ -342,7 +382,8 @@ class Watched:
             residual = y - played.prediction.item(index)
             step = played.estimates(index)
             step *= residual
-            self.account.enter(y, played.prediction + step, weight, step, played.era)
+            among = played.exploration.among
+            self.account.enter(y, played.prediction + step, weight, step, played.era, among)
             if own:
                 self.note(y, residual, explored, weight)
         if not own:

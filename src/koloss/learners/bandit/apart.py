@@ -1,0 +1,226 @@
+"""One learner per context, for contexts that come in any order (theory F6.7): nothing is shared, and nobody can exploit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.guarantees import promises
+from koloss.guarantees.bandit import Rates
+from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.base import Recommendation
+from koloss.learners.ledger import Drawn, Late
+from koloss.learners.reading import Reader
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the decisions of one call were drawn from: an epoch of each context that came."""
+
+    number: int
+    epochs: dict[int, Epoch]
+
+    together: ClassVar[bool] = False
+
+    def shrink(self) -> None:
+        """The epoch of a context is over when that context comes again, not before."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        epochs = [epoch.to_dict() for epoch in self.epochs.values()]
+        contexts = np.array(list(self.epochs), dtype=np.int64)
+        return {"number": self.number, "contexts": contexts, "epochs": epochs}
+
+
+class Apart:
+    """Algorithm 1 without a horizon, once for each context. A decision's key is the number cK + a of its pair."""
+
+    batch = 1
+
+    def __init__(self, engines: Sequence[PointsEngine]) -> None:
+        self.each = [Exp2(engine, engine.rates, horizon=None, batch=1) for engine in engines]
+        self.turns = 0  # calls
+
+    def __iter__(self) -> Iterator[Exp2]:
+        return iter(self.each)
+
+    @property
+    def engine(self) -> PointsEngine:
+        """That of the first context."""
+        engine = self.each[0].engine
+        assert isinstance(engine, PointsEngine)
+        return engine
+
+    @property
+    def rates(self) -> Rates:
+        """κ; learning rate and exploration change with time."""
+        return self.each[0].rates
+
+    @property
+    def range(self) -> Any:
+        """Where losses lie."""
+        return self.each[0].range
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """Decisions in each context."""
+        return np.array([exp2.made for exp2 in self.each], dtype=np.int64)
+
+    def draw_in(self, rows: Any, rng: Any) -> tuple[Turn, Drawn]:
+        """An action for a context, or one for each of several contexts."""
+        K = len(self.engine.points)
+        if isinstance(rows, int):
+            epoch, drawn = self._draw(rows, None, rng)
+            drawn = drawn._replace(keys=(rows * K + drawn.index,), contexts=(rows,))
+            turn = Turn(self.turns + 1, {rows: epoch})
+        else:
+            index, p = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
+            turn = Turn(self.turns + 1, {})
+            for c in dict.fromkeys(rows.tolist()):
+                here = rows == c
+                turn.epochs[c], part = self._draw(c, int(here.sum()), rng)
+                index[here], p[here] = part.index, part.probability
+            drawn = Drawn(rows * K + index, self.engine.points[index], index, p, rows)
+        self.turns += 1
+        return turn, drawn
+
+    def _draw(self, c: int, count: int | None, rng: Any) -> tuple[Epoch, Drawn]:
+        exp2, before = self.each[c], self.each[c].epoch
+        epoch, drawn = exp2.draw(count, rng)
+        if before is not None and before is not epoch:
+            before.shrink()
+        return epoch, drawn
+
+    def learn(self, turn: Turn | Late, keys: Sequence[Any], losses: Any) -> None:
+        """Let the learner of each context hear its losses."""
+        for key, loss in zip(keys, losses, strict=True):
+            c, i = divmod(int(key), len(self.engine.points))
+            exp2, latest = self.each[c], self.each[c].epochs
+            if isinstance(turn, Late):
+                exp2.learn(Late(turn.number, turn.numbers[1:]), [i], (loss,))
+                exp2.late -= int(turn.numbers[0]) == latest  # its context has not come again
+            else:
+                exp2.learn(turn.epochs[c], [i], (loss,))
+
+    def condensed(self, turn: Turn, keys: Sequence[Any]) -> list[Late] | None:
+        """What is needed of a call long ago, for each decision: the number of its epoch, and what that epoch needs."""
+        rows = []
+        for key in keys:
+            c, i = divmod(int(key), len(self.engine.points))
+            small = self.each[c].condensed(turn.epochs[c], (i,))
+            if small is None:
+                return None
+            number = [float(turn.epochs[c].number)]
+            rows.append(Late(turn.number, np.concatenate([number, small[0].numbers])))
+        return rows
+
+    @property
+    def late_lengths(self) -> tuple[int, ...]:
+        """How many numbers there may be in what is left of a call."""
+        return tuple({1 + exp2.late_length for exp2 in self.each})
+
+    # What is known.
+
+    def outlook_in(self, c: int) -> Floats:
+        """Probability of every action in the next single decision, in a context."""
+        return self.each[c].outlook()
+
+    def recommend_in(self, c: int) -> Recommendation:
+        """The best action by the estimates, in a context."""
+        return self.each[c].recommend()
+
+    def values(self) -> Floats:
+        """Estimated mean loss of every action in every context."""
+        rows = []
+        for exp2 in self.each:
+            assert isinstance(exp2.engine, PointsEngine)
+            rows.append(exp2.engine.values(exp2.theta, max(exp2.mass, 1.0)) + exp2.engine.center)
+        return np.array(rows)
+
+    def played(self, longest_delay: int, unheard: int) -> promises.Played:
+        """What the bound needs to know of the game so far."""
+        made, heard, late, at_once = (
+            sum(getattr(exp2, name) for exp2 in self.each)
+            for name in ("made", "heard", "late", "at_once")
+        )
+        longest = max(exp2.longest_at_once for exp2 in self.each)
+        return promises.Played(made, heard, late, longest_delay, unheard, at_once, longest)
+
+    # Snapshots.
+
+    def engines(self) -> list[PointsEngine]:
+        """Each engine once."""
+        each: dict[int, Any] = {id(exp2.engine): exp2.engine for exp2 in self.each}
+        return list(each.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot; the engines are kept elsewhere."""
+        order = {id(engine): k for k, engine in enumerate(self.engines())}
+        which = np.array([order[id(exp2.engine)] for exp2 in self.each], dtype=np.int64)
+        each = [exp2.to_dict() for exp2 in self.each]
+        return {"turns": self.turns, "which": which, "each": each}
+
+    @classmethod
+    def from_dict(cls, engines: Sequence[PointsEngine], data: Reader, count: int) -> Apart:
+        """The state in a snapshot of a game with so many contexts."""
+        which = data.array("which", (count,), 0, len(engines) - 1, whole=True)
+        apart = cls([engines[k] for k in which.tolist()])
+        parts = data.parts("each")
+        if len(parts) != count:
+            data.refuse("each", f"must be a list of {count}", len(parts))
+        apart.each = [
+            Exp2.from_dict(engines[k], part, None)
+            for k, part in zip(which.tolist(), parts, strict=True)
+        ]
+        if any(exp2.batch != 1 for exp2 in apart.each):
+            data.refuse("each", "must have epochs of one round", [e.batch for e in apart.each])
+        apart.turns = data.count("turns", int(apart.seen.sum() > 0), int(apart.seen.sum()))
+        return apart
+
+    def turn_from_dict(self, data: Reader) -> Turn:
+        """A law that `to_dict` has made plain."""
+        contexts = data.array("contexts", (None,), 0, len(self.each) - 1, whole=True).tolist()
+        parts = data.parts("epochs")
+        if len(parts) != len(contexts) or len(set(contexts)) < len(contexts) or not contexts:
+            data.refuse("epochs", "must be one for each context", len(parts))
+        number = data.count("number", 1, self.turns)
+        made = {
+            c: self.each[c].epoch_from_dict(part) for c, part in zip(contexts, parts, strict=True)
+        }
+        return Turn(number, made)
+
+    def keys(self, data: Reader, name: str, count: int) -> list[int]:
+        """Numbers of the pairs that wait for their losses."""
+        most = len(self.each) * len(self.engine.points) - 1
+        rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
+        return rows
+
+    @property
+    def made(self) -> int:
+        """Decisions."""
+        return sum(exp2.made for exp2 in self.each)
+
+    @property
+    def heard(self) -> int:
+        """Losses."""
+        return sum(exp2.heard for exp2 in self.each)
+
+    def check(self, data: Reader) -> None:
+        """Refuse a state with which the next decision could not be made."""
+        for exp2 in self.each:
+            exp2.check(data)
+
+    def link(self, laws: Iterator[Any]) -> None:
+        """Make the epochs of waiting decisions the current ones of their contexts, where they are."""
+        for law in laws:
+            if isinstance(law, Turn):
+                for c, epoch in law.epochs.items():
+                    if epoch.number == self.each[c].epochs:
+                        self.each[c].epoch = epoch

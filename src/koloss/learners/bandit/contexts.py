@@ -1,0 +1,410 @@
+r"""What contexts make of Algorithm 1: pairs of a context and an action share their features (theory F6).
+
+Contexts c come with the law μ, and a pair (c, a) has features φ(c, a). In each round a context is seen and an action drawn from
+
+    p(a|c) = (1 - γ_c) q(a|c) + γ_c π(a|c),    q(a|c) ∝ exp(-η S(c, a)),
+
+and one loss teaches all contexts: S(c, a) += w φ(c, a)'A⁻¹φ(z)·loss, with z the pair that was played, w the discount of its context
+and A = Σ_c w_c μ_c Σ_a p(a|c) φφ'. Contexts that are too rare to exploit explore always (γ_c = 1), at a discount w_c < 1, so that
+they cannot upset the others (Lemma F6.2). A decision's key is the number cK + a of its pair.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss import _linalg
+from koloss._arrays import equal
+from koloss.actions import Points
+from koloss.designs import Design
+from koloss.designs.contexts import CappedDesign, capped_design
+from koloss.designs.ridge import whitening
+from koloss.guarantees import bandit, contexts
+from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.restoring import (
+    interval_from_dict,
+    problem_from_dict,
+    rates_from_dict,
+)
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.ledger import Drawn
+from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+SLACK = 1.01
+"""How far above m/R the cost of a design may be, for which anytime rates allow beforehand."""
+
+WORTHWHILE = 0.8
+"""Share of m/R below which the cost of a design is worth other rates."""
+
+
+@dataclass(slots=True)
+class PairsLaw:
+    """p(·|c) of an epoch for every context, and the Cholesky factor of A."""
+
+    factor: Any  # lower triangular, Fortran order
+    discounts: Any  # (C,), w
+    weights: Any  # (C,), of its estimates in each context: 1, or 1 - γ_c without a horizon
+    p: Any  # (C, K)
+    cdf: Any  # (C, K)
+    bonus: Any = None  # (C K,), ε √(φ'A⁻¹φ)
+
+    def shrink(self) -> None:
+        """Keep what late losses need."""
+        self.p = self.cdf = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairsEngine(PointsEngine):
+    """Fixed arrays and numbers of a game on C contexts and K actions with m features of pairs.
+
+    `points` are the actions, `features` and `weights` those of the C K pairs; the latter are the best design without contexts, and
+    `leverage` is its own. Coordinates are those of `whitened`.
+    """
+
+    law_of_contexts: Floats  # (C,), μ that the design is for
+    capped: CappedDesign  # where to explore, in each context
+    manner: str = "known"  # the law of contexts: "known", "counted", or contexts come "in turn"
+    first: int = 1  # round in which this design began, where it changes
+
+    # Algorithm 1.
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of contexts and actions."""
+        return len(self.law_of_contexts), len(self.points)
+
+    def scores(self, theta: Floats) -> Floats:
+        """S(c, a) but for bonuses; without a horizon every context has a θ of its own."""
+        if theta.ndim == 1:
+            return self.features @ theta
+        C, K = self.shape
+        stacked: Floats = self.features.reshape(C, K, -1) @ theta[:, :, None]
+        return stacked.ravel()
+
+    def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
+        """p(·|c) = (1 - γ_c) q(·|c) + γ_c π(·|c) for all contexts, an array of shape (C, K)."""
+        score = self.scores(theta)
+        if credit is not None:
+            score = score - credit
+        return self.conditional(-eta * score.reshape(self.shape))
+
+    def conditional(self, log_q: Floats) -> Floats:
+        """The laws of all contexts, for weights up to a factor."""
+        shares = self.capped.shares[:, None]
+        q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
+        p: Floats = (1 - shares) / q.sum(axis=1, keepdims=True) * q + shares * self.capped.laws
+        return p
+
+    def law(
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0,
+        mu: Floats | None = None,
+    ) -> Any:  # fmt: skip
+        """p(·|c), its cumulative sums, and the factor of A; μ is that of the engine unless told."""
+        p = self.mixture(theta, credit, eta, gamma)
+        cdf = np.cumsum(p, axis=1)
+        cdf /= cdf[:, -1:]
+        mu = self.law_of_contexts if mu is None else mu
+        discounts = self.capped.discounts
+        joint = (discounts * mu)[:, None] * p
+        weights = 1 - self.capped.shares if self.is_anytime else np.ones(len(mu))
+        law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, weights, p, cdf)
+        if self.problem.bonus:
+            law.bonus = self.problem.epsilon * np.sqrt(self.leverages(law))
+        return law
+
+    def draw_in(self, law: PairsLaw, rows: Any, rng: Any) -> Drawn:
+        """Actions by inversion of the cumulative sums of their contexts: of one, or one for each of several."""
+        K = len(self.points)
+        if isinstance(rows, int):
+            i = int(law.cdf[rows].searchsorted(rng.random(), side="right"))
+            return Drawn((rows * K + i,), self.points[i], i, law.p.item(rows, i), (rows,))
+        coins, index = rng.random(len(rows)), np.empty(len(rows), dtype=np.int64)
+        for c in np.unique(rows):
+            here = rows == c
+            index[here] = law.cdf[c].searchsorted(coins[here], side="right")
+        return Drawn(rows * K + index, self.points[index], index, law.p[rows, index], rows)
+
+    def estimate(self, law: Any, rows: Any, losses: Any) -> Any:
+        """Σ_s A⁻¹ φ(z_s) w loss_s, of one pair or several."""
+        values = losses * law.discounts[np.floor_divide(rows, len(self.points))]
+        return _linalg.solve(law.factor, np.dot(values, self.features[rows]))
+
+    def rise(self, law: Any, gain: Floats, mass: float) -> float:
+        """Largest -X(z) at a pair whose context exploits, for the sum X of the epoch's estimates."""
+        rises = -(self.features @ gain)
+        if law.bonus is not None:
+            rises += mass * law.bonus
+        if self.capped.exploits.all():
+            return float(rises.max())
+        exploiting = rises.reshape(self.shape)[self.capped.exploits]
+        return float(np.max(exploiting, initial=0.0))
+
+    def leverages(self, law: Any) -> Any:
+        """φ'A⁻¹φ of every pair."""
+        return _linalg.row_leverages(law.factor, self.features)
+
+    # What is known.
+
+    def best_in(self, theta: Floats, masses: Floats, c: int) -> tuple[int, Floats, float]:
+        """Row, action and value of the smallest S(c, a) per round."""
+        values = self.scores(theta).reshape(self.shape)[c] / masses[c]
+        index = int(np.argmin(values))
+        return index, self.points[index], float(values[index])
+
+    @property
+    def size(self) -> str:
+        C, K = self.shape
+        return f"{C:,} contexts, {super().size.replace(f'{C * K:,} points', f'{K:,} points')}"
+
+    # Without a horizon: a design serves until the number of the round has doubled.
+
+    @property
+    def is_anytime(self) -> bool:
+        """Whether rates change with time."""
+        return self.rates.learning_rate == 0
+
+    def at(self, t: int) -> PairsEngine:
+        """The engine of round t."""
+        first = 1 << (t.bit_length() - 1)
+        if first == self.first or self.manner == "counted":
+            return self
+        return self.redesigned(self.law_of_contexts, first)
+
+    def redesigned(self, mu: Floats, first: int) -> PairsEngine:
+        """The same with the design for a law of contexts and a round."""
+        reach = self.problem.largest_leverage(self.rates_at(first)[0], self.rates.kappa)
+        capped = find_design(self.features, self.weights, self.leverage, mu, float(reach))
+        return replace(self, law_of_contexts=mu, capped=capped, first=first)
+
+    def rates_at(self, t: int) -> tuple[float, float]:
+        """η and γ of round t."""
+        eta = self.rates.learning_rate or bandit.anytime_rate(self.problem, self.rates.kappa, t)
+        return eta, self.capped.cost
+
+    # Snapshots.
+
+    def to_dict(self) -> dict[str, Any]:
+        capped = {
+            name: value.astype(np.int64) if name == "exploits" else value
+            for name, value in asdict(self.capped).items()
+        }
+        return {**super().to_dict(), "capped": capped}
+
+    @classmethod
+    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
+        """The leverage of the problem is that of the design found, which is checked by itself."""
+
+    @classmethod
+    def from_dict(cls, data: Reader, settings: BanditSettings) -> PairsEngine:
+        known = settings.contexts
+        assert known is not None
+        points = data.array("points", (None, settings.actions.dimension), -FARTHEST, FARTHEST)
+        C, K = len(known), len(points)
+        if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
+            data.refuse("points", "must be those of the settings", points)
+        features = data.array("features", (C * K, None), order="F")
+        data.nothing("columns", "schedule", "design")
+        for name in ("samples", "level"):
+            data.number(name, 0, 0)
+        if data.raw("printed") != {}:
+            data.refuse("printed", "must be empty with contexts", data.raw("printed"))
+        problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
+        low, high, center = interval_from_dict(data, settings)
+        mu = data.distribution("law_of_contexts", C)
+        manner = data.word("manner", (settings.manner,))
+        if mu.min() <= 0 or (manner != "counted" and not equal(mu, known.weights)):
+            data.refuse("law_of_contexts", "must be that of the contexts", mu)
+        return cls(
+            points=points,
+            features=features,
+            columns=None,
+            weights=data.distribution("weights", C * K),
+            log_prior=data.array("log_prior", (K,), most=0),
+            problem=problem,
+            rates=rates_from_dict(data.part("rates"), settings.horizon),
+            low=low,
+            high=high,
+            center=center,
+            outside=settings.outside,
+            learned=False,
+            sign=settings.sign,
+            norm=data.number("norm", positive=True),
+            net=data.number("net", 0),
+            samples=0.0,
+            proxy=data.word("proxy"),
+            losses=data.word("losses"),
+            eigenvalue=data.number("eigenvalue", most=0),
+            printed={},
+            leverage=data.number("leverage", positive=True),
+            law_of_contexts=mu,
+            capped=_capped_from_dict(data.part("capped"), features, mu, K),
+            manner=manner,
+            first=data.count("first", 1),
+        )
+
+    def law_from_dict(self, data: Reader, over: bool) -> Any:
+        C, K = self.shape
+        law = PairsLaw(
+            factor=self._factor_from_dict(data),
+            discounts=data.array("discounts", (C,), 0, 1),
+            weights=data.array("weights", (C,), 0, 1),
+            p=None,
+            cdf=None,
+        )
+        if self.problem.bonus:
+            law.bonus = data.array("bonus", (C * K,), 0)
+        else:
+            data.nothing("bonus")
+        if over:
+            data.nothing("p", "cdf")
+            return law
+        law.p, law.cdf = data.array("p", (C, K), 0, 1), data.array("cdf", (C, K), 0, 1)
+        sums = np.cumsum(law.p, axis=1)
+        if np.any(law.cdf[:, -1] != 1) or np.any(np.abs(law.cdf - sums) > ROUNDING):
+            data.refuse("cdf", "must be the cumulative sums of p", law.cdf)
+        return law
+
+    def keys(self, data: Reader, name: str, count: int) -> list[int]:
+        """Numbers of the pairs that wait for their losses."""
+        most = len(self.features) - 1
+        rows: list[int] = data.array(name, (count,), 0, most, whole=True).tolist()
+        return rows
+
+
+# Designs.
+
+
+def find_design(
+    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float
+) -> CappedDesign:
+    """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts, of this leverage."""
+    plain = Design(weights, features.shape[1], leverage, "given")
+    stacked = features.reshape(len(mu), -1, features.shape[1])
+    design, aim = capped_design(stacked, mu, reach, plain=plain), reach
+    while design.largest > reach and design.cost < 1:
+        aim *= min(0.999, reach / design.largest)
+        design = capped_design(stacked, mu, aim, plain=plain)
+    return design
+
+
+def first_design(
+    settings: BanditSettings,
+    features: Floats,
+    weights: Floats,
+    mu: Floats,
+    problem: BanditProblem,
+    rates: Rates,
+) -> tuple[BanditProblem, Rates, CappedDesign]:
+    """Rates and the design of the first rounds, and the game that they make."""
+
+    def found(reach: float) -> CappedDesign:
+        return find_design(features, weights, leverage, mu, reach)
+
+    leverage = problem.leverage
+    if settings.horizon is None:
+        # Exploration is paid for at the beginning of a block (theory F6.4).
+        problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
+        rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
+        eta = bandit.anytime_rate(problem, rates.kappa, 1)
+        return problem, rates, found(float(problem.largest_leverage(eta, rates.kappa)))
+    if settings.manner == "in turn" and settings.learning_rate is None:
+        rates = in_turn_rates(settings, problem)
+    capped = found(contexts.reach(problem, rates))
+    eta = rates.learning_rate
+    game, rates = contexts.with_design(problem, eta, capped.cost, capped.largest)
+    if settings.learning_rate is None and game.leverage < WORTHWHILE * problem.leverage:
+        # Rare contexts explore for less than others: a faster rate may be better.
+        tuned = in_turn_rates(settings, game) if settings.manner == "in turn" else bandit.tune(game)
+        again = found(contexts.reach(game, tuned))
+        other, faster = contexts.with_design(
+            problem, tuned.learning_rate, again.cost, again.largest
+        )
+        if _total(settings, other, faster) < _total(settings, game, rates):
+            return other, faster, again
+    return game, rates, capped
+
+
+def whitened(
+    features: Floats, weights: Floats, capped: CappedDesign, mu: Floats, anytime: bool
+) -> Floats:
+    """Features in coordinates in which all that matters in the game is of one size, however rare a context is.
+
+    With a horizon they are those of the design; without, those of exploring in every round.
+    """
+    if anytime:
+        K = capped.laws.shape[1]
+        plain = weights.reshape(-1, K)
+        each = plain.sum(axis=1, keepdims=True)
+        law = mu[:, None] * np.where(each > 0, plain / np.where(each > 0, each, 1.0), 1 / K)
+    elif capped.exploits.all():
+        return features
+    else:
+        law = capped.exploration
+    T = whitening(features, law.ravel(), np.zeros((features.shape[1], 0)))
+    return np.asfortranarray(features @ T)
+
+
+def _total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
+    period = settings.contexts.period if settings.contexts else None
+    whole = settings.manner == "in turn"
+    terms = game.terms(rates.learning_rate, rates.kappa, b=period or 1, whole=whole)
+    return float(sum(terms.values()))
+
+
+def in_turn_rates(settings: BanditSettings, problem: BanditProblem) -> Rates:
+    """η and κ that minimise the bound of whole periods (theory F6.7, 2)."""
+    assert settings.contexts is not None
+    e, near = settings.contexts.period or 1, bandit.tune(problem)
+    steps = np.linspace(-2.0, 0.5, 26)
+    etas = (near.learning_rate * np.exp(steps))[:, None]
+    kappas = near.kappa * np.exp(np.linspace(-1.5, 0.3, 19))
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = sum(problem.terms(etas, kappas, b=e, whole=True).values())
+    i, j = divmod(int(np.argmin(np.nan_to_num(total, nan=np.inf))), len(kappas))
+    eta, kappa = float(etas[i, 0]), float(kappas[j])
+    return Rates(eta, min(1.0, float(problem.exploration(eta, kappa))), kappa)
+
+
+def _capped_from_dict(data: Reader, features: Floats, mu: Floats, K: int) -> CappedDesign:
+    """The design in a snapshot; what it says of estimates must be so."""
+    C = len(mu)
+    laws = data.array("laws", (C, K), 0, 1)
+    if np.any(np.abs(laws.sum(axis=1) - 1) > ROUNDING):
+        data.refuse("laws", "must hold probabilities", laws.sum(axis=1))
+    design = CappedDesign(
+        exploration=data.array("exploration", (C, K), 0, 1),
+        laws=laws,
+        shares=data.array("shares", (C,), 0, 1),
+        discounts=data.array("discounts", (C,), 0, 1),
+        exploits=data.array("exploits", (C,), 0, 1, whole=True).astype(bool),
+        largest=data.number("largest", positive=True),
+        largest_exploiting=data.number("largest_exploiting", positive=True),
+        cost=data.number("cost", 0, 1),
+    )
+    u, S, w = design.exploration, design.exploits, design.discounts
+    factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features))
+    good = bool(w.min() > 0)
+    if factor is None or not good:
+        good = False
+    else:
+        G = _linalg.leverages(factor, features).reshape(C, K).max(axis=1)
+        R_S = float(np.max(G[S], initial=0.0)) or float(G.max())
+        R = math.sqrt(R_S * float(np.max(w**2 * G)))
+        good = max(R / design.largest, R_S / design.largest_exploiting) <= 1 + 1e-3
+        good &= bool(np.all(u.sum(axis=1) <= w * mu * (1 + ROUNDING)))
+    if not good:
+        data.refuse("largest", "must bound what estimates can be", design.largest)
+    return design

@@ -1,0 +1,347 @@
+"""The insured learner in a world with contexts: who plays in which of them, and what is kept of a round.
+
+A *watch* (`OneByOne`, `Together`, `InTurn`) plays the policy and estimates its regret; a *robust* learner (`Rows`, `OwnRows`) plays
+where the policy was stopped. Both say how often a context explores and how; the rest of a round is the policy's, asked once, for
+the context at hand, or the robust learner's. Losses are in units of their range, y in [-1/2, 1/2].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
+from koloss.learners.insured.diagnostics import REASONS
+from koloss.learners.insured.forecast import Forecaster
+from koloss.learners.insured.in_turn import InTurn, OwnRows
+from koloss.learners.insured.pending import Pending
+from koloss.learners.insured.policies import BuiltIn, Thompson
+from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
+from koloss.learners.ledger import Drawn, Entry
+from koloss.learners.reading import ROUNDING, Reader
+
+
+@dataclass(slots=True, eq=False)
+class ContextRound:
+    """What is kept of decisions drawn at once: what had been predicted, who played where, what the robust learner needs."""
+
+    number: int  # from 1
+    prediction: Floats  # M, (C, K), within [-1/2, 1/2]
+    watched: Bools  # (C,): where the policy played
+    observed: Any = None  # of the robust learner
+    choice: int | None = None  # the pair that the policy chose, of a single decision
+
+    together: ClassVar[bool] = False
+
+    def shrink(self) -> None:
+        """There is no less."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        observed = None if self.observed is None else self.observed.to_dict()
+        return {**values, "watched": self.watched.astype(np.int64), "observed": observed}
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """A context was handed over to the robust learner, or back to the policy."""
+
+    round: int  # decisions made before it
+    context: int  # its row
+    reason: str  # "budget", "evidence", "operator" or "short"
+    estimated_regret: float  # in the units of the losses
+    budget: float
+    back: bool = False  # whether the policy plays again
+
+    def describe(self, context: Any) -> str:
+        """In words, the context as it was given."""
+        after = f"after {self.round} rounds" if self.round else "before the first round"
+        if self.back:
+            return f"{after} the policy plays again in context {context}: {REASONS[self.reason]}"
+        used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
+        return f"{after} context {context} was handed over: {REASONS[self.reason]}; {used}"
+
+
+class PerContext:
+    """Watch, robust learner, policy and forecast of one game."""
+
+    def __init__(
+        self,
+        watch: OneByOne | Together | InTurn,
+        robust: Rows | OwnRows,
+        policy: BuiltIn | ContextPolicy,
+        forecaster: Forecaster,  # of all pairs
+        *,
+        early: bool,
+        width: float,  # of the range of the losses
+    ) -> None:
+        self.watch, self.robust, self.policy, self.forecaster = watch, robust, policy, forecaster
+        self.early, self.width = early and isinstance(watch, OneByOne), width
+        self.pending = Pending(forecaster)
+        self.shape = C, _ = watch.total.shape
+        self.bets = [Bets() for _ in range(C)]
+        self.rounds = np.zeros(C, dtype=np.int64)  # decisions of every context
+        self.explored = np.zeros(C, dtype=np.int64)
+        # Losses of the policy's rounds in every context: those that it chose, and those that were explored.
+        self.heard = np.zeros((2, C), dtype=np.int64)
+        self.paid: Floats = np.zeros((2, C))
+        self.chances = np.zeros(C, dtype=np.int64)  # how often the policy was given another one
+        self.passed: list[HandOver] = []
+        self.asks = 0
+        self.at_once = 0  # decisions drawn at once
+        self.noise = 0.0  # Σ of squared residuals of the predictions
+        self.late = 0  # losses heard after a further decision had been made
+
+    # A round.
+
+    def predicted(self) -> Floats:
+        """M: the forecast of all pairs, brought into the interval of the losses without leaving the span of the features."""
+        M: Floats = self.forecaster.inside
+        size = float(np.abs(M).max())
+        return (M * (0.5 / size) if size > 0.5 else M).reshape(self.shape)
+
+    def side(self, context: int) -> Any:
+        """Who plays in a context: the watch, for the policy, or the robust learner."""
+        return self.watch if self.watch.watched[context] else self.robust
+
+    def facing(self, context: int) -> AskedFor:
+        """What a policy may see when it is asked for a context."""
+        rank = self.forecaster.features.shape[1]
+        return AskedFor(self.watch.total, context, rank, self.noise)
+
+    def draw(
+        self, contexts: Sequence[int], rng: Any, points: Floats, *, single: bool
+    ) -> tuple[ContextRound, Drawn]:
+        """Actions for decisions in these contexts, and what their losses will need."""
+        M, policy, watched = self.predicted(), self.policy, self.watch.watched
+        proposals: list[Any] = [None] * len(contexts)
+        if isinstance(policy, ContextPolicy):  # which may fail: before anything changes
+            proposals = policy.propose_all([c if watched[c] else None for c in contexts])
+        keys, probabilities, choice = [], [], None
+        for k, c in enumerate(contexts):
+            proposal = proposals[k]
+            if isinstance(policy, BuiltIn) and watched[c]:
+                proposal = self._local(policy.propose(self.pending, self.facing(c), rng), c)
+            key, p = self._one(c, proposal, rng.random())
+            keys.append(key)
+            probabilities.append(p.item(key if key >= 0 else ~key))
+            if single and isinstance(proposal, int):
+                choice = c * self.shape[1] + proposal
+                self.pending.draw(choice)
+            else:
+                self.pending.draw(self._spread(p, c))
+        self._count(contexts, keys)
+        observed = self.robust.observe(contexts, keys)
+        law = ContextRound(self.asks, M, watched, observed, choice)
+        rows = np.array([key if key >= 0 else ~key for key in keys])
+        if single:
+            row = int(rows[0])
+            return law, Drawn(keys, points[row], row, probabilities[0], contexts)
+        return law, Drawn(keys, points[rows], rows, np.array(probabilities), np.array(contexts))
+
+    def _local(self, proposal: Any, context: int) -> Any:
+        """A proposal of a pair, or of a law over pairs, as one of an action."""
+        K = self.shape[1]
+        if isinstance(proposal, int):
+            return proposal - context * K
+        return proposal[context * K : (context + 1) * K]
+
+    def _spread(self, p: Floats, context: int) -> Floats:
+        """A law over the actions of a context, as one over pairs."""
+        whole = np.zeros(self.shape)
+        whole[context] = p
+        return whole.ravel()
+
+    def mixture(self, context: int, proposal: Any) -> tuple[float, Floats, Floats]:
+        """γ, what explores, and what is played otherwise."""
+        side, K = self.side(context), self.shape[1]
+        if side is self.robust:
+            q = self.robust.law(context)
+        elif isinstance(proposal, int):
+            q = np.zeros(K)
+            q[proposal] = 1.0
+        else:
+            q = proposal
+        return side.rate(context), side.weights(context), q
+
+    def _one(self, context: int, proposal: Any, coin: float) -> tuple[int, Floats]:
+        """The row of an action, or ~row where it is explored, by one coin; and the law it was drawn from."""
+        rate, pi, q = self.mixture(context, proposal)
+        p = rate * pi + (1 - rate) * q
+        if coin < rate:
+            return ~_drawn(pi, coin / rate), p
+        return _drawn(q, (coin - rate) / (1 - rate)), p
+
+    def _count(self, contexts: Sequence[int], keys: Sequence[int]) -> None:
+        self.asks += 1
+        for c, key in zip(contexts, keys, strict=True):
+            self.rounds[c] += 1
+            self.explored[c] += key < 0
+        if len(contexts) > 1:
+            self.at_once += len(contexts)
+
+    # Its loss.
+
+    def hears(self) -> bool:
+        """Whether the policy plays anywhere."""
+        return bool(self.watch.watched.any())
+
+    def learn(self, law: ContextRound, entry: Entry[Any], y: float, made: int) -> None:
+        """Learn from a loss, once so many decisions have been made."""
+        c, key = entry.context, entry.key
+        assert c is not None
+        explored, a = key < 0, key if key >= 0 else ~key
+        pair = c * self.shape[1] + a
+        self.forecaster.update(pair, y)
+        self.pending.open(law.choice, pair, entry.heard)
+        self.late += made > entry.id + 1
+        self.noise += (y - law.prediction.item(c, a)) ** 2
+        own = bool(law.watched[c])
+        if own:
+            self.heard[int(explored), c] += 1
+            self.paid[int(explored), c] += y
+        self.robust.learn(law.observed, c, a, explored, y)
+        over = self.watch.learn(c, a, explored, y, law.prediction, own)
+        if over:
+            self.hand_over(over, "budget", made)
+        if self.early and own and self.watch.watched[c]:
+            self.bets[c].add(y, explored)
+            if explored and self.bets[c].evidence > 1:
+                self.hand_over([c], "evidence", made)
+
+    # Who plays.
+
+    def budgets(self) -> Floats:
+        """What the estimated regret of every context may reach, in units of the range; one for all is for their sum."""
+        if isinstance(self.watch, OneByOne):
+            return self.watch.budgets
+        return np.full(self.shape[0], self.watch.budget)
+
+    def hand_over(self, contexts: Sequence[int], reason: str, made: int) -> None:
+        """The robust learner plays in these contexts from now on."""
+        used, budgets, rho = self.watch.used, self.budgets(), self.width
+        for c in contexts:
+            if self.watch.watched[c]:
+                regret, budget = float(used[c]) * rho, float(budgets[c]) * rho
+                self.passed.append(HandOver(made, c, reason, regret, budget))
+        self.watch.hand_over(contexts)
+        self.robust.hand_over(contexts)
+
+    def give_back(self, context: int, made: int) -> None:
+        """The policy plays in a context again, with its whole budget (theory F6.6c, second chances)."""
+        assert isinstance(self.watch, OneByOne)
+        assert isinstance(self.robust, Rows)
+        self.robust.give_back(context)
+        self.watch.begin(context)
+        self.bets[context] = Bets()
+        self.chances[context] += 1
+        budget = float(self.watch.budgets[context]) * self.width
+        self.passed.append(HandOver(made, context, "operator", 0.0, budget, back=True))
+
+    # What is known.
+
+    def outlook(self, context: int) -> Floats:
+        """Probability of every action in the next decision for a context."""
+        proposal: Any = None
+        if self.watch.watched[context]:
+            if isinstance(self.policy, ContextPolicy):
+                proposal = self.policy.look(context)
+            else:
+                seen = self.policy.law(self.pending.glance(), self.facing(context))
+                proposal = self._local(seen, context)
+                if isinstance(self.policy, Thompson):
+                    proposal = proposal / proposal.sum()
+        rate, pi, q = self.mixture(context, proposal)
+        p: Floats = rate * pi + (1 - rate) * q
+        return p
+
+    def best(self, context: int) -> int:
+        """The best action of a context by the estimates of who plays there."""
+        if not self.watch.watched[context] and self.robust.awake[context]:
+            return self.robust.best(context)
+        K = self.shape[1]
+        return int(self.forecaster.mean[context * K : (context + 1) * K].argmin())
+
+    @property
+    def premium_paid(self) -> float:
+        """Losses of explored actions less what the policy would have paid on average in their contexts."""
+        (policy, explored), (chosen, tried) = self.heard, self.paid
+        known = policy > 0
+        return float(np.sum((tried - explored * chosen / np.maximum(policy, 1))[known]))
+
+    # Snapshots.
+
+    _COUNTS: ClassVar = ("asks", "at_once", "late")
+    _EACH: ClassVar = ("rounds", "explored", "chances")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot: what changes during the game, beside the forecast and the policy."""
+        return {
+            **{name: getattr(self, name) for name in self._COUNTS},
+            **{name: getattr(self, name).copy() for name in self._EACH},
+            "noise": self.noise,
+            "heard": self.heard.copy(),
+            "paid": self.paid.copy(),
+            "watch": self.watch.to_dict(),
+            "robust": self.robust.to_dict(),
+            "pending": self.pending.state(),
+            "bets": [asdict(one) for one in self.bets],
+            "passed": [asdict(one) for one in self.passed],
+        }
+
+    def load(self, data: Reader) -> None:
+        """Take back what `to_dict` gave."""
+        C = self.shape[0]
+        for name in self._COUNTS:
+            setattr(self, name, data.count(name))
+        for name in self._EACH:
+            setattr(self, name, data.array(name, (C,), 0, whole=True))
+        self.noise = data.number("noise", 0)
+        self.heard = data.array("heard", (2, C), 0, whole=True)
+        self.paid = data.array("paid", (2, C))
+        self.watch.load(data.part("watch"))
+        self.robust.load(data.part("robust"))
+        if (self.watch.watched & self.robust.awake).any():
+            data.refuse("watch.watched", "must be contexts that were not handed over", None)
+        self.pending = Pending.from_state(self.forecaster, data.part("pending"))
+        bets = data.parts("bets")
+        if len(bets) != C:
+            data.refuse("bets", f"must be a list of {C}", len(bets))
+        self.bets = [Bets.from_dict(one) for one in bets]
+        self.passed = [_hand_over_from_dict(one, C) for one in data.parts("passed")]
+
+    def round_from_dict(self, data: Reader) -> ContextRound:
+        """A round of a snapshot."""
+        C, K = self.shape
+        observed = None
+        if data.has("observed"):
+            observed = self.robust.observed_from_dict(data.part("observed"))
+        return ContextRound(
+            number=data.count("number", 1, self.asks),
+            prediction=data.array("prediction", (C, K), -0.5 - ROUNDING, 0.5 + ROUNDING),
+            watched=data.array("watched", (C,), 0, 1, whole=True) == 1,
+            observed=observed,
+            choice=data.count("choice", 0, C * K - 1) if data.has("choice") else None,
+        )
+
+
+def _drawn(p: Floats, uniform: float) -> int:
+    """An action by inversion of the cumulative sums."""
+    cdf = np.cumsum(p)
+    return int(cdf.searchsorted(uniform * cdf[-1], side="right"))
+
+
+def _hand_over_from_dict(data: Reader, contexts: int) -> HandOver:
+    return HandOver(
+        round=data.count("round"),
+        context=data.count("context", 0, contexts - 1),
+        reason=data.word("reason", ("budget", "evidence", "operator", "short")),
+        estimated_regret=data.number("estimated_regret"),
+        budget=data.number("budget"),
+        back=data.flag("back"),
+    )

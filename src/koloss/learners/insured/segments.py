@@ -1,0 +1,317 @@
+"""Policies watched in all contexts at once, with estimates that the contexts share (theory F6.6, F6.6c).
+
+Losses are in units of their range, y in [-1/2, 1/2], and contexts are drawn independently by a known law μ. In context c a coin
+of rate γ_c says explore, by π(·|c), or do what the policy says for c. Only explored rounds enter the estimates: with e the coin,
+w_c ≤ 1 a discount on what is observed in c, z = (c, a) a pair, and M any prediction of all pairs that was fixed before c_t,
+
+    x(z) = M(z) + e w_c φ(z)'Σ⁻¹φ(z_t)(y - M(z_t)),      Σ = E[e w φφ'] = Σ_c μ_c γ_c w_c Σ_a π(a|c) φφ',
+
+is an unbiased estimate of the losses of all pairs, whatever the policy does: it is asked once a round, for the context at hand.
+Features are whitened, Σ = I.
+
+`OneByOne` hands over each context by itself, when its own share of the estimated regret is above its own budget; `Together` has
+one budget for all. Whoever is handed over plays exponential weights (`Rows`), and shares what is observed with all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from koloss import _linalg
+from koloss.learners.reading import ROUNDING, Reader
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Footing:
+    """Where and how often each context explores, and features in which Σ = I."""
+
+    law: Floats  # (C,), μ
+    features: Floats  # (C, K, m)
+    weights: Floats  # (C, K), π(·|c)
+    rates: Floats  # (C,), γ_c
+    discounts: Floats  # (C,), w_c
+    exploits: Bools  # (C,): the others explore in every round
+
+    @classmethod
+    def of(
+        cls, features: Floats, law: Floats, weights: Floats, rates: Any, discounts: Any, exploits: Any = True
+    ) -> Footing:  # fmt: skip
+        """With features whitened: what is observed by exploring has Σ = I."""
+        C, K, m = features.shape
+        rates, discounts = np.broadcast_to(rates, (C,)), np.broadcast_to(discounts, (C,))
+        counted = (law * rates * discounts)[:, None] * weights
+        rows = features.reshape(-1, m)
+        root = np.linalg.cholesky(rows.T @ (counted.reshape(-1, 1) * rows))
+        white = solve_triangular(root, rows.T, lower=True, check_finite=False).T
+        white = np.ascontiguousarray(white).reshape(C, K, m)
+        exploits = np.array(np.broadcast_to(exploits, (C,)))
+        return cls(law, white, weights, np.array(rates), np.array(discounts), exploits)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Contexts and actions."""
+        C, K = self.weights.shape
+        return C, K
+
+    def estimate(self, M: Floats, context: int, action: int, explored: bool, y: float) -> Floats:
+        """x of all pairs."""
+        if not explored:
+            return M
+        phi = self.features[context, action]
+        residual = self.discounts.item(context) * (y - M.item(context, action))
+        x: Floats = M + self.features @ (residual * phi)
+        return x
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        values = {name: getattr(self, name) for name in ("law", "features", "weights", "rates")}
+        flags = self.exploits.astype(np.int64)
+        return {**values, "discounts": self.discounts, "exploits": flags}
+
+    @classmethod
+    def from_dict(cls, data: Reader, contexts: int, actions: int) -> Footing:
+        """What a snapshot says."""
+        C, K = contexts, actions
+        rows = data.array("weights", (C, K), 0, 1)
+        if np.any(np.abs(rows.sum(axis=1) - 1) > ROUNDING):
+            data.refuse("weights", "must be a law for every context", rows)
+        return cls(
+            law=data.distribution("law", C),
+            features=data.array("features", (C, K, None), order="C"),
+            weights=rows,
+            rates=data.array("rates", (C,), 0, 1),
+            discounts=data.array("discounts", (C,), 0, 1),
+            exploits=data.array("exploits", (C,), 0, 1, whole=True) == 1,
+        )
+
+
+# Exponential weights.
+
+
+@dataclass(slots=True)
+class Observed:
+    """What is known of a round in which some contexts are handed over: who, A of its law, the bonuses."""
+
+    awake: Bools  # (C,)
+    factor: Any  # Cholesky factor of A
+    bonus: Any = None  # (contexts awake, K): ε √(φ'A⁻¹φ)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        awake = self.awake.astype(np.int64)
+        return {"awake": awake, "factor": self.factor, "bonus": self.bonus}
+
+
+class Rows:
+    """Exponential weights of the contexts that were handed over (Theorem F6), each on its own row of sums.
+
+    A round of theirs is used always, that of others where it explored:
+
+        A = E[used φφ'w] = I + Σ_{c handed over} μ_c(1 - γ_c) Σ_a q(a|c) φφ'.
+
+    A row sleeps while the policy plays in its context.
+    """
+
+    def __init__(self, footing: Footing, eta: float, epsilon: float = 0.0) -> None:
+        self.footing, self.eta, self.epsilon = footing, eta, epsilon
+        self.sums: Floats = np.zeros(footing.shape)
+        self.awake: Bools = np.zeros(footing.shape[0], dtype=bool)
+
+    def hand_over(self, contexts: Any) -> None:
+        """Play in these contexts from now on."""
+        self.awake = self.awake.copy()  # rounds in flight keep what was
+        self.awake[contexts] = self.footing.exploits[contexts]
+
+    def give_back(self, context: int) -> None:
+        """Sleep in a context."""
+        self.awake = self.awake.copy()
+        self.awake[context] = False
+
+    def rate(self, context: int) -> float:
+        """γ_c."""
+        return self.footing.rates.item(context)
+
+    def weights(self, context: int) -> Floats:
+        """π(·|c)."""
+        pi: Floats = self.footing.weights[context]
+        return pi
+
+    def law(self, context: Any) -> Floats:
+        """q(·|c) ∝ exp(-η S(c, ·)), of one context or several."""
+        score = -self.eta * self.sums[context]
+        q = np.exp(score - score.max(axis=-1, keepdims=True))
+        q /= q.sum(axis=-1, keepdims=True)
+        return q  # type: ignore[no-any-return]
+
+    def observe(self, contexts: Any, keys: Any) -> Observed | None:
+        """What the losses of a round will need, given what was drawn in which contexts."""
+        awake = self.awake
+        if not awake.any():
+            return None
+        used = any(key < 0 or awake[c] for c, key in zip(contexts, keys, strict=True))
+        if not (used or self.epsilon):
+            return None
+        footing, q = self.footing, self.law(awake)
+        share = footing.law[awake] * (1 - footing.rates[awake])
+        rows = footing.features[awake].reshape(-1, footing.features.shape[2])
+        factor = _linalg.mixed_factor(np.asfortranarray(rows), (share[:, None] * q).ravel(), 1.0)
+        bonus = None
+        if self.epsilon:
+            leverages = _linalg.leverages(factor, np.asfortranarray(rows))
+            bonus = self.epsilon * np.sqrt(leverages).reshape(q.shape)
+        return Observed(awake, factor, bonus)
+
+    def learn(
+        self, observed: Observed | None, context: int, action: int, explored: bool, y: float
+    ) -> None:
+        """Add x' = w φ'A⁻¹φ(z_t) y - ε √(φ'A⁻¹φ) to the rows that were awake and are."""
+        if observed is None:
+            return
+        footing, awake = self.footing, observed.awake & self.awake
+        if observed.bonus is not None:
+            self.sums[awake] -= observed.bonus[awake[observed.awake]]
+        if explored or observed.awake[context]:
+            phi = footing.features[context, action] * footing.discounts.item(context)
+            self.sums[awake] += footing.features[awake] @ (_linalg.solve(observed.factor, phi) * y)
+
+    def best(self, context: int) -> int:
+        """The action of least estimated loss."""
+        return int(self.sums[context].argmin())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        return {"sums": self.sums.copy(), "awake": self.awake.astype(np.int64)}
+
+    def load(self, data: Reader) -> None:
+        """Take back what `to_dict` gave."""
+        C, K = self.footing.shape
+        self.sums = data.array("sums", (C, K))
+        self.awake = data.array("awake", (C,), 0, 1, whole=True) == 1
+        if (self.awake & ~self.footing.exploits).any():
+            data.refuse("awake", "must be contexts that exploit", self.awake)
+
+    def observed_from_dict(self, data: Reader) -> Observed:
+        """Of a round in a snapshot."""
+        C, K = self.footing.shape
+        awake = data.array("awake", (C,), 0, 1, whole=True) == 1
+        factor = data.factor("factor", self.footing.features.shape[2])
+        if not self.epsilon:
+            data.nothing("bonus")
+            return Observed(awake, factor)
+        return Observed(awake, factor, data.array("bonus", (int(awake.sum()), K), 0))
+
+
+# Under watch.
+
+
+class Watch:
+    """Estimated losses of all pairs while policies play, and what they paid."""
+
+    def __init__(self, footing: Footing) -> None:
+        self.footing = footing
+        self.total: Floats = np.zeros(footing.shape)  # S
+        self.paid: Floats = np.zeros(footing.shape[0])
+        self.watched: Bools = footing.exploits.copy()  # contexts in which the policy plays
+
+    def rate(self, context: int) -> float:
+        """γ_c."""
+        return self.footing.rates.item(context)
+
+    def weights(self, context: int) -> Floats:
+        """π(·|c)."""
+        pi: Floats = self.footing.weights[context]
+        return pi
+
+    @property
+    def used(self) -> Floats:
+        """Ĉ of every context."""
+        return self.paid - self.footing.law * self.total.min(axis=1)  # type: ignore[no-any-return]
+
+    def hand_over(self, contexts: Any) -> None:
+        """Watch these no more."""
+        self.watched = self.watched.copy()  # rounds in flight keep what was
+        self.watched[contexts] = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot."""
+        watched = self.watched.astype(np.int64)
+        return {"total": self.total.copy(), "paid": self.paid.copy(), "watched": watched}
+
+    def load(self, data: Reader) -> None:
+        """Take back what `to_dict` gave."""
+        C, K = self.footing.shape
+        self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
+        self.watched = data.array("watched", (C,), 0, 1, whole=True) == 1
+        if (self.watched & ~self.footing.exploits).any():
+            data.refuse("watched", "must be contexts that exploit", self.watched)
+
+
+class OneByOne(Watch):
+    """Every context has its own account Ĉ(c) = Σ_{c_s = c} y_s - μ_c min_a S(c, a) and budget, and is handed over by itself.
+
+    One loss adds at most (1 + μ_c)/2 + μ_c R to Ĉ(c) (Theorem F6.6c).
+    """
+
+    def __init__(self, footing: Footing, budgets: Floats) -> None:
+        super().__init__(footing)
+        self.budgets = budgets  # (C,), β_c B
+
+    @classmethod
+    def sharing(cls, footing: Footing, budget: float) -> OneByOne:
+        """With one budget shared out in proportion to √μ among the contexts that exploit."""
+        shares = np.where(footing.exploits, np.sqrt(footing.law), 0.0)
+        return cls(footing, budget * shares / max(float(shares.sum()), 1e-300))
+
+    def learn(
+        self, context: int, action: int, explored: bool, y: float, M: Floats, own: bool = True
+    ) -> list[int]:
+        """Enter a loss, of the policy's own round or not; the contexts whose budgets it exceeds."""
+        watched = self.watched
+        x = self.footing.estimate(M, context, action, explored, y)
+        self.total += np.where(watched[:, None], x, 0.0)
+        if own and watched[context]:
+            self.paid[context] += y
+        over = watched & (self.used > self.budgets)
+        return np.flatnonzero(over).tolist() if over.any() else []
+
+    def begin(self, context: int) -> None:
+        """Watch a context anew."""
+        self.watched = self.watched.copy()
+        self.watched[context] = True
+        self.total[context] = self.paid[context] = 0.0
+
+
+class Together(Watch):
+    """One account for all contexts, Ĉ = Σ_s (y_s - h_s(c_s) + Σ_c μ_c h_s(c)) - Σ_c μ_c min_a S(c, a), and one budget.
+
+    With h(c) = min_a M(c, a) the draw of contexts adds no noise, and one loss adds at most 1 + J₁/γ (Lemma 2', Theorem F6.6).
+    """
+
+    def __init__(self, footing: Footing, budget: float) -> None:
+        super().__init__(footing)
+        self.budget = budget  # β B
+
+    def learn(
+        self, context: int, action: int, explored: bool, y: float, M: Floats, own: bool = True
+    ) -> list[int]:
+        """Enter a loss; all contexts, where it exceeds the budget."""
+        if not self.watched.any():
+            return []
+        h = M.min(axis=1)
+        self.total += self.footing.estimate(M, context, action, explored, y)
+        self.paid += self.footing.law * h
+        self.paid[context] += y - h.item(context)
+        return list(range(len(h))) if self.used.sum() > self.budget else []
+
+    def load(self, data: Reader) -> None:
+        super().load(data)
+        if self.watched.any() != self.watched.all():
+            data.refuse("watched", "must be all or none", self.watched)

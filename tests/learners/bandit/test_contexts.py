@@ -1,0 +1,437 @@
+"""The bandit learner with contexts: estimates by enumeration, one context, late losses, snapshots, what is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import NoDistribution, UnknownDecision
+from koloss.learners.bandit.exp2 import Exp2
+from koloss.learners.bandit.pairs import in_context, pairs_engine
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.shared import SharedExp2
+
+PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
+LAWS = {
+    "even": [0.25, 0.25, 0.25, 0.25],
+    "skew": [0.9, 0.07, 0.02, 0.01],
+    "one in a million": [0.6, 0.3, 0.099999, 0.000001],
+}
+
+
+def segments(law="skew"):
+    return kl.Contexts([[0.0], [0.3], [0.6], [1.0]], LAWS[law])
+
+
+def learner_of(contexts="skew", horizon=3000, **settings):
+    contexts = segments(contexts) if isinstance(contexts, str) else contexts
+    chosen = {"contexts": contexts, "context_kernel": kl.Gaussian(0.5)}
+    chosen |= {"horizon": horizon, "loss_range": (0, 1), "rng": 0}
+    return kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), **(chosen | settings))
+
+
+def play(learner, rounds, seed=1):
+    """A game whose losses differ between contexts."""
+    coins, contexts = np.random.default_rng(seed), learner.settings.contexts
+    C = len(contexts)
+    for t in range(rounds):
+        c = int(coins.choice(C, p=contexts.weights)) if contexts.weights is not None else t % C
+        context = c if contexts.labels is None else contexts.labels[c]
+        decision = learner.ask(context=context)
+        learner.tell(decision, float(0.5 + 0.5 * np.sin(3 * decision.action[0] + c)))
+
+
+# Estimates, by enumeration of all contexts and actions through the learner itself.
+
+
+def told(learner, key, loss):
+    """A copy that has drawn this pair from the current law and heard its loss."""
+    again = copy.deepcopy(learner)
+    K = len(again.actions)
+    first = again.ledger.enter(again.ledger.current, [key], (key // K,))
+    again._exp2.made += 1
+    again.tell(first, loss)
+    return again
+
+
+def scores(learner):
+    return learner.engine.scores(learner._exp2.theta)
+
+
+def mean_change(learner, losses, law):
+    """E of what one round adds to the estimate of every pair, if contexts come by this law."""
+    K = len(learner.actions)
+    p = learner.ledger.current.law.p
+    changes = np.zeros(losses.shape[0] * K)
+    for c in range(len(law)):
+        for a in range(K):
+            after = scores(told(learner, c * K + a, float(losses[c, a])))
+            changes += law[c] * p[c, a] * (after - scores(learner))
+    return changes.reshape(losses.shape)
+
+
+def linear_losses(learner, seed=3):
+    """Losses in [0.1, 0.9] that are linear in the features: what F6 says is estimated without bias."""
+    engine = learner.engine
+    values = engine.features @ np.random.default_rng(seed).normal(size=engine.features.shape[1])
+    values = 0.4 * values / np.abs(values).max()
+    return values.reshape(engine.shape) + engine.center
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("horizon", [3000, None])
+def test_estimates_are_unbiased_whatever_the_law(law, horizon):
+    learner = learner_of(segments(law), horizon, bonus=False)
+    play(learner, 40)
+    learner.ask(context=0)  # opens a law
+    capped, losses = learner.engine.capped, linear_losses(learner)
+    expected = losses - learner.engine.center
+    if horizon is None:
+        expected = expected * (1 - capped.shares)[:, None]  # the share of each context
+    change = mean_change(learner, losses, np.array(LAWS[law]))
+    np.testing.assert_allclose(change, expected, atol=1e-9)
+    if law == "one in a million" and horizon:
+        assert not capped.exploits[
+            3
+        ]  # a rare context is discounted, and the estimate is still exact
+        assert capped.discounts[3] < 0.01
+
+
+def test_a_wrong_law_is_not_harmless():
+    learner = learner_of(segments("skew"), bonus=False)
+    play(learner, 40)
+    learner.ask(context=0)
+    losses = linear_losses(learner)
+    change = mean_change(learner, losses, np.array(LAWS["even"]))
+    assert np.abs(change - (losses - learner.engine.center)).max() > 0.1
+
+
+def test_what_can_be_estimated_is_within_the_reach_of_the_design():
+    learner = learner_of(segments("one in a million"), bonus=False)
+    play(learner, 60)
+    learner.ask(context=0)
+    engine, K = learner.engine, len(learner.actions)
+    S = np.repeat(engine.capped.exploits, K)
+    for key in range(len(S)):
+        change = scores(told(learner, key, 1.0)) - scores(learner)  # half the range from its centre
+        assert np.abs(change[S]).max() <= 0.5 * engine.capped.largest * (1 + 1e-9)
+    eta, kappa = learner.rates.learning_rate, learner.rates.kappa
+    assert eta * 0.5 * engine.capped.largest <= kappa * (1 + 1e-9)
+
+
+def test_laws_are_the_weights_and_the_design():
+    learner = learner_of(segments("skew"))
+    play(learner, 200)
+    exp2, engine = learner._exp2, learner.engine
+    while not exp2.is_over():
+        learner.tell(learner.ask(context=0), 0.5)
+    S = (scores(learner) - exp2.credit if exp2.credit is not None else scores(learner)).reshape(
+        4, 5
+    )
+    for c in range(4):
+        q = np.exp(-learner.rates.learning_rate * (S[c] - S[c].min()))
+        gamma = engine.capped.shares[c]
+        expected = (1 - gamma) * q / q.sum() + gamma * engine.capped.laws[c]
+        np.testing.assert_allclose(learner.distribution_for(c), expected, rtol=1e-12)
+
+
+def test_draws_follow_the_laws():
+    """χ² of 4 × 40,000 draws; a false alarm in one of 10,000 such tests."""
+    from scipy.stats import chi2
+
+    learner = learner_of(segments("even"))
+    play(learner, 100)
+    rows = np.repeat(np.arange(4), 40_000)
+    batch = learner.ask(len(rows), context=rows)
+    p = np.array([learner.distribution_for(c) for c in range(4)])
+    np.testing.assert_array_equal(batch.probability, p[rows, batch.index])
+    np.testing.assert_array_equal(batch.action, np.asarray(PRICES.X)[batch.index])
+    counts = np.array([np.bincount(batch.index[rows == c], minlength=5) for c in range(4)])
+    expected = 40_000 * p
+    statistic = float(np.sum((counts - expected) ** 2 / expected))
+    assert statistic < chi2.ppf(1 - 1e-4, 4 * 4)
+
+
+# One context is no context.
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"ridge": 0.0},
+        {"horizon": None},
+        {"ridge": 0.0, "horizon": None},
+        {"loss_range": "learn"},
+    ],
+    ids=str,
+)
+def test_one_context_is_no_context_bit_for_bit(settings):
+    chosen = {"horizon": 500, "loss_range": (0, 1), "rng": 0} | settings
+    plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), **chosen)
+    one = kl.Contexts(["all"], [1.0])
+    learner = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), contexts=one, **chosen)
+    for k in range(60):
+        left, right = plain.ask(), learner.ask(context="all")
+        assert (left.index, left.probability, left.epoch) == (
+            right.index,
+            right.probability,
+            right.epoch,
+        )
+        for player, decision in ((plain, left), (learner, right)):
+            player.tell(decision, 0.5 + 0.4 * np.sin(k + decision.index))
+    batches = plain.ask(7), learner.ask(7, context=["all"] * 7)
+    np.testing.assert_array_equal(batches[0].index, batches[1].index)
+    np.testing.assert_array_equal(plain._exp2.theta, learner._exp2.theta)
+    np.testing.assert_array_equal(plain.distribution, learner.distribution_for("all"))
+    assert str(plain.guarantee()) == str(learner.guarantee())
+    assert plain.recommend().index == learner.recommend("all").index
+    again = kl.BanditExpWeights.from_state(learner.state())
+    np.testing.assert_array_equal(again.distribution_for("all"), plain.distribution)
+
+
+def test_the_engine_of_pairs_with_one_context_is_that_of_points():
+    """The same by the other way: pairs of one context, played as pairs."""
+    said = {"horizon": 500, "loss_range": (0, 1), "ridge": 0.0}
+    one = kl.Contexts([[0.0]], [1.0])
+    settings = BanditSettings(actions=PRICES, kernel=kl.Gaussian(0.5), contexts=one, **said)
+    pairs = pairs_engine(settings)
+    plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=0, **said)
+    np.testing.assert_array_equal(pairs.features, plain.engine.features)
+    np.testing.assert_array_equal(pairs.capped.laws[0], plain.engine.weights)
+    exp2 = SharedExp2(pairs, plain.rates, horizon=500, batch=plain.batch)
+    rng, other = (
+        np.random.default_rng(5),
+        Exp2(plain.engine, plain.rates, horizon=500, batch=plain.batch),
+    )
+    same = np.random.default_rng(5)
+    for k in range(60):
+        epoch, drawn = exp2.draw_in(0, rng)
+        plain_epoch, plain_drawn = other.draw(None, same)
+        assert drawn.keys == plain_drawn.keys
+        loss = 0.5 + 0.4 * np.sin(k + drawn.index)
+        exp2.learn(epoch, drawn.keys, (loss,))
+        other.learn(plain_epoch, plain_drawn.keys, (loss,))
+    np.testing.assert_allclose(exp2.theta, other.theta, rtol=1e-12)
+
+
+def test_a_kernel_on_pairs_is_a_product_if_it_is_one():
+    class OnPairs:
+        def __call__(self, X, Y):
+            return kl.Gaussian(0.5)(X[:, :1], Y[:, :1]) * kl.Gaussian(0.5)(X[:, 1:], Y[:, 1:])
+
+        def diag(self, X):
+            return np.ones(len(X))
+
+    said = {"horizon": 300, "loss_range": (0, 1), "contexts": segments(), "rng": 0}
+    product = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), context_kernel=kl.Gaussian(0.5), **said)
+    pairs = kl.BanditExpWeights(PRICES, OnPairs(), context_kernel="pairs", **said)
+    np.testing.assert_array_equal(product.engine.features, pairs.engine.features)
+    apart = kl.BanditExpWeights(PRICES, OnPairs(), context_kernel="pairs", order="any", **said)
+    alone = kl.BanditExpWeights(
+        PRICES, kl.Gaussian(0.5), horizon=None, loss_range=(0, 1), ridge=0, proxy="pivoted_cholesky"
+    )
+    np.testing.assert_allclose(apart.engine.features, alone.engine.features, atol=1e-12)
+
+
+def test_a_context_kernel_scales_the_kernel_of_actions():
+    one = kl.Contexts([[2.0]], [1.0])
+    settings = BanditSettings(
+        actions=PRICES, kernel=kl.Linear(), contexts=one, context_kernel=kl.Linear(), horizon=9
+    )
+    assert in_context(settings, 0).kernel == 4.0 * kl.Linear()
+
+
+# Losses that come late, and in any order.
+
+
+@pytest.mark.parametrize("horizon", [3000, None])
+@pytest.mark.parametrize("between", [0, 3, 60])
+def test_a_late_loss_is_used_with_the_law_of_its_draw(horizon, between):
+    learner = learner_of(segments("one in a million"), horizon, batch=1)
+    play(learner, 10)
+    decision = learner.ask(context=3)
+    law, engine = learner.ledger.current.law, learner.engine
+    key = 3 * 5 + decision.index
+    w, weights = law.discounts[3], law.weights.copy()
+    factor, bonus = np.tril(law.factor), None if law.bonus is None else law.bonus.copy()
+    A = factor @ factor.T
+    play(learner, between, seed=2)  # 60 laws later little is left of this one
+    before, credit = learner._exp2.theta.copy(), copy.copy(learner._exp2.credit)
+    learner.tell(decision, 0.9)
+    estimate = np.linalg.solve(A, engine.features[key]) * w * (0.9 - 0.5)
+    expected = estimate if horizon else weights[:, None] * estimate
+    np.testing.assert_allclose(learner._exp2.theta - before, expected, rtol=1e-6, atol=1e-9)
+    if bonus is not None:
+        paid = bonus if horizon else np.repeat(weights, 5) * bonus
+        np.testing.assert_allclose(learner._exp2.credit - credit, paid, rtol=1e-9)
+    assert learner.diagnostics.late == (between > 0)
+
+
+def test_with_one_learner_per_context_only_that_context_makes_a_loss_late():
+    learner = learner_of(kl.Contexts(["a", "b"]))
+    first, second = learner.ask(context="a"), learner.ask(context="b")
+    for _ in range(40):  # long enough for the law of "a" to shrink to what its loss needs
+        learner.tell(learner.ask(context="b"), 0.5)
+    learner.tell(first, 0.2)
+    assert learner.diagnostics.late == 0
+    learner.tell(second, 0.2)
+    assert learner.diagnostics.late == 1
+
+
+def test_one_learner_per_context_is_the_learner_without_a_horizon():
+    contexts = kl.Contexts(["a", "b"])
+    learner = learner_of(contexts, rng=np.random.default_rng(3))
+    said = {"horizon": None, "loss_range": (0, 1), "ridge": 0.0}
+    plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=np.random.default_rng(3), **said)
+    for k in range(50):  # as if the other context were not there
+        left, right = learner.ask(context="a"), plain.ask()
+        assert (left.index, left.probability) == (right.index, right.probability)
+        learner.tell(left, 0.5 + 0.4 * np.sin(k))
+        plain.tell(right, 0.5 + 0.4 * np.sin(k))
+    np.testing.assert_array_equal(learner.distribution_for("a"), plain.distribution)
+    np.testing.assert_allclose(learner.distribution_for("b"), 0.2, atol=0.2)
+    assert learner.recommend("a").loss == plain.recommend().loss
+    assert learner.diagnostics.contexts.tolist() == [50, 0]
+
+
+# Snapshots.
+
+
+MANNERS = {
+    "known": {},
+    "rare": {"contexts": segments("one in a million")},
+    "anytime": {"horizon": None},
+    "bonus": {"bonus": True, "rank": 6},
+    "counted": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "independent"},
+    "counted anytime": {
+        "contexts": kl.Contexts([[0.0], [1.0]]),
+        "order": "independent",
+        "horizon": None,
+    },
+    "in turn": {"contexts": kl.Contexts(list("abc"), period=6, variation=0.01)},
+    "apart": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "any"},
+    "apart, anything": {
+        "contexts": kl.Contexts(list("ab")),
+        "loss_class": "any",
+        "context_kernel": None,
+    },
+    "alone": {"contexts": kl.Contexts(["x"])},
+    "rewards": {"goal": "maximize"},
+    "held back": {"hold": 5},
+}
+
+
+@pytest.mark.parametrize("name", MANNERS)
+def test_snapshots_go_on_exactly(name):
+    learner = learner_of(**{"rng": 3} | MANNERS[name])
+    play(learner, 23)
+    contexts = learner.settings.contexts
+    several = [0, len(contexts) - 1, 0]
+    if contexts.labels is not None:
+        several = [contexts.labels[c] for c in several]
+    waiting = [learner.ask(context=several[0]), learner.ask(3, context=several)]
+    for _ in range(20):  # whose laws shrink to what late losses need
+        waiting.append(learner.ask(context=several[1]))
+    again = kl.BanditExpWeights.from_state(learner.state())
+    assert repr(again) == repr(learner)
+    for one in (learner, again):
+        for decision in reversed(waiting):
+            one.tell(decision, np.full(np.shape(decision.id), 0.4))
+        play(one, 15)
+    assert learner.state()["digest"] == again.state()["digest"]
+    assert str(learner.guarantee()) == str(again.guarantee())
+    assert str(learner.diagnostics) == str(again.diagnostics)
+
+
+def test_learners_without_contexts_have_the_snapshots_that_they_had():
+    learner = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
+    assert not {"contexts", "context_kernel", "order"} & set(learner.state()["settings"])
+
+
+# What is refused, and changes nothing.
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ({}, "`context` must be given"),
+        ({"context": 4}, "`context` must be a row from 0 to 3"),
+        ({"context": [0.5]}, "`context` must be one of the 4 contexts"),
+        ({"context": [np.nan]}, "`context` must be finite"),
+        ({"context": "a"}, "`context` must be a row or 1 coordinates"),
+        ({"count": 2, "context": 0}, "`context` must be a sequence of 2"),
+        ({"count": 2, "context": [0, 1, 2]}, "`context` must be a sequence of 2"),
+        ({"count": 2, "context": [0, 9]}, "`context` must be a row from 0 to 3"),
+        ({"context": 0, "allowed": [0]}, "`allowed` must be left out"),
+    ],
+)
+@pytest.mark.parametrize("order", ["independent", "any"])
+def test_bad_contexts_change_nothing(asked, message, order):
+    learner = learner_of(order=order)
+    play(learner, 7)
+    before = learner.state()["digest"]
+    with pytest.raises(ValueError, match=message):
+        learner.ask(**asked)
+    assert learner.state()["digest"] == before
+
+
+def test_a_context_is_needed_to_know_a_law_or_the_best_action():
+    learner = learner_of()
+    with pytest.raises(NoDistribution, match="distribution_for"):
+        _ = learner.distribution
+    with pytest.raises(ValueError, match="`context` must be given"):
+        learner.recommend()
+    plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
+    with pytest.raises(NoDistribution, match="without there is `distribution`"):
+        plain.distribution_for(0)
+    with pytest.raises(ValueError, match="`context` must be left out by a learner without"):
+        plain.recommend(0)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
+        ({"contexts": None, "context_kernel": None, "order": "any"}, "`order` must be left out"),
+        ({"order": "random"}, "`order` must be one of"),
+        ({"ridge": 0.1}, "`ridge` must be 'auto' or 0 with several contexts, got 0.1"),
+        ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
+        ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
+        ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),
+        ({"tuning": "paper"}, "`tuning` must be 'sharp' with several contexts"),
+        ({"covariance": "sampled"}, "`covariance` must be 'exact' with several contexts"),
+        ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
+        ({"loss_class": "any"}, "`loss_class` must be 'general' or 'rank-one' with several"),
+        ({"order": "any", "batch": 4}, "`batch` must be 'auto' or 1 with several contexts"),
+        ({"order": "any", "delay": 4}, "`delay` must be 0 with several contexts, got 4"),
+        (
+            {"contexts": kl.Contexts([1, 2], period=2), "order": "independent"},
+            "`order` must be 'any' or left out where contexts have a period",
+        ),
+        (
+            {"contexts": kl.Contexts([1, 2], period=2), "horizon": None},
+            "`horizon` must be given where contexts have a period",
+        ),
+    ],
+)
+def test_settings_for_which_nothing_is_proved_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        learner_of(**settings)
+
+
+def test_kinds_are_checked():
+    with pytest.raises(TypeError, match="`contexts` must be Contexts, got dict"):
+        learner_of({})
+    with pytest.raises(TypeError, match="`context_kernel` must be a Kernel"):
+        learner_of(context_kernel=0.5)
+    with pytest.raises(ValueError, match="`loss_norm` must be left out with several contexts"):
+        learner_of().guarantee(loss_norm=2.0)
+    learner = learner_of()
+    decision = learner.ask(context=0)
+    learner.tell(decision, 0.5)
+    with pytest.raises(UnknownDecision):
+        learner.tell(decision, 0.5)

@@ -1,0 +1,621 @@
+"""The insured learner with contexts: who plays where, what is asked of policies, what is promised, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import NoDistribution, PolicyError
+from koloss.learners.insured.in_turn import InTurn
+from koloss.learners.insured.segments import OneByOne, Together
+
+SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
+PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])
+C, K = 3, 6
+
+ONE_BY_ONE = {"premium": 4.0}  # with few actions one budget for all would cost less
+TOGETHER = {"premium": 0.75}
+IN_TURN = {"order": "any"}
+MANNERS = {"one by one": ONE_BY_ONE, "together": TOGETHER, "in turn": IN_TURN}
+KINDS = {"one by one": OneByOne, "together": Together, "in turn": InTurn}
+
+
+@pytest.fixture(params=list(MANNERS))
+def manner(request):
+    return request.param
+
+
+def make(contexts=SEGMENTS, actions=PRICES, kernel=None, **settings):
+    settings = {"horizon": 3000, "loss_range": (0, 1), "rng": 0} | settings
+    return kl.InsuredBandit(actions, kernel or kl.Gaussian(0.4), contexts=contexts, **settings)
+
+
+def digest(learner):
+    return learner.state()["digest"]
+
+
+def kind(t):
+    """Losses of all pairs, each segment with its own best price."""
+    best = np.array([0.2, 0.4, 0.8])[:, None]
+    return 0.1 + 0.8 * (PRICES.X[:, 0] - best) ** 2
+
+
+def contexts_of(rounds, seed=3):
+    return np.random.default_rng(seed).choice(C, size=rounds, p=[0.5, 0.3, 0.2]).tolist()
+
+
+def play(learner, losses, rounds, seed=3, start=0):
+    names, played = SEGMENTS.labels, []
+    for t, c in enumerate(contexts_of(rounds, seed), start):
+        decision = learner.ask(context=names[c])
+        learner.tell(decision, float(losses(t)[c, decision.index]))
+        played.append((c, decision.index))
+    return played
+
+
+class Listens:
+    """Plays one row in every context, and keeps what it is asked and told."""
+
+    def __init__(self, row=2):
+        self.row, self.asked, self.heard = row, [], []
+
+    def propose(self, context):
+        self.asked.append(context)
+        return self.row
+
+    def hear(self, index, loss, context):
+        self.heard.append((index, loss, context))
+
+
+class Remembers(Listens):
+    """Plays through the rows, from where its snapshot was taken."""
+
+    def propose(self, context):
+        self.row = (self.row + len(context)) % K
+        return self.row
+
+    def state(self):
+        return {"row": self.row}
+
+    def restore(self, state):
+        self.row = state["row"]
+
+
+class Worst(Listens):
+    """Looks at the losses to come, and plays the worst price."""
+
+    def __init__(self, losses):
+        super().__init__()
+        self.losses, self.t = losses, 0
+
+    def propose(self, context):
+        self.t += 1
+        return int(self.losses(self.t - 1)[SEGMENTS.find(context)].argmax())
+
+
+# Which theorem, and what it promises.
+
+
+def test_the_theorem_is_decided_before_play(manner):
+    learner = make(**MANNERS[manner])
+    assert isinstance(learner._game.play.watch, KINDS[manner])
+    names = {"one by one": "F6.6c", "together": "F6.6 ", "in turn": "F6.7"}
+    assert names[manner] in learner.guarantee().statement
+    before = learner.guarantee().terms
+    play(learner, kind, 50)
+    assert learner.guarantee().terms == before
+    assert learner.guarantee().valid
+
+
+def test_the_bound_that_is_printed_is_the_smaller_one():
+    """With more premium one budget for all would cost more, and segments are handed over one at a time."""
+    bounds = {}
+    for premium in (0.2, 0.75, 4.0):
+        learner = make(premium=premium, horizon=20_000)
+        numbers = learner._game.plan.numbers
+        one = numbers.largest + (numbers.exploiting + 1) / 2
+        together = premium * numbers.scale
+        assert (numbers.kind == "together") == (together < one)
+        terms = learner.guarantee().terms
+        bounds[premium] = terms["budget"] + terms.get("jumps", 0.0) - 0.5 * numbers.scale
+        assert bounds[premium] == pytest.approx(min(one, together))
+    assert bounds[0.2] < bounds[0.75] < bounds[4.0]
+
+
+def test_the_promise_adds_up_to_the_theorem():
+    """Theorem F6.6c: (1 + β + 2/log K)B + (|S| + 1)/2 at most, but for the error of the features and of the design."""
+    learner = make(**ONE_BY_ONE, horizon=50_000, trigger=0.7)
+    n = learner._game.plan.numbers
+    terms = dict(learner.guarantee().terms)
+    bias = terms.pop("bias")
+    most = (1 + 0.7 + 2 / np.log(K)) * n.scale + (n.exploiting + 1) / 2
+    assert sum(terms.values()) <= most * 1.005
+    m, eps = learner.rank, learner.epsilon
+    assert bias <= eps * 50_000 * (1 + np.sqrt(1.005 * m) + 3 + np.sqrt(m))
+    assert bias >= eps * 50_000 * (3 + np.sqrt(m))
+
+
+@pytest.mark.parametrize("order", ["independent", "any"])
+def test_what_is_assumed_of_contexts_is_said(order):
+    text = str(make(order=order).guarantee())
+    assert ("contexts are drawn independently" in text) == (order == "independent")
+    assert "best mapping from contexts to actions" in text
+    assert make(order=order).guarantee().against(oblivious=True).valid
+
+
+def hostile(learner):
+    """Losses that punish the likeliest price of every segment."""
+
+    def losses(t):
+        laws = np.array([learner.distribution_for(name) for name in SEGMENTS.labels])
+        return np.where(laws >= laws.max(axis=1, keepdims=True), 1.0, 0.0)
+
+    return losses
+
+
+def switching(learner):
+    return lambda t: kind(t)[:, :: 1 if (t // 150) % 2 else -1]
+
+
+def exact_regret(learner, losses, rounds, order):
+    """Pseudo-regret by the laws of every round, against the best mapping; contexts in turn, or by their weights."""
+    names, lost, total = SEGMENTS.labels, 0.0, np.zeros((C, K))
+    law = np.array(SEGMENTS.weights)
+    drawn = contexts_of(rounds) if order == "independent" else [t % C for t in range(rounds)]
+    for t, c in enumerate(drawn):
+        if order == "any":
+            law = np.eye(C)[c]
+        each = losses(t)
+        chances = np.array([learner.distribution_for(name) for name in names])
+        lost += law @ np.sum(chances * each, axis=1)
+        total += law[:, None] * each
+        decision = learner.ask(context=names[c])
+        learner.tell(decision, float(each[c, decision.index]))
+    return lost - total.min(axis=1).sum()
+
+
+def extreme(learner):
+    """Whoever plays the first price loses all there is."""
+    return lambda t: np.tile(np.eye(K)[0], (C, 1))
+
+
+GAMES = [(hostile, "ucb"), (switching, "ucb"), (switching, Worst), (extreme, Worst)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game, policy", GAMES)
+def test_the_regret_is_within_the_bound(manner, game, policy):
+    """Tabular features, so that any losses are of the class. Uninsured, the worst policy loses more than the bound."""
+    rounds = 700
+    settings = {"horizon": rounds, "kernel": kl.White()}
+    settings |= {"context_kernel": kl.White(), **MANNERS[manner], "early": False}
+    learner = make(**settings)
+    losses = game(learner)
+    if policy is Worst:
+        learner = make(**settings, policy=Worst(losses))
+    regret = exact_regret(learner, losses, rounds, learner.settings.ordered)
+    most = sum(learner.guarantee().terms.values())
+    assert regret <= most < rounds
+    if policy is Worst:
+        assert learner.diagnostics.alarms
+    if game is extreme:  # each round that the policy plays costs 1
+        assert most < rounds
+
+
+def test_a_segment_that_turns_is_handed_over_alone():
+    """From round 500 on the likeliest price of "medium" loses; the others stay with the policy."""
+    learner = make(**ONE_BY_ONE)
+
+    def turning(t):
+        losses = kind(t)
+        if t >= 500:
+            law = learner.distribution_for("medium")
+            losses[1] = np.where(np.arange(K) == law.argmax(), 1.0, 0.0)
+        return losses
+
+    play(learner, turning, 2500)
+    seen = learner.diagnostics
+    assert [one.playing for one in seen.segments] == ["ucb", "robust", "ucb"]
+    (alarm,) = seen.alarms
+    assert alarm.context == 1
+    assert alarm.round > 500
+    assert "medium was handed over" in str(learner.guarantee())
+    assert "medium: robust plays" in str(seen)
+    assert learner.guarantee().valid
+
+
+# Policies.
+
+
+def test_policies_are_asked_once_a_round_for_the_context_at_hand(manner):
+    policy = Listens()
+    learner = make(policy=policy, **MANNERS[manner])
+    played = play(learner, kind, 60)
+    names = SEGMENTS.labels
+    assert policy.asked == [names[c] for c, _ in played]
+    assert policy.heard == [(a, pytest.approx(kind(0)[c, a]), names[c]) for c, a in played]
+
+
+def test_looking_asks_the_policy_once_and_keeps_the_proposal():
+    policy = Listens()
+    learner = make(policy=policy)
+    laws = [learner.distribution_for("large") for _ in range(3)]
+    assert policy.asked == ["large"]
+    assert np.array_equal(laws[0], laws[1])
+    assert laws[0].argmax() == 2
+    learner.ask(context="large")
+    assert policy.asked == ["large"]
+
+
+def test_whoever_was_handed_over_is_not_asked():
+    policy = Listens()
+    learner = make(policy=policy, **ONE_BY_ONE)
+    learner.hand_over(context="small")
+    play(learner, kind, 100)
+    assert set(policy.asked) == {"medium", "large"}
+    assert len(policy.heard) == 100  # it hears all of them
+    learner.hand_over()
+    play(learner, kind, 10)
+    assert len(policy.heard) == 100  # it plays nowhere
+
+
+def test_coordinates_are_shown_where_there_are_no_labels():
+    policy = Listens()
+    learner = make(kl.Contexts([[0.0, 1.0], [1.0, 0.5]], weights=[0.5, 0.5]), policy=policy)
+    learner.ask(context=1)
+    assert policy.asked[0].tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("bad", [None, "2", K, -1, np.nan, np.ones(K), np.full(C * K, 1 / (C * K))])
+def test_bad_proposals_change_nothing(bad):
+    policy = Listens()
+    learner = make(policy=policy)
+    play(learner, kind, 20)
+    learner.distribution_for("small")  # a proposal that is kept
+    before = digest(learner)
+    policy.row = bad
+    looks = [
+        lambda: learner.ask(context="large"),
+        lambda: learner.ask(2, context=["small", "large"]),
+        lambda: learner.distribution_for("large"),
+    ]
+    for look in looks:
+        with pytest.raises(PolicyError, match="polic"):
+            look()
+        assert digest(learner) == before
+    policy.row = 1
+    play(learner, kind, 20)
+
+
+def test_a_policy_that_fails_to_hear_can_be_told_again():
+    policy = Listens()
+    learner = make(policy=policy)
+    decision = learner.ask(context="small")
+    before, policy.heard = digest(learner), None
+    with pytest.raises(PolicyError, match=r"the policy's hear\(\) failed"):
+        learner.tell(decision, 0.5)
+    assert digest(learner) == before
+    policy.heard = []
+    learner.tell(decision, 0.5)
+
+
+@pytest.mark.parametrize("policy", ["ucb", "thompson", "optimistic"])
+def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
+    learner = make(policy=policy, horizon=6000)
+    play(learner, kind, 600)
+    found = [learner.recommend(name).index for name in SEGMENTS.labels]
+    assert found == kind(0).argmin(axis=1).tolist()
+    laws = np.array([learner.distribution_for(name) for name in SEGMENTS.labels])
+    assert np.allclose(laws.sum(axis=1), 1)
+    assert laws.argmax(axis=1).tolist() == found
+
+
+def test_laws_of_a_policy_are_played():
+    law = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
+    learner = make(policy=Listens(law), **ONE_BY_ONE)
+    rate = learner._game.play.watch.rate(0)
+    p = learner.distribution_for("small")
+    assert np.all(p[1:3] >= 0.5 * (1 - rate))
+    assert p.sum() == pytest.approx(1)
+    decision = learner.ask(context="small")
+    assert decision.probability == p[decision.index]
+
+
+def test_rewards_are_losses_turned_around(manner):
+    settings = MANNERS[manner]
+    left, right = make(**settings), make(**settings, goal="maximize", loss_range=(-1, 0))
+    for t, c in enumerate(contexts_of(200)):
+        name = SEGMENTS.labels[c]
+        one, other = left.ask(context=name), right.ask(context=name)
+        assert one.index == other.index
+        left.tell(one, float(kind(t)[c, one.index]))
+        right.tell(other, -float(kind(t)[c, other.index]))
+    assert left.recommend("small").loss == pytest.approx(-right.recommend("small").loss)
+    assert "reward" in str(right.guarantee())
+
+
+# By hand.
+
+
+def test_second_chances_are_counted():
+    learner = make(**ONE_BY_ONE)
+    before = learner.guarantee()
+    learner.hand_over(context="large")
+    play(learner, kind, 50)
+    learner.re_arm(context="large")
+    learner.re_arm(context="large")  # it plays already
+    play(learner, kind, 50)
+    assert [one.playing for one in learner.diagnostics.segments] == ["ucb"] * 3
+    n, watch = learner._game.plan.numbers, learner._game.play.watch
+    more = watch.budgets[2] + 0.6 + 0.2 * n.largest
+    assert learner.guarantee().terms["second chances"] == pytest.approx(more)
+    assert sum(learner.guarantee().terms.values()) == pytest.approx(
+        sum(before.terms.values()) + more
+    )
+
+
+def test_rows_sleep_while_the_policy_plays():
+    learner = make(**ONE_BY_ONE)
+    learner.hand_over(context="large")
+    play(learner, kind, 50)
+    learner.re_arm(context="large")
+    sums = learner._game.play.robust.sums.copy()
+    play(learner, kind, 50)
+    assert np.array_equal(learner._game.play.robust.sums, sums)
+
+
+@pytest.mark.parametrize("manner", ["together", "in turn"])
+def test_all_are_handed_over_at_once_and_stay_so(manner):
+    learner = make(**MANNERS[manner])
+    with pytest.raises(ValueError, match="`context` must be left out: these contexts are watched"):
+        learner.hand_over(context="small")
+    learner.hand_over()
+    assert {one.playing for one in learner.diagnostics.segments} == {"robust"}
+    with pytest.raises(ValueError, match="and stay handed over"):
+        learner.re_arm()
+    play(learner, kind, 30)
+    assert learner.guarantee().valid
+
+
+def test_a_game_too_short_to_insure_is_played_robustly(manner):
+    learner = make(**MANNERS[manner], horizon=1)
+    assert {one.playing for one in learner.diagnostics.segments} <= {"robust", "exploration"}
+    assert {one.reason for one in learner.diagnostics.alarms} <= {"short"}
+    assert "budget" not in learner.guarantee().terms
+    play(learner, kind, 1)
+    assert learner.guarantee().valid
+
+
+# Snapshots.
+
+
+@pytest.mark.parametrize("policy", ["ucb", "thompson", "optimistic", "own"])
+def test_snapshots_go_on_exactly(manner, policy):
+    own = Remembers() if policy == "own" else None
+    learner = make(policy=own or policy, **MANNERS[manner])
+    play(learner, kind, 40)
+    if manner == "one by one":
+        learner.hand_over(context="small")
+        play(learner, kind, 20)
+        learner.re_arm(context="small")
+        learner.hand_over(context="medium")
+    waiting = [learner.ask(context="small"), learner.ask(context="medium")]
+    batch = learner.ask(3, context=["large", "small", "large"])
+    if policy == "own":
+        learner.distribution_for("small")
+    state = learner.state()
+    again = kl.InsuredBandit.from_state(copy.deepcopy(state), policy=copy.deepcopy(own))
+    assert digest(again) == state["digest"]
+    for one in (learner, again):
+        one.tell(batch.id, [0.1, 0.2, 0.3])
+        one.tell([d.id for d in waiting], [0.5, 0.6])
+    assert play(learner, kind, 40) == play(again, kind, 40)
+    if manner != "one by one":
+        learner.hand_over()
+        again.hand_over()
+        assert play(learner, kind, 20) == play(again, kind, 20)
+        waits = learner.ask(context="large")
+        again.ask(context="large")
+        third = kl.InsuredBandit.from_state(again.state(), policy=copy.deepcopy(own))
+        for one in (learner, third):
+            one.tell(waits.id, 0.4)
+        again = third
+        assert play(learner, kind, 20) == play(again, kind, 20)
+    assert digest(learner) == digest(again)
+
+
+def test_snapshots_in_files(tmp_path):
+    learner = make()
+    play(learner, kind, 30)
+    kl.save_state(tmp_path / "one.zip", learner.state())
+    again = kl.InsuredBandit.from_state(kl.load_state(tmp_path / "one.zip"))
+    assert digest(again) == digest(learner)
+    assert play(learner, kind, 30) == play(again, kind, 30)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda s: s["learner"]["play"].update(asks=-1), "asks"),
+        (lambda s: s["learner"]["play"]["rounds"].__setitem__(0, 99), "rounds"),
+        (lambda s: s["learner"]["play"]["watch"]["watched"].__setitem__(0, 2), "watched"),
+        (lambda s: s["learner"]["numbers"].update(kind="in any order"), "watched|robust"),
+        (lambda s: s["learner"]["numbers"].update(kind="alone"), "kind"),
+        (lambda s: s["learner"]["play"]["bets"].pop(), "bets"),
+        (lambda s: s["ledger"]["contexts"].__setitem__(0, 7), "contexts"),
+    ],
+)
+def test_damaged_snapshots_are_refused(change, message):
+    from koloss.learners.snapshots import seal
+
+    learner = make(**ONE_BY_ONE)
+    play(learner, kind, 10)
+    learner.ask(context="small")
+    state = copy.deepcopy(learner.state())
+    change(state)
+    body = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
+    with pytest.raises(kl.errors.SnapshotError, match=message):
+        kl.InsuredBandit.from_state(seal("InsuredBandit", body))
+
+
+# What is not proved, and what is refused.
+
+
+def test_late_losses_play_and_are_named():
+    learner = make()
+    first, second = learner.ask(context="small"), learner.ask(context="large")
+    learner.tell(second, 0.2)
+    learner.tell(first, 0.3)
+    play(learner, kind, 20)
+    promise = learner.guarantee()
+    assert not promise.proved
+    assert "1 losses came, or will come, after a further decision" in str(promise)
+
+
+def test_decisions_made_at_once_play_and_are_named():
+    learner = make()
+    batch = learner.ask(4, context=["small", "large", "small", "medium"])
+    assert batch.index.shape == batch.probability.shape == (4,)
+    learner.tell(batch, [0.1, 0.2, 0.3, 0.4])
+    assert "4 decisions were made at once" in str(learner.guarantee())
+    assert not learner.guarantee().proved
+
+
+def test_losses_that_are_never_told_are_named():
+    learner = make()
+    decision = learner.ask(context="small")
+    assert learner.forget(decision) == 1
+    play(learner, kind, 20)
+    assert "1 losses were never told" in str(learner.guarantee())
+    assert not learner.guarantee().proved
+
+
+@pytest.mark.parametrize("context", [None, "huge", 1, ["small"], np.nan])
+def test_bad_contexts_change_nothing(context):
+    learner = make()
+    play(learner, kind, 10)
+    before = digest(learner)
+    calls = [
+        lambda: learner.ask(context=context),
+        lambda: learner.ask(2, context=["small", context]),
+        lambda: learner.distribution_for(context),
+        lambda: learner.recommend(context),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="`context` must be"):
+            call()
+        assert digest(learner) == before
+
+
+def test_what_is_for_learners_without_contexts_is_refused():
+    learner = make()
+    with pytest.raises(NoDistribution, match="distribution_for"):
+        _ = learner.distribution
+    with pytest.raises(ValueError, match="`allowed` must be left out"):
+        learner.ask(context="small", allowed=[0, 1])
+    with pytest.raises(ValueError, match="`contexts` must be left out where actions come and go"):
+        learner.withdraw(2)
+    plain = kl.InsuredBandit(PRICES, kl.Gaussian(0.4), horizon=900, loss_range=(0, 1), rng=0)
+    with pytest.raises(NoDistribution, match="is for learners with contexts"):
+        plain.distribution_for("small")
+    for call in (
+        plain.recommend,
+        lambda c: plain.ask(context=c),
+        lambda c: plain.hand_over(context=c),
+    ):
+        with pytest.raises(ValueError, match="`context` must be left out"):
+            call("small")
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"horizon": None}, "`horizon` must be a number of rounds with several contexts, got None"),
+        ({"policy": ["ucb", "thompson"]}, "`policy` must be one with several contexts"),
+        ({"delay": 3}, "`delay` must be 0 with several contexts, got 3"),
+        ({"hold": 3}, "`hold` must be 0 with several contexts, got 3"),
+        ({"overdraft": 3}, "`overdraft` must be 'auto' with several contexts, got 3"),
+        ({"absent": [1]}, "`contexts` must be left out where actions come and go"),
+        ({"batch": 4}, "`batch` must be 'auto' or 1 with several contexts, got 4"),
+        ({"exploration_cost": 0.1}, "`exploration_cost` must be None with several contexts"),
+        ({"robust_kernel": "any"}, "`robust_kernel` must be None with several contexts"),
+        ({"shares": {0: (0.1, 0.5)}}, "`shares` must be None with several contexts"),
+        ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
+        ({"ridge": 0.1}, "`ridge` must be 'auto' or 0 with several contexts, got 0.1"),
+        ({"order": "sideways"}, "`order` must be"),
+        ({"contexts": None, "order": "any"}, "`order` must be left out without `contexts`"),
+        ({"contexts": ["a", "b"]}, "`contexts` must be Contexts, got"),
+        ({"contexts": kl.Contexts(["a", "b"]), "order": "independent"}, "must have weights"),
+        ({"actions": kl.Box([0.0], [1.0])}, "`actions` must be Points with several contexts"),
+    ],
+)
+def test_settings_that_mean_nothing_with_contexts(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(**settings)
+
+
+@pytest.mark.parametrize("contexts", [kl.Contexts(["a", "b"]), kl.Contexts([1, 2, 3], period=3)])
+def test_contexts_in_turn_or_of_unknown_law_are_played_in_any_order(contexts):
+    assert "F6.7 (insured, any order)" in make(contexts).guarantee().statement
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"policy": "thompson"}, {"context_kernel": kl.Gaussian(2.0)}]
+)
+def test_one_context_is_none(settings):
+    """To the last bit."""
+    alone = make(kl.Contexts(["all"]), horizon=900, **settings)
+    settings.pop("context_kernel", None)
+    plain = kl.InsuredBandit(
+        PRICES, kl.Gaussian(0.4), horizon=900, loss_range=(0, 1), rng=0, **settings
+    )
+    for t in range(60):
+        one, other = alone.ask(context="all"), plain.ask()
+        assert one.index == other.index
+        alone.tell(one, float(kind(t)[0, one.index]))
+        plain.tell(other, float(kind(t)[0, other.index]))
+    assert np.array_equal(alone.distribution_for("all"), plain.distribution)
+    assert str(alone.guarantee()) == str(plain.guarantee())
+    again = kl.InsuredBandit.from_state(alone.state())
+    assert digest(again) == digest(alone)
+    with pytest.raises(ValueError, match="`context` must be"):
+        alone.ask(context="some")
+    with pytest.raises(ValueError, match="`context` must be"):
+        alone.ask()
+
+
+def test_one_kernel_on_pairs():
+    kernel = kl.Gaussian((0.8, 0.8, 0.8, 0.4))
+    learner = make(kernel=kernel, context_kernel="pairs")
+    play(learner, kind, 300)
+    assert learner.recommend("large").index == kind(0)[2].argmin()
+
+
+def test_the_report_is_text_and_data():
+    learner = make(**ONE_BY_ONE)
+    play(learner, kind, 200)
+    seen = learner.diagnostics
+    assert sum(one.rounds for one in seen.segments) == seen.rounds == seen.heard == 200
+    assert sum(one.budget for one in seen.segments) == pytest.approx(seen.budget)
+    assert seen.estimated_losses.shape == (C, K)
+    text = str(seen)
+    assert text.startswith("3 contexts, 0 of them handed over; 200 rounds, 0 losses outstanding")
+    assert "small: ucb plays" in text
+    assert json.dumps(text)
+
+
+def test_rare_contexts_explore_for_ever():
+    rare = kl.Contexts(["often", "never"], weights=[0.9999, 0.0001])
+    learner = make(rare, premium=4.0, horizon=5000, context_kernel=kl.White())
+    seen = learner.diagnostics.segments
+    assert [one.playing for one in seen] == ["ucb", "exploration"]
+    assert seen[1].exploration == 1.0
+    p = learner.distribution_for("never")
+    assert p.max() < 0.9
+    for _ in range(30):
+        learner.tell(learner.ask(context="never"), 1.0)
+    assert learner.diagnostics.alarms == ()

@@ -1,0 +1,401 @@
+"""`ask(allowed=...)`: the law of a request among some of the actions, its estimates, its snapshots, and bad masks."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import koloss as kl
+from koloss.errors import UnknownDecision
+
+X = np.linspace(0, 1, 9)[:, None]
+POINTS = kl.Points(X)
+HALF = np.arange(9) % 2 == 0
+FEW = np.array([False, True, True] + 6 * [False])
+
+
+def bandit(rng=0, **settings):
+    settings = {"horizon": 300, "loss_range": (0, 1), "ridge": 0, "bonus": False} | settings
+    kernel = settings.pop("kernel", kl.Gaussian(0.3))
+    return kl.BanditExpWeights(POINTS, kernel, rng=rng, **settings)
+
+
+def anything(rng=0, **settings):
+    return bandit(rng, loss_class="any", ridge="auto", bonus="auto", **settings)
+
+
+def paused(learner):
+    """The robust learner plays."""
+    learner.pause()
+    return learner
+
+
+def changed(learner):
+    """Both have played, and other actions are on offer, of which one begins anew."""
+    for t in range(12):
+        (learner.pause if t == 4 else learner.re_arm if t == 8 else int)()
+        learner.tell(learner.ask(), t / 12)
+    waits = learner.ask(2, allowed=HALF)
+    learner.withdraw([7, 3])
+    learner.tell(waits[0], 0.5)
+    learner.add([7])
+    learner.withdraw([1])
+    learner.add([1, 3])
+    learner.tell(waits[1], 0.5)
+    return learner
+
+
+MAKERS = {
+    "plain": bandit,
+    "anything": anything,
+    "anytime": lambda rng=0: bandit(rng, horizon=None),
+    "ridge": lambda rng=0: bandit(rng, ridge="auto", bonus="auto"),
+    "anytime-ridge": lambda rng=0: bandit(rng, horizon=None, ridge="auto", bonus="auto"),
+    "hindsight": lambda rng=0: bandit(rng, ridge="auto", bonus="auto", regret="hindsight"),
+    "learned": lambda rng=0: bandit(rng, loss_range="learn"),
+    "widen": lambda rng=0: bandit(rng, outside="widen"),
+    "rewards": lambda rng=0: bandit(rng, goal="maximize"),
+    "sampled": lambda rng=0: bandit(rng, covariance="sampled"),
+    "insured": lambda rng=0: kl.InsuredBandit(
+        POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng
+    ),
+    "insured-thompson": lambda rng=0: kl.InsuredBandit(
+        POINTS, kl.Gaussian(0.3), horizon=None, loss_range=(0, 1), policy="thompson", rng=rng
+    ),
+    "insured-optimistic": lambda rng=0: kl.InsuredBandit(
+        POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), policy="optimistic", rng=rng
+    ),
+    "insured-paused": lambda rng=0: paused(
+        kl.InsuredBandit(POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng)
+    ),
+    "insured-era": lambda rng=0: changed(
+        kl.InsuredBandit(POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng)
+    ),
+    "exp-weights": lambda rng=0: kl.ExpWeights(
+        POINTS, kernel=kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng
+    ),
+}
+every = pytest.mark.parametrize("name", MAKERS)
+
+
+def loss_of(learner, index):
+    """A loss for each action: a number, or with full information all of them."""
+    values = (X[:, 0] - 0.4) ** 2
+    return values[index] if learner.feedback == "bandit" else values
+
+
+class Coin:
+    """A generator with one coin."""
+
+    def __init__(self, coin):
+        self.coin = coin
+
+    def random(self, count=None):
+        return self.coin if count is None else np.full(count, self.coin)
+
+
+def all_draws(learner, allowed):
+    """Copies of a learner that have drawn each of the actions allowed, with their decisions."""
+    rows, coin = [], 0.0
+    while coin < 1 - 1e-12:
+        one = copy.deepcopy(learner)
+        one._rng = Coin(coin + 1e-13)
+        decision = one.ask(allowed=allowed)
+        rows.append((one, decision))
+        coin += decision.probability
+    return rows
+
+
+def played(learner, rounds=12, mask=None):
+    rng = np.random.default_rng(3)
+    for t in range(rounds):
+        decision = learner.ask(allowed=mask if t % 3 == 1 else None)
+        learner.tell(decision, float(rng.random()))
+    return learner
+
+
+@pytest.mark.parametrize("name", ["plain", "anything"])
+@pytest.mark.parametrize("mask", [HALF, FEW, np.arange(9) == 4], ids=["half", "few", "one"])
+def test_estimates_of_allowed_actions_are_unbiased(name, mask):
+    learner = played(MAKERS[name](), mask=~mask)
+    # A function of the features: any values on actions that the proxy knows.
+    features, engine = learner.engine.features, learner.engine
+    w = np.random.default_rng(0).normal(size=features.shape[1] or 9) / 10
+    loss = features @ w if features.shape[1] else w
+    loss = 0.5 + 0.4 * (loss - loss.mean()) / np.ptp(loss)
+    if features.shape[1]:  # what of the loss the features can say, less the centre
+        coefficients, *_ = np.linalg.lstsq(features[mask], loss[mask] - engine.center, rcond=None)
+        loss[mask] = features[mask] @ coefficients + engine.center
+    mean, total, naive = np.zeros(9), 0.0, np.zeros(9)
+    everyone = learner.distribution
+    for one, decision in all_draws(learner, mask):
+        assert mask[decision.index]
+        before = one._exp2.masks.told.copy()
+        one.tell(decision, loss[decision.index])
+        mean += decision.probability * (one._exp2.masks.told - before)
+        total += decision.probability
+        # A wrong one: as if it had been drawn from the law of all actions.
+        value = loss[decision.index] - engine.center
+        if features.shape[1]:
+            sigma = features.T @ (everyone[:, None] * features)
+            x = features @ np.linalg.solve(sigma, features[decision.index]) * value
+        else:
+            x = np.eye(9)[decision.index] * value / everyone[decision.index]
+        naive += decision.probability * x
+    assert total == pytest.approx(1, abs=1e-12)
+    assert_allclose(mean[mask], loss[mask] - engine.center, atol=1e-9)
+    assert not np.allclose(naive[mask], loss[mask] - engine.center, atol=1e-3)
+    assert not mean[~mask].any()
+
+
+@pytest.mark.parametrize("name", ["ridge", "hindsight"])
+def test_with_a_ridge_the_bias_is_that_of_the_law_that_was_played(name):
+    learner = played(MAKERS[name](), mask=~HALF)
+    engine = learner.engine
+    assert engine.columns is not None
+    loss = 0.5 + 0.3 * np.sin(5 * X[:, 0])
+    draws = all_draws(learner, HALF)
+    p = np.zeros(9)
+    for _, decision in draws:
+        p[decision.index] = decision.probability
+    A = engine.features.T @ (p[:, None] * engine.features) + engine.columns @ engine.columns.T
+    expected = engine.features @ np.linalg.pinv(A, rcond=1e-12) @ engine.features.T
+    mean = np.zeros(9)
+    for one, decision in draws:
+        before = one._exp2.masks.told.copy()
+        one.tell(decision, loss[decision.index])
+        mean += decision.probability * (one._exp2.masks.told - before)
+    assert_allclose(mean[HALF], (expected @ (p * (loss - engine.center)))[HALF], atol=1e-8)
+
+
+def test_arms_against_a_second_computation():
+    """EXP3 with sleeping arms, written out."""
+    learner, S = anything(batch=1), np.zeros(9)
+    eta, gamma, center = learner.rates.learning_rate, learner.rates.exploration, 0.5
+    rng = np.random.default_rng(5)
+    for t in range(40):
+        mask = np.ones(9, dtype=bool) if t % 2 else rng.random(9) < 0.5
+        mask[t % 9] = True
+        q = np.where(mask, np.exp(-eta * (S - S.min())), 0.0)
+        p = (1 - gamma) * q / q.sum() + gamma * mask / mask.sum()
+        decision = learner.ask(allowed=mask)
+        assert decision.probability == pytest.approx(p[decision.index], rel=1e-9)
+        loss = float(rng.random())
+        learner.tell(decision, loss)
+        x = np.zeros(9)
+        x[decision.index] = (loss - center) / p[decision.index]
+        mix = -math.log(float(q[mask] @ np.exp(-eta * x[mask])) / q.sum()) / eta
+        S += np.where(mask, x, mix)
+        if t == 20:
+            learner = kl.BanditExpWeights.from_state(learner.state())
+    q = np.exp(-eta * (S - S.min()))
+    assert_allclose(learner.distribution, (1 - gamma) * q / q.sum() + gamma / 9, rtol=1e-8)
+
+
+def test_those_asleep_keep_their_share_of_the_weight():
+    learner = played(bandit(), mask=HALF)
+    eta = learner.rates.learning_rate
+    weights = np.exp(-eta * learner._exp2.sums())
+    for loss in (0.0, 1.0, 0.3):
+        learner.tell(learner.ask(allowed=FEW), loss)
+    after = np.exp(-eta * learner._exp2.sums())
+    share = weights[~FEW] / weights.sum()
+    assert_allclose(after[~FEW] / after.sum(), share, rtol=1e-9)
+    assert not np.allclose(after[FEW] / after.sum(), weights[FEW] / weights.sum(), rtol=1e-3)
+
+
+@every
+def test_only_what_is_allowed_is_chosen_in_every_form(name):
+    learner = MAKERS[name]()
+    rows = np.flatnonzero(HALF)
+    forms = [HALF, HALF.tolist(), rows, rows.tolist(), tuple(rows.tolist()), rows.astype(np.int8)]
+    for _ in range(6):
+        twins = [copy.deepcopy(learner) for _ in forms]
+        decisions = [twin.ask(allowed=form) for twin, form in zip(twins, forms, strict=True)]
+        assert len({(d.index, d.probability) for d in decisions}) == 1
+        assert HALF[decisions[0].index]
+        for twin, decision in zip(twins, decisions, strict=True):
+            twin.tell(decision, loss_of(twin, decision.index))
+        learner = twins[0]
+        batch = learner.ask(4, allowed=FEW)
+        assert FEW[batch.index].all()
+        learner.forget(batch)
+
+
+@every
+def test_a_mask_of_all_is_none(name):
+    one, two = MAKERS[name](), MAKERS[name]()
+    for _ in range(10):
+        first, second = one.ask(), two.ask(allowed=np.ones(9, dtype=bool))
+        assert (first.index, first.probability) == (second.index, second.probability)
+        one.tell(first, loss_of(one, first.index))
+        two.tell(second, loss_of(two, second.index))
+    assert one.guarantee() == two.guarantee()
+
+
+@every
+def test_snapshots_in_between(name):
+    learner = MAKERS[name]()
+    pending, rng = [], np.random.default_rng(1)
+    for t in range(30):
+        mask = rng.random(9) < 0.6
+        mask[4] = True
+        pending.append(learner.ask(allowed=mask if t % 4 else None))
+        if t % 3:
+            decision = pending.pop(0)
+            learner.tell(decision, loss_of(learner, decision.index))
+        if t % 7 == 3:
+            state = learner.state()
+            twin = type(learner).from_state(state)
+            assert twin.state()["digest"] == state["digest"]
+            for both in (HALF, None, FEW):
+                first, second = learner.ask(allowed=both), twin.ask(allowed=both)
+                assert (first.index, first.probability) == (second.index, second.probability)
+                for one, decision in ((learner, first), (twin, second)):
+                    one.tell(decision, loss_of(one, decision.index))
+            for decision in pending[:1]:
+                twin.tell(decision.id, loss_of(twin, decision.index))
+                learner.tell(decision.id, loss_of(twin, decision.index))
+                pending.remove(decision)
+            best = learner.recommend(), twin.recommend()
+            assert best[0].index == best[1].index
+            learner = twin
+
+
+BAD = {
+    "nothing": (np.zeros(9, dtype=bool), ValueError, "`allowed` must leave an action, got none"),
+    "empty": ([], ValueError, "`allowed` must leave an action, got none"),
+    "short": ([True, False], ValueError, "`allowed` must have 9 truth values, got 2"),
+    "long": ([True] * 10, ValueError, "`allowed` must have 9 truth values, got 10"),
+    "nan": ([math.nan] * 9, TypeError, "`allowed` must be 9 truth values, or rows, or params"),
+    "floats": ([0.0, 1.0], TypeError, "`allowed` must be 9 truth values"),
+    "zeros and ones": ([0, 1, 0, 1, 1, 1, 1, 1, 1], ValueError, "`allowed` must not repeat a row"),
+    "below": ([-1], ValueError, "`allowed` must have rows from 0 to 8, got -1"),
+    "beyond": ([0, 9], ValueError, "`allowed` must have rows from 0 to 8, got 9"),
+    "a row": (3, TypeError, "`allowed` must be 9 truth values"),
+    "table": (np.ones((9, 1), dtype=bool), TypeError, "`allowed` must be 9 truth values"),
+    "ragged": ([[True], [True, False]], TypeError, "`allowed` must be 9 truth values"),
+    "text": ("all", TypeError, "`allowed` must be 9 truth values"),
+    "function": (lambda p: True, TypeError, "`allowed` must be 9 truth values"),
+    "params": ({"x": 1}, TypeError, "`allowed` must be rows where the actions are not those of a"),
+    "several params": ([{"x": 1}], TypeError, "`allowed` must be rows where the actions are not"),
+}  # fmt: skip
+
+
+@every
+def test_bad_masks_change_nothing(name):
+    learner = MAKERS[name]()
+    before = learner.state()["digest"]
+    for mask, error, message in BAD.values():
+        for count in (None, 3):
+            with pytest.raises(error, match=message):
+                learner.ask(count, allowed=mask)
+    assert learner.state()["digest"] == before
+
+
+def test_where_there_are_shares_or_no_points_masks_are_refused():
+    with pytest.raises(ValueError, match="`allowed` must be left out where there are `shares`"):
+        bandit(shares={0: (0.1, 1.0)}).ask(allowed=HALF)
+    ball = kl.BanditExpWeights(kl.Ball(2), kl.Quadratic(), horizon=100, rng=0)
+    with pytest.raises(ValueError, match=r"`allowed` must be left out where Ball.* is played as a"):
+        ball.ask(allowed=[0])
+
+
+@every
+def test_the_guarantee_names_what_is_not_proved(name):
+    learner = MAKERS[name]()
+    made = 2 if name == "insured-era" else 0
+    assert ("masks" in str(learner.guarantee())) == bool(made)
+    learner.ask(2, allowed=HALF)
+    promise = learner.guarantee()
+    assert not promise.proved
+    assert not promise.valid
+    assert f"masks: {made + 2} decisions were made among the actions allowed then" in str(promise)
+
+
+@pytest.mark.parametrize("policy", ["ucb", "optimistic"])
+@pytest.mark.parametrize("mask", [HALF, FEW], ids=["half", "few"])
+def test_the_insured_learner_estimates_allowed_actions_without_bias(policy, mask):
+    settings = {"horizon": 3000, "loss_range": (0, 1), "ridge": 0, "policy": policy}
+    learner = played(kl.InsuredBandit(POINTS, kl.Gaussian(0.3), rng=0, **settings), mask=~mask)
+    features = learner.engine.features
+    y = features @ np.random.default_rng(0).normal(size=features.shape[1])
+    y = y / (3 * np.abs(y).max())
+    before = learner._account.total.copy()
+    decision = learner.ask(allowed=mask)
+    law = learner.ledger.current
+    p, M = law.distribution(), law.prediction
+    assert decision.probability == pytest.approx(p[decision.index], rel=1e-12)
+    assert not p[~mask].any()
+    rows = np.flatnonzero(p)
+    mean = sum(p[b] * (M + law.estimates(b) * (y[b] - M[b])) for b in rows)
+    assert_allclose(mean[mask], y[mask], atol=1e-9)
+    learner.tell(decision, float(y[decision.index]) + 0.5)
+    moved = learner._account.total - before
+    assert not moved[~mask].any()
+    assert moved[mask].all()
+
+
+class Stubborn:
+    """A policy of the user's, who always wants the same."""
+
+    def __init__(self, wish):
+        self.wish = wish
+
+    def propose(self):
+        return self.wish
+
+    def hear(self, index, loss):
+        pass
+
+
+def test_a_policy_of_your_own_may_wish_for_what_is_not_allowed():
+    law = np.zeros(9)
+    law[[0, 1]] = 0.25, 0.75
+    for wish, expected in ((0, {0}), (4, {0, 8}), (law, {0}), (np.eye(9)[4], {0, 8})):
+        settings = {"horizon": 3000, "loss_range": (0, 1), "policy": Stubborn(wish)}
+        learner = kl.InsuredBandit(POINTS, kl.Gaussian(0.3), rng=0, **settings)
+        for _ in range(5):
+            decision = learner.ask(allowed=[0, 8])
+            assert decision.index in {0, 8}
+            learner.tell(decision, decision.index / 8)
+        assert learner.ledger.current.choice in {*expected, None}
+
+
+def test_an_allowed_action_must_be_on_offer():
+    learner = changed(MAKERS["insured"]())
+    learner.withdraw([2, 4])
+    with pytest.raises(ValueError, match="`allowed` must leave an action that is available, got"):
+        learner.ask(allowed=[2, 4])
+    assert learner.ask(allowed=[2, 4, 6]).index == 6
+
+
+def test_told_twice_is_refused():
+    learner = bandit()
+    decision = learner.ask(allowed=HALF)
+    learner.tell(decision, 0.5)
+    with pytest.raises(UnknownDecision, match="told already"):
+        learner.tell(decision, 0.5)
+
+
+OFTEN_OUT = [np.isin(np.arange(9), rows) for rows in ([0, 2, 3, 5], [1, 3, 4, 8], [1, 2, 6, 7, 8])]
+
+
+def distance_found(name, seed):
+    """How far from the best action, which is out of stock in a third of the rounds, the one recommended is."""
+    learner = MAKERS[name](seed)
+    for t in range(300):
+        decision = learner.ask(allowed=OFTEN_OUT[t % 3])
+        learner.tell(decision, abs(decision.index - 3) / 8)
+    return abs(learner.recommend().index - 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain", "ridge", "insured"])
+def test_the_best_is_found_though_it_is_often_out_of_stock(name):
+    """None of the seeds 0 to 59 has failed: the false-alarm level is below 5 %, with 95 % confidence."""
+    assert distance_found(name, 0) <= 1
