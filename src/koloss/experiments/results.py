@@ -350,10 +350,11 @@ class ArenaResults(Reported):
             tuple(game for game in self.games if game.contexts is not None),
         ):
             names = {game.name for game in games}
-            players = [s for s in self.players if any(s.plays(game) for game in games)]
+            runs = tuple(run for run in self.runs if run.game in names)
+            there = {run.player for run in runs}
+            players = [spec for spec in self.players if spec.slug in there]
             if games and games[0].contexts is not None:
                 players = [_unaware(spec) for spec in players]
-            runs = tuple(run for run in self.runs if run.game in names)
             parts += (
                 [replace(self, games=games, players=tuple(players), runs=runs)] if games else []
             )
