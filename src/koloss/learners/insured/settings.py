@@ -231,7 +231,7 @@ class InsuredSettings(Settings):
             raise ValueError(
                 f"`loss_range` must be known where the set grows, got {self.loss_range!r}"
             )
-        for name in ("proxy", "spacing", "shares", "absent"):
+        for name in ("proxy", "spacing", "shares", "absent", "contexts"):
             if not self.is_default(name):
                 value = getattr(self, name)
                 raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
