@@ -124,7 +124,7 @@ def test_what_can_be_estimated_is_within_the_reach_of_the_design():
     assert eta * 0.5 * engine.capped.largest <= kappa * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("settings", [{}, {"bonus": True, "rank": 6}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"bonus": True, "rank": 6}, {"ridge": 0.01}], ids=str)
 def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
     learner = learner_of("one in a million", batch=50, **settings)
     exp2, engine, coins = learner._exp2, learner.engine, np.random.default_rng(0)
@@ -323,6 +323,21 @@ MANNERS = {
     "rare": {"contexts": segments("one in a million")},
     "anytime": {"horizon": None},
     "bonus": {"bonus": True, "rank": 6},
+    "ridge": {"ridge": 0.01},
+    "ridge, rare, no bonus": {
+        "ridge": 0.01,
+        "bonus": False,
+        "contexts": segments("one in a million"),
+    },
+    "ridge, counted": {
+        "ridge": 0.01,
+        "contexts": kl.Contexts([[0.0], [1.0]]),
+        "order": "independent",
+    },
+    "ridge, in turn": {
+        "ridge": 0.01,
+        "contexts": kl.Contexts(list("abc"), period=6, variation=0.01),
+    },
     "counted": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "independent"},
     "counted anytime": {
         "contexts": kl.Contexts([[0.0], [1.0]]),
@@ -461,7 +476,11 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
         ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
         ({"contexts": None, "context_kernel": None, "order": "any"}, "`order` must be left out"),
         ({"order": "random"}, "`order` must be one of"),
-        ({"ridge": 0.1}, "`ridge` must be 'auto' or 0 with several contexts, got 0.1"),
+        (
+            {"ridge": 0.1, "horizon": None, "loss_norm": 1.0},
+            "`ridge` must be 'auto' or 0 with several contexts, unless they share",
+        ),
+        ({"ridge": 0.1, "order": "any"}, "`ridge` must be 'auto' or 0 with several contexts"),
         ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
         ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
         ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),

@@ -73,7 +73,7 @@ def pseudo_regret(learner, law, world, rounds, seed, turns=None):
 def test_the_bound_holds_for_rare_contexts(law, kernel):
     n, worst = 150, 0.0
     for k, kind in enumerate(("constant", "switching", "hostile")):
-        for horizon in (n, None):
+        for horizon, ridge in ((n, 0), (n, 0.03), (None, 0)):
             learner = kl.BanditExpWeights(
                 ACTIONS,
                 kl.White(),
@@ -81,8 +81,10 @@ def test_the_bound_holds_for_rare_contexts(law, kernel):
                 loss_range=(0, 1),
                 contexts=places(LAWS[law]),
                 context_kernel=KERNELS[kernel],
+                ridge=ridge,
                 rng=k,
             )
+            assert (learner.engine.problem.ridge is not None) == (ridge > 0)
             world = World(kind, learner.engine, n, seed=k)
             regret = pseudo_regret(learner, LAWS[law], world.losses, n, seed=10 + k)
             promise = learner.guarantee(rounds=n)

@@ -128,7 +128,7 @@ def _penalised(
     def candidate() -> Candidate:
         problem, rank = choice.problem, choice.rank
         features = to_numpy(proxy.features)[:, :rank]
-        features, columns = _with_penalty(features, choice.head, choice.penalty, game.constant)
+        features, columns = with_columns(features, choice.head, choice.penalty, game.constant)
         eta, kappa = choice.rates.learning_rate, choice.rates.kappa
         if settings.learning_rate is not None:
             eta = settings.learning_rate
@@ -171,7 +171,7 @@ def _scheduled(
         whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
         problem = schedule.problem(whole, kappa, schedule.level(1))
         features = to_numpy(proxy.features)
-        features, columns = _with_penalty(features, 0, schedule.penalty, game.constant)
+        features, columns = with_columns(features, 0, schedule.penalty, game.constant)
         columns = columns * 2.0 ** -schedule.level(1)
         cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
         design = choose_ridge_design(features, columns, cap, settings.design)
@@ -185,7 +185,7 @@ def _scheduled(
     yield Plan(bound, candidate)
 
 
-def _with_penalty(
+def with_columns(
     features: Floats, head: int, penalty: float, constant: bool
 ) -> tuple[Floats, Floats]:
     """The constant, where it is one, and all features; and Λ = columns columns', which leaves out the head."""

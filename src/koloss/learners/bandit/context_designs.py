@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -27,15 +28,23 @@ WORTHWHILE = 0.8
 
 
 def find_design(
-    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float
-) -> CappedDesign:
-    """Where to explore in each context if R may be `reach`; `weights` are the best design without contexts, of this leverage."""
-    plain = Design(weights, features.shape[1], leverage, "given")
+    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float, columns: Floats | None = None
+) -> CappedDesign:  # fmt: skip
+    """Where to explore in each context if R may be `reach`.
+
+    `weights` are the best design without contexts and without a ridge, of this leverage; with one, of these columns, they do
+    not matter.
+    """
+    plain = Design(weights, features.shape[1], leverage, "given") if columns is None else None
     stacked = features.reshape(len(mu), -1, features.shape[1])
-    design, aim = capped_design(stacked, mu, reach, plain=plain), reach
+
+    def found(aim: float) -> CappedDesign:
+        return capped_design(stacked, mu, aim, ridge=columns, plain=plain)
+
+    design, aim = found(reach), reach
     while design.largest > reach and design.cost < 1:
         aim *= min(0.999, reach / design.largest)
-        design = capped_design(stacked, mu, aim, plain=plain)
+        design = found(aim)
     return design
 
 
@@ -52,18 +61,11 @@ def is_dear(problem: BanditProblem, design: CappedDesign, reach: float) -> bool:
 
 def first_design(
     settings: BanditSettings,
-    features: Floats,
-    weights: Floats,
-    mu: Floats,
     problem: BanditProblem,
     rates: Rates,
+    found: Callable[[float], CappedDesign],
 ) -> tuple[BanditProblem, Rates, CappedDesign]:
-    """Rates and the design of the first rounds, and the game that they make."""
-
-    def found(reach: float) -> CappedDesign:
-        return find_design(features, weights, leverage, mu, reach)
-
-    leverage = problem.leverage
+    """Rates and the design of the first rounds, and the game that they make; `found` is the design for a reach R."""
     if settings.horizon is None:
         # Exploration is paid for at the beginning of a block (theory F6.4).
         problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
@@ -81,7 +83,7 @@ def first_design(
         other, faster = contexts.with_design(
             problem, tuned.learning_rate, again.cost, again.largest
         )
-        if _total(settings, other, faster) < _total(settings, game, rates):
+        if total(settings, other, faster) < total(settings, game, rates):
             return other, faster, again
     return game, rates, capped
 
@@ -106,7 +108,8 @@ def whitened(
     return np.asfortranarray(features @ T)
 
 
-def _total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
+def total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
+    """The bound with a horizon: for epochs of one round, or for whole periods."""
     period = settings.contexts.period if settings.contexts else None
     whole = settings.manner == "in turn"
     terms = game.terms(rates.learning_rate, rates.kappa, b=period or 1, whole=whole)
@@ -127,7 +130,9 @@ def in_turn_rates(settings: BanditSettings, problem: BanditProblem) -> Rates:
     return Rates(eta, min(1.0, float(problem.exploration(eta, kappa))), kappa)
 
 
-def capped_from_dict(data: Reader, features: Floats, mu: Floats, K: int) -> CappedDesign:
+def capped_from_dict(
+    data: Reader, features: Floats, columns: Floats | None, mu: Floats, K: int
+) -> CappedDesign:
     """The design in a snapshot; what it says of estimates must be so."""
     C = len(mu)
     laws = data.array("laws", (C, K), 0, 1)
@@ -144,7 +149,8 @@ def capped_from_dict(data: Reader, features: Floats, mu: Floats, K: int) -> Capp
         cost=data.number("cost", 0, 1),
     )
     u, S, w = design.exploration, design.exploits, design.discounts
-    factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features))
+    penalty = None if columns is None else columns @ columns.T
+    factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features), penalty)
     good = bool(w.min() > 0)
     if factor is None or not good:
         good = False

@@ -5,7 +5,7 @@ Contexts c come with the law μ, and a pair (c, a) has features φ(c, a). In eac
     p(a|c) = (1 - γ_c) q(a|c) + γ_c π(a|c),    q(a|c) ∝ exp(-η S(c, a)),
 
 and one loss teaches all contexts: S(c, a) += w φ(c, a)'A⁻¹φ(z)·loss, with z the pair that was played, w the discount of its context
-and A = Σ_c w_c μ_c Σ_a p(a|c) φφ'. Contexts that are too rare to exploit explore always (γ_c = 1), at a discount w_c < 1, so that
+and A = Σ_c w_c μ_c Σ_a p(a|c) φφ' + Λ, where Λ is the penalty of a ridge. Contexts that are too rare to exploit explore always (γ_c = 1), at a discount w_c < 1, so that
 they cannot upset the others (Lemma F6.2). A decision's key is the number cK + a of its pair.
 """
 
@@ -48,7 +48,7 @@ class PairsLaw:
     weights: Any  # (C,), of its estimates in each context: 1, or 1 - γ_c without a horizon
     p: Any  # (C, K)
     cdf: Any  # (C, K)
-    bonus: Any = None  # (C K,), ε √(φ'A⁻¹φ)
+    bonus: Any = None  # (C K,), b e(z) + ε s(z), without a penalty ε √(φ'A⁻¹φ)
 
     def shrink(self) -> None:
         """Keep what late losses need."""
@@ -64,7 +64,7 @@ class PairsEngine(PointsEngine):
     """Fixed arrays and numbers of a game on C contexts and K actions with m features of pairs.
 
     `points` are the actions, `features` and `weights` those of the C K pairs; the latter are the best design without contexts, and
-    `leverage` is its own. Coordinates are those of `whitened`.
+    `leverage` is its own. Coordinates are those of `whitened`; with a ridge, which needs a horizon, A(u) = I in them.
     """
 
     law_of_contexts: Floats  # (C,), μ that the design is for
@@ -116,7 +116,7 @@ class PairsEngine(PointsEngine):
         weights = 1 - self.capped.shares if self.is_anytime else np.ones(len(mu))
         law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, weights, p, cdf)
         if self.problem.bonus:
-            law.bonus = self.problem.epsilon * np.sqrt(self.leverages(law))
+            law.bonus = self._bonus(law, nu)
         return law
 
     def draw_in(self, law: PairsLaw, rows: Any, rng: Any) -> Drawn:
@@ -150,7 +150,7 @@ class PairsEngine(PointsEngine):
         """Upper bound on |φ(z)'moved| where contexts exploit: that of Cauchy and Schwarz in the norm of A."""
         capped, epsilon = self.capped, self.problem.epsilon
         largest = math.sqrt(capped.largest_exploiting)  # √(φ'A⁻¹φ), since A ⪰ Σ(u)
-        if law.bonus is not None and epsilon > 0:
+        if law.bonus is not None and epsilon > 0 and self.columns is None:
             largest = self.largest_bonus(law) / epsilon
         return largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
 
@@ -189,7 +189,9 @@ class PairsEngine(PointsEngine):
     def redesigned(self, mu: Floats, first: int) -> PairsEngine:
         """The same with the design for a law of contexts and a round."""
         reach = self.problem.largest_leverage(self.rates_at(first)[0], self.rates.kappa)
-        capped = find_design(self.features, self.weights, self.leverage, mu, float(reach))
+        capped = find_design(
+            self.features, self.weights, self.leverage, mu, float(reach), self.columns
+        )
         dear = self.dear or is_dear(self.problem, capped, float(reach))
         return replace(self, law_of_contexts=mu, capped=capped, first=first, dear=dear)
 
@@ -216,12 +218,19 @@ class PairsEngine(PointsEngine):
         if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (C * K, None), order="F")
-        data.nothing("columns", "schedule", "design")
+        data.nothing("schedule", "design")
         for name in ("samples", "level"):
             data.number(name, 0, 0)
         if data.raw("printed") != {}:
             data.refuse("printed", "must be empty with contexts", data.raw("printed"))
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
+        columns = None
+        if problem.ridge is None:
+            data.nothing("columns")
+        elif settings.horizon is None:
+            data.refuse("problem", "must have no ridge without a horizon", problem.ridge)
+        else:
+            columns = data.array("columns", (features.shape[1], None))
         low, high, center = interval_from_dict(data, settings)
         mu = data.distribution("law_of_contexts", C)
         manner = data.word("manner", (settings.manner,))
@@ -230,7 +239,7 @@ class PairsEngine(PointsEngine):
         return cls(
             points=points,
             features=features,
-            columns=None,
+            columns=columns,
             weights=data.distribution("weights", C * K),
             log_prior=data.array("log_prior", (K,), most=0),
             problem=problem,
@@ -250,7 +259,7 @@ class PairsEngine(PointsEngine):
             printed={},
             leverage=data.number("leverage", positive=True),
             law_of_contexts=mu,
-            capped=capped_from_dict(data.part("capped"), features, mu, K),
+            capped=capped_from_dict(data.part("capped"), features, columns, mu, K),
             manner=manner,
             first=data.count("first", 1),
             dear=data.flag("dear"),

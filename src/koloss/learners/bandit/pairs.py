@@ -81,7 +81,6 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "shares": (None,),
     "prior": (None,),
     "design": ("john",),
-    "ridge": ("auto", 0),
     "exploration_rate": (None,),
     "proxy": (None, "pivoted_cholesky", "kernel_pca"),
 }
@@ -94,6 +93,8 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
         rules["loss_class"] = ("general", "rank-one")
     if manner == "counted":
         rules["bonus"] = ("auto", False)
+    if manner == "apart" or settings.horizon is None:
+        rules["ridge"] = ("auto", 0)
     if manner in ("apart", "in turn"):
         period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
         rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", period)}
@@ -103,8 +104,9 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
         value = getattr(settings, name)
         if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
             rule = " or ".join(map(repr, allowed))
+            unless = ", unless they share and the horizon is known" if name == "ridge" else ""
             raise ValueError(
-                f"`{name}` must be {rule} with several contexts, got {reprlib.repr(value)}"
+                f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
             )
     if manner == "in turn" and settings.horizon is None:
         raise ValueError(
@@ -250,13 +252,8 @@ def engines_apart(settings: BanditSettings) -> list[PointsEngine]:
 def pairs_engine(settings: BanditSettings) -> PairsEngine:
     """Pairs, their features whitened by a design, and where to explore in each context."""
     from koloss.learners.bandit.assumed import assumed
-    from koloss.learners.bandit.candidates import choose
-    from koloss.learners.bandit.context_designs import (
-        first_design,
-        first_reach,
-        is_dear,
-        whitened,
-    )
+    from koloss.learners.bandit.context_candidates import choose_pairs
+    from koloss.learners.bandit.context_designs import first_reach, is_dear
     from koloss.learners.bandit.contexts import PairsEngine
     from koloss.learners.bandit.doubts import warn_of_cost
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
@@ -276,27 +273,20 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     game, center = game_of(plain, math.log(len(points)), low, high)
     hull = settings.loss_class == "rank-one"
     with threads_for(len(pairs) * min(len(pairs), MANY_FEATURES) ** 2):
-        best = choose(plain, pairs, game, hull, norm, {})
-        warn_of_cost(len(pairs), best.problem.rank)
         C, K = len(contexts), len(points)
         mu = np.full(C, 1 / C) if contexts.weights is None else np.array(contexts.weights)
-        features = np.asfortranarray(best.features)
-        weights = np.array(best.weights, dtype=float)
-        # Σ of the loss heard over p is that loss where the constant is a feature, but for discounts: F6 does without.
-        problem = replace(
-            best.problem, constant=False, epsilon=best.problem.epsilon + contexts.variation
-        )
-        problem, rates, capped = first_design(settings, features, weights, mu, problem, best.rates)
-        features = whitened(features, weights, capped, mu, settings.horizon is None)
+        best = choose_pairs(settings, plain, pairs, game, norm, mu)
+        warn_of_cost(len(pairs), best.problem.rank)
+    problem, rates, capped = best.problem, best.rates, best.capped
     step = 0.0
     if not isinstance(actions, Points):
         largest = float(np.max(to_numpy(context_kernel(settings).diag(contexts.X))))
         step = math.sqrt(largest) * step_beyond(settings.kernel, actions, points)
     return PairsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
-        features=features,
-        columns=None,
-        weights=weights,
+        features=best.features,
+        columns=best.columns,
+        weights=best.weights,
         log_prior=np.full(K, -math.log(K)),
         problem=problem,
         rates=rates,
@@ -310,10 +300,10 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         norm=norm,
         samples=0.0,
         proxy=best.proxy,
-        losses=assumed(plain, norm, best.problem),
+        losses=assumed(plain, norm, replace(problem, epsilon=best.epsilon)),
         printed={},
         eigenvalue=best.eigenvalue,
-        leverage=best.problem.leverage,
+        leverage=best.leverage,
         law_of_contexts=mu,
         capped=capped,
         manner=settings.manner,

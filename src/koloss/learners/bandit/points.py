@@ -156,7 +156,7 @@ class PointsEngine:
             factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
         return factor
 
-    def _bonus(self, law: PointsLaw, nu: float) -> Any:
+    def _bonus(self, law: Any, nu: float) -> Any:
         """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
         problem = self.problem
         b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)

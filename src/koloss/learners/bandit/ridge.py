@@ -123,18 +123,22 @@ def exploration_curve(largest: Floats) -> Callable[[Any], Any]:
 
 
 def choose_ridge(
-    features: Floats, losses: LossClass, game: BanditProblem, penalty: float | None
+    features: Floats,
+    losses: LossClass,
+    game: BanditProblem,
+    penalty: float | None,
+    shares: Floats | None = None,
 ) -> Choice | None:
     """The head and the penalty with the least bound, or the head alone where the penalty is given.
 
     `features` are orthonormal coordinates in the RKHS, nested, without the constant; `game` has the numbers that do not depend
-    on the penalty. None where there is nothing to choose.
+    on the penalty. Where they are those of pairs, `shares` is the law of contexts (theory F6). None where there is nothing to choose.
     """
     if game.log_prior == 0:
         return None
     penalties = _penalties(losses, game) if penalty is None else [penalty]
     sizes = _head_sizes(losses, features.shape[1])
-    heads = [_Head(features, k, losses, game, penalties[-1]) for k in sizes]
+    heads = [_Head(features, k, losses, game, penalties[-1], shares) for k in sizes]
     ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
     if (
         penalty is None
@@ -225,12 +229,17 @@ class _Head:
         losses: LossClass,
         game: BanditProblem,
         unit: float,
+        shares: Floats | None = None,
     ) -> None:
         self.size, self.losses = size, losses
         rank, constant = features.shape[1], int(game.constant)
         ones = np.ones((len(features), constant))
         head, tail = np.column_stack([ones, features[:, :size]]), features[:, size:]
-        self.dimensions = Dimensions(head, tail, losses.played[size:], unit=unit)
+        self.dimensions = Dimensions(head, tail, losses.played[size:], unit=unit, shares=shares)
+        # Exploration may dwell on rare contexts: what it costs is told by the laws with any shares.
+        self.explored = self.dimensions
+        if shares is not None:
+            self.explored = Dimensions(head, tail, losses.played[size:], unit=unit)
         self.quick: _Quick | None = None
         self.game = replace(game, rank=rank + constant, epsilon=losses.error(rank))
 
@@ -242,6 +251,8 @@ class _Head:
     def certify(self, penalty: float, law: Floats | None = None) -> Floats:
         """Certificates of the dimensions near this penalty, by a law some steps from the one given or the last one."""
         self.quick = None
+        if self.explored is not self.dimensions:
+            self.explored.improve(penalty, None, STEPS)
         return self.dimensions.improve(penalty, law, STEPS)
 
     def problem(self, penalty: Any) -> BanditProblem:
@@ -251,9 +262,12 @@ class _Head:
 
     def exploration(self, penalty: Any) -> Callable[[Any], Any]:
         """γ for log-det designs: γ = d*(Λ/γ)/ḡ² (Lemma F1.5)."""
-        known = self.certificates
+        known, explored = self.certificates, self.explored.certificates
         shares = SHARES_EXPLORED[:, None] if np.ndim(penalty) else SHARES_EXPLORED
-        return exploration_curve((known.free + known.excess(penalty / shares)) / shares)
+        excess = explored.excess(penalty / shares)
+        if explored is not known:
+            excess = np.minimum(excess, known.excess(penalty))  # Lemma F6.2
+        return exploration_curve((known.free + excess) / shares)
 
     def best(self, penalties: list[float]) -> _Quick:
         """The penalty of least bound, nearly."""
