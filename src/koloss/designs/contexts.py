@@ -114,7 +114,8 @@ def capped_design(
             gamma, reached = plain.max_leverage / cap, cap
         else:
             gamma, reached = plain.exploration, plain.largest
-        if gamma >= 1:
+        # With a ridge the shares may cost less than 1 where the design on all pairs does not.
+        if gamma >= 1 and columns is None:
             return _always(_spanning(phi, columns), mu, weights, columns)
         if np.all(gamma * weights.sum(axis=1) <= mu):
             everyone = np.full(C, True)
@@ -126,7 +127,8 @@ def capped_design(
             )
         aim, phi = cap / (1 + tolerance), _spanning(phi, columns)
         found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
-    return found if found.cost < 1 else _always(phi, mu, weights, columns)
+    good = found.cost < 1 and (gamma < 1 or found.largest <= cap)
+    return found if good else _always(phi, mu, weights, columns)
 
 
 def _capped(search: _Search, tolerance: float) -> CappedDesign:

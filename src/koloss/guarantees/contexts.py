@@ -57,6 +57,9 @@ WHOLE_EPOCHS = "the losses of a whole epoch do not depend on the contexts drawn 
 BLOCKS = 1 / (2 * (math.sqrt(2) - 1))
 """How much more is explored if the design of round 2^j is kept until 2^(j + 1)."""
 
+ROOTS = (0.75 / (2**0.75 - 1)) ** 2
+"""And how much more exploration in every round would have the same Σ √γ, which a free constant makes the bound depend on."""
+
 
 # One learner on pairs (Theorem F6).
 

@@ -338,6 +338,13 @@ MANNERS = {
         "ridge": 0.01,
         "contexts": kl.Contexts(list("abc"), period=6, variation=0.01),
     },
+    "ridge, anytime": {"ridge": 0.01, "horizon": None},
+    "ridge, counted anytime": {
+        "contexts": kl.Contexts([[0.0], [1.0]]),
+        "order": "independent",
+        "horizon": None,
+        "ridge": 0.01,
+    },
     "counted": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "independent"},
     "counted anytime": {
         "contexts": kl.Contexts([[0.0], [1.0]]),
@@ -476,11 +483,7 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
         ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
         ({"contexts": None, "context_kernel": None, "order": "any"}, "`order` must be left out"),
         ({"order": "random"}, "`order` must be one of"),
-        (
-            {"ridge": 0.1, "horizon": None, "loss_norm": 1.0},
-            "`ridge` must be 'auto' or 0 with several contexts, unless they share",
-        ),
-        ({"ridge": 0.1, "order": "any"}, "`ridge` must be 'auto' or 0 with several contexts"),
+        ({"ridge": 0.1, "order": "any"}, "`ridge` must be 'auto' or 0 with several contexts that"),
         ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
         ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
         ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),

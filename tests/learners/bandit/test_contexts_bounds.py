@@ -73,7 +73,7 @@ def pseudo_regret(learner, law, world, rounds, seed, turns=None):
 def test_the_bound_holds_for_rare_contexts(law, kernel):
     n, worst = 150, 0.0
     for k, kind in enumerate(("constant", "switching", "hostile")):
-        for horizon, ridge in ((n, 0), (n, 0.03), (None, 0)):
+        for horizon, ridge in ((n, 0), (n, 0.03), (None, 0), (None, 0.03)):
             learner = kl.BanditExpWeights(
                 ACTIONS,
                 kl.White(),

@@ -19,13 +19,12 @@ from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
     LossClass,
-    Schedule,
     choose_ridge,
     choose_ridge_design,
-    choose_schedule,
     exploration_curve,
     loss_class,
 )
+from koloss.learners.bandit.schedule import Schedule, choose_schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     all_features,

@@ -15,10 +15,19 @@ from koloss.designs.ridge import whitening
 from koloss.guarantees import contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.candidates import NEAR, choose, with_columns
-from koloss.learners.bandit.context_designs import find_design, first_design, total, whitened
-from koloss.learners.bandit.ridge import choose_ridge, loss_class
+from koloss.learners.bandit.context_designs import (
+    BlockSchedule,
+    find_design,
+    first_design,
+    first_reach,
+    total,
+    whitened,
+)
+from koloss.learners.bandit.ridge import LossClass, choose_ridge, loss_class
+from koloss.learners.bandit.schedule import choose_schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import all_features
+from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
 
@@ -36,13 +45,14 @@ class PairsCandidate(NamedTuple):
     capped: CappedDesign
     proxy: str
     eigenvalue: float
+    schedule: BlockSchedule | None = None
 
 
 def choose_pairs(
     settings: BanditSettings, plain: BanditSettings, pairs: Points, game: BanditProblem, norm: float, mu: Floats
 ) -> PairsCandidate:  # fmt: skip
     """The candidate of least bound; `plain` are the settings of somebody who takes pairs for actions, without a ridge."""
-    if settings.horizon is None or settings.ridge == 0 or game.log_prior == 0:
+    if settings.ridge == 0 or game.log_prior == 0:
         return _plain(settings, plain, pairs, game, norm, mu)
     if settings.ridge != "auto":
         best = _penalised(settings, plain, pairs, game, norm, mu, np.inf)
@@ -51,9 +61,11 @@ def choose_pairs(
     best = _plain(settings, plain, pairs, game, norm, mu)
     bound = total(settings, best.problem, best.rates)
     other = _penalised(settings, plain, pairs, game, norm, mu, bound)
-    if other is not None and total(settings, other.problem, other.rates) < bound:
-        return other
-    return best
+    if other is None:
+        return best
+    if other.schedule is None and total(settings, other.problem, other.rates) >= bound:
+        return best
+    return other
 
 
 def _plain(
@@ -89,6 +101,8 @@ def _penalised(
     losses = loss_class(proxy, settings.loss_class == "rank-one", norm)
     game = replace(game, bonus=settings.bonus is not False)
     given = None if settings.ridge == "auto" else float(settings.ridge)
+    if settings.horizon is None:
+        return _scheduled(settings, proxy, losses, game, mu, bound)
     choice = choose_ridge(to_numpy(proxy.features), losses, game, given, mu)
     if choice is None or (given is None and choice.bound > (1 + NEAR) * bound):
         return None
@@ -112,6 +126,32 @@ def _penalised(
     return PairsCandidate(
         white, T.T @ columns, u / u.sum(), problem.leverage, epsilon, problem, rates, capped,
         proxy.method, proxy.negative_eigenvalue,
+    )  # fmt: skip
+
+
+def _scheduled(
+    settings: BanditSettings, proxy: Proxy, losses: LossClass, game: BanditProblem, mu: Floats, bound: float
+) -> PairsCandidate | None:  # fmt: skip
+    """A penalty that falls from block to block, unless its bound is above this one; a penalty that is given stays."""
+    given, features = None if settings.ridge == "auto" else float(settings.ridge), to_numpy(proxy.features)  # fmt: skip
+    chosen = choose_schedule(features, losses, game, given, mu, BlockSchedule)
+    if chosen is None or (given is None and chosen[2] >= bound):
+        return None
+    schedule, kappa, _ = chosen
+    assert isinstance(schedule, BlockSchedule)
+    rank, epsilon = proxy.rank + int(game.constant), losses.error(proxy.rank)
+    problem = replace(game, rank=rank, epsilon=epsilon)
+    problem = schedule.problem(problem, kappa, schedule.level(1))
+    features, columns = with_columns(features, 0, schedule.penalty, game.constant)
+    columns = columns * 2.0 ** -schedule.level(1)
+    rates, none = Rates(0.0, 0.0, kappa), np.zeros(len(features))
+    capped = find_design(features, none, 0.0, mu, first_reach(problem, rates), columns)
+    u = capped.exploration.ravel()
+    T = whitening(features, u, columns)
+    white = np.asfortranarray(features @ T)
+    return PairsCandidate(
+        white, T.T @ columns, u / u.sum(), problem.leverage, epsilon, problem, rates, capped,
+        proxy.method, proxy.negative_eigenvalue, schedule,
     )  # fmt: skip
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from koloss.designs.contexts import CappedDesign, capped_design
 from koloss.designs.ridge import whitening
 from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.learners.bandit.schedule import Schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -25,6 +27,28 @@ SLACK = 1.01
 
 WORTHWHILE = 0.8
 """Share of m/R below which the cost of a design is worth other rates."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockSchedule(Schedule):
+    """Penalties that fall only where a block begins, in rounds 1, 2, 4, 8, ..., together with the design (theory F6.4)."""
+
+    # A block explores as its first round has to: Σ γ is BLOCKS times as large, and Σ √γ, by √ROOTS, a little more.
+    slack: ClassVar[float] = SLACK * contexts.ROOTS
+
+    def level(self, t: int) -> int:
+        return super().level(first_of_block(t))
+
+    def first_round(self, level: int) -> int:
+        t = 1
+        while self.level(t) < level:
+            t *= 2
+        return t
+
+
+def first_of_block(t: int) -> int:
+    """The round in which the block of round t has begun."""
+    return 1 << (t.bit_length() - 1)
 
 
 def find_design(
@@ -56,7 +80,8 @@ def first_reach(problem: BanditProblem, rates: Rates) -> float:
 
 def is_dear(problem: BanditProblem, design: CappedDesign, reach: float) -> bool:
     """Whether a design without a horizon costs more than the rates have allowed for."""
-    return design.cost * reach * contexts.BLOCKS > problem.leverage * (1 + ROUNDING)
+    more = contexts.BLOCKS if problem.ridge is None else contexts.ROOTS
+    return design.cost * reach * more > problem.leverage * (1 + ROUNDING)
 
 
 def first_design(
@@ -109,7 +134,9 @@ def whitened(
 
 
 def total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
-    """The bound with a horizon: for epochs of one round, or for whole periods."""
+    """The bound without a ridge that falls with time: for epochs of one round, or for whole periods."""
+    if settings.horizon is None:
+        return sum(bandit.anytime_terms([(1, game)], rates.kappa, game.rounds).values())
     period = settings.contexts.period if settings.contexts else None
     whole = settings.manner == "in turn"
     terms = game.terms(rates.learning_rate, rates.kappa, b=period or 1, whole=whole)

@@ -24,7 +24,13 @@ from koloss._arrays import equal
 from koloss.actions import Points
 from koloss.designs.contexts import CappedDesign
 from koloss.guarantees import bandit
-from koloss.learners.bandit.context_designs import capped_from_dict, find_design, is_dear
+from koloss.learners.bandit.context_designs import (
+    BlockSchedule,
+    capped_from_dict,
+    find_design,
+    first_of_block,
+    is_dear,
+)
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import (
     interval_from_dict,
@@ -64,7 +70,7 @@ class PairsEngine(PointsEngine):
     """Fixed arrays and numbers of a game on C contexts and K actions with m features of pairs.
 
     `points` are the actions, `features` and `weights` those of the C K pairs; the latter are the best design without contexts, and
-    `leverage` is its own. Coordinates are those of `whitened`; with a ridge, which needs a horizon, A(u) = I in them.
+    `leverage` is its own. Coordinates are those of `whitened`; with a ridge A(u) = I in them, for the first design.
     """
 
     law_of_contexts: Floats  # (C,), μ that the design is for
@@ -181,19 +187,24 @@ class PairsEngine(PointsEngine):
 
     def at(self, t: int) -> PairsEngine:
         """The engine of round t."""
-        first = 1 << (t.bit_length() - 1)
+        first = first_of_block(t)
         if first == self.first or self.manner == "counted":
             return self
         return self.redesigned(self.law_of_contexts, first)
 
     def redesigned(self, mu: Floats, first: int) -> PairsEngine:
-        """The same with the design for a law of contexts and a round."""
-        reach = self.problem.largest_leverage(self.rates_at(first)[0], self.rates.kappa)
-        capped = find_design(
-            self.features, self.weights, self.leverage, mu, float(reach), self.columns
-        )
-        dear = self.dear or is_dear(self.problem, capped, float(reach))
-        return replace(self, law_of_contexts=mu, capped=capped, first=first, dear=dear)
+        """The same with the penalty of a round, and the design for it and for a law of contexts."""
+        problem, columns, level, kappa = self.problem, self.columns, self.level, self.rates.kappa
+        if self.schedule is not None and columns is not None:
+            level = self.schedule.level(first)
+            problem = self.schedule.problem(problem, kappa, level)
+            columns = columns * 2.0 ** (self.level - level)
+        eta = self.rates.learning_rate or bandit.anytime_rate(problem, kappa, first)
+        reach = float(problem.largest_leverage(eta, kappa))
+        capped = find_design(self.features, self.weights, self.leverage, mu, reach, columns)
+        dear = self.dear or is_dear(problem, capped, reach)
+        moved = replace(self, problem=problem, columns=columns, level=level)
+        return replace(moved, law_of_contexts=mu, capped=capped, first=first, dear=dear)
 
     def rates_at(self, t: int) -> tuple[float, float]:
         """η and γ of round t."""
@@ -218,19 +229,22 @@ class PairsEngine(PointsEngine):
         if isinstance(settings.actions, Points) and not equal(points, settings.actions.X):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (C * K, None), order="F")
-        data.nothing("schedule", "design")
-        for name in ("samples", "level"):
-            data.number(name, 0, 0)
+        data.nothing("design")
+        data.number("samples", 0, 0)
         if data.raw("printed") != {}:
             data.refuse("printed", "must be empty with contexts", data.raw("printed"))
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
         columns = None
         if problem.ridge is None:
             data.nothing("columns")
-        elif settings.horizon is None:
-            data.refuse("problem", "must have no ridge without a horizon", problem.ridge)
         else:
             columns = data.array("columns", (features.shape[1], None))
+        schedule, level = None, data.count("level")
+        if columns is not None and settings.horizon is None:
+            schedule = BlockSchedule.from_dict(data.part("schedule"))
+        else:
+            data.nothing("schedule")
+            data.number("level", 0, 0)
         low, high, center = interval_from_dict(data, settings)
         mu = data.distribution("law_of_contexts", C)
         manner = data.word("manner", (settings.manner,))
@@ -257,6 +271,8 @@ class PairsEngine(PointsEngine):
             losses=data.word("losses"),
             eigenvalue=data.number("eigenvalue", most=0),
             printed={},
+            schedule=schedule,
+            level=level,
             leverage=data.number("leverage", positive=True),
             law_of_contexts=mu,
             capped=capped_from_dict(data.part("capped"), features, columns, mu, K),

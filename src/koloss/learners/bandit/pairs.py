@@ -93,18 +93,16 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
         rules["loss_class"] = ("general", "rank-one")
     if manner == "counted":
         rules["bonus"] = ("auto", False)
-    if manner == "apart" or settings.horizon is None:
-        rules["ridge"] = ("auto", 0)
     if manner in ("apart", "in turn"):
         period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
         rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", period)}
     if manner == "apart":
-        rules["learning_rate"] = (None,)
+        rules |= {"learning_rate": (None,), "ridge": ("auto", 0)}
     for name, allowed in rules.items():
         value = getattr(settings, name)
         if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
             rule = " or ".join(map(repr, allowed))
-            unless = ", unless they share and the horizon is known" if name == "ridge" else ""
+            unless = " that do not share" if name == "ridge" else ""
             raise ValueError(
                 f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
             )
@@ -303,6 +301,8 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         losses=assumed(plain, norm, replace(problem, epsilon=best.epsilon)),
         printed={},
         eigenvalue=best.eigenvalue,
+        schedule=best.schedule,
+        level=best.schedule.level(1) if best.schedule else 0,
         leverage=best.leverage,
         law_of_contexts=mu,
         capped=capped,

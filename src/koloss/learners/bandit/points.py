@@ -28,10 +28,10 @@ from koloss.learners.bandit.restoring import (
 )
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
-    Schedule,
     choose_ridge_design,
     exploration_curve,
 )
+from koloss.learners.bandit.schedule import Schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,6 @@ from koloss.guarantees import bandit
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.shares import Shares, design_within
 from koloss.learners.bandit.tuning import choose_design, is_exact
-from koloss.learners.reading import Reader
 from koloss.proxy import Proxy
 
 Floats = NDArray[np.float64]
@@ -136,9 +134,9 @@ def choose_ridge(
     """
     if game.log_prior == 0:
         return None
-    penalties = _penalties(losses, game) if penalty is None else [penalty]
+    penalties = penalty_grid(losses, game) if penalty is None else [penalty]
     sizes = _head_sizes(losses, features.shape[1])
-    heads = [_Head(features, k, losses, game, penalties[-1], shares) for k in sizes]
+    heads = [Head(features, k, losses, game, penalties[-1], shares) for k in sizes]
     ranked = sorted(heads, key=lambda head: head.best(penalties).bound)[:FINALISTS]
     if (
         penalty is None
@@ -201,14 +199,14 @@ def _head_sizes(losses: LossClass, rank: int) -> Iterator[int]:
         k = k + 1 if k < 4 else math.ceil(1.25 * k)
 
 
-def _penalties(losses: LossClass, game: BanditProblem) -> list[float]:
+def penalty_grid(losses: LossClass, game: BanditProblem) -> list[float]:
     """From truncation down to well below the penalty that balances bias and variance."""
     top = float(losses.played[0])
-    levels = math.ceil(math.log(max(top / _balance(losses, game), 1.0), 4)) + 5
+    levels = math.ceil(math.log(max(top / balance(losses, game), 1.0), 4)) + 5
     return [top * TRUNCATION, *(top * 4.0**-j for j in range(-1, levels))]
 
 
-def _balance(losses: LossClass, game: BanditProblem) -> float:
+def balance(losses: LossClass, game: BanditProblem) -> float:
     """λ_n = (L/W)² log N / n, of Corollary N."""
     scale = losses.norm * (math.sqrt(losses.played[0]) if losses.hull else 1.0)
     return float((game.loss_bound / scale) ** 2 * game.log_prior / game.rounds)
@@ -219,7 +217,7 @@ class _Quick(NamedTuple):
     penalty: float
 
 
-class _Head:
+class Head:
     """Features without a penalty: the constant, where it is one, and the first k."""
 
     def __init__(
@@ -311,101 +309,3 @@ class _Head:
         allowed = losses.error(most) + SLACK * per_round / (2 + math.sqrt(problem.dimension))
         errors = (losses.error(rank) for rank in range(max(self.size, 1), most + 1))
         return next(max(self.size, 1) + k for k, error in enumerate(errors) if error <= allowed)
-
-
-# Without a horizon the penalty falls with time.
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Schedule:
-    """Penalties λ_j = λ_0 4^(-j), each for the rounds in which it is below `start`/t, but not below a fourth of it (theory F1.8)."""
-
-    penalty: float  # λ_0
-    start: float
-    bias: float  # b/√λ
-    head_error: float
-    certificates: Certificates
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Reader) -> Schedule:
-        """The schedule in a snapshot."""
-        known = data.part("certificates")
-        penalties = known.array("penalties", (None,), 0)
-        rest = known.count("rest")
-        return cls(
-            penalty=data.number("penalty", positive=True),
-            start=data.number("start", positive=True),
-            bias=data.number("bias", 0),
-            head_error=data.number("head_error", 0),
-            certificates=Certificates(
-                free=known.count("free"),
-                rest=rest,
-                residual=known.number("residual", 0),
-                penalties=penalties,
-                excesses=known.array("excesses", penalties.shape, 0, rest),
-            ),
-        )
-
-    def level(self, t: int) -> int:
-        """j in round t."""
-        return max(0, math.ceil(math.log(self.penalty * t / self.start, 4) - 1e-12))
-
-    def first_round(self, level: int) -> int:
-        """The round in which a level begins."""
-        t = max(1, math.floor(self.start / self.penalty * 4.0 ** (level - 1)))
-        while self.level(t) < level:
-            t += 1
-        return t
-
-    def problem(self, game: BanditProblem, kappa: float, level: int) -> BanditProblem:
-        """The game at a level; its rates are not above those of the levels before."""
-        floor = 0.0
-        for j in range(self.level(1), level + 1):
-            at = self.penalty * 4.0**-j
-            b = self.bias * math.sqrt(at)
-            problem = replace(
-                with_penalty(game, self.certificates, at, b, self.head_error), floor=floor
-            )
-            floor = bandit.anytime_constant(problem, kappa) * problem.estimate_bound**2
-        return problem
-
-    def levels(self, game: BanditProblem, kappa: float, n: int) -> list[bandit.Level]:
-        """All levels of n rounds."""
-        numbers = range(self.level(1), self.level(n) + 1)
-        return [(self.first_round(j), self.problem(game, kappa, j)) for j in numbers]
-
-
-def choose_schedule(
-    features: Floats, losses: LossClass, game: BanditProblem, penalty: float | None
-) -> tuple[Schedule, float, float] | None:
-    """A schedule without a head, its κ, and its bound after `game.rounds` rounds; a penalty that is given stays."""
-    if game.log_prior == 0:
-        return None
-    penalties = _penalties(losses, replace(game, rounds=100 * game.rounds))[2:]
-    starts = [_balance(losses, game) * game.rounds * 4.0**j for j in range(-4, 3)]
-    if penalty is not None:
-        penalties, starts = [penalty], [1e300]
-    head = _Head(features, 0, losses, game, penalties[-1])
-    for at in penalties[::2]:
-        head.certify(at)
-    best, kappas = (
-        None,
-        (0.75, 1.0, 1.25, 1.5, 1.75) if game.hindsight or game.learned else (1.25, 1.5, 1.75, 2.0),
-    )
-    for kappa, start in product(kappas, starts):
-        schedule = Schedule(
-            penalty=penalties[0],
-            start=start,
-            bias=losses.bias(0, 1.0),
-            head_error=losses.error(0),
-            certificates=head.certificates,
-        )
-        levels = schedule.levels(head.game, kappa, game.rounds)
-        bound = sum(bandit.anytime_terms(levels, kappa, game.rounds).values())
-        if best is None or bound < best[2]:
-            best = (schedule, kappa, bound)
-    return best
