@@ -65,7 +65,8 @@ def find_design(
     def found(aim: float) -> CappedDesign:
         return capped_design(stacked, mu, aim, ridge=columns, plain=plain)
 
-    design, aim = found(reach), reach
+    aim = reach if columns is None else reach / 1.001  # the tolerance of its first design
+    design = found(aim)
     while design.largest > reach and design.cost < 1:
         aim *= min(0.999, reach / design.largest)
         design = found(aim)
