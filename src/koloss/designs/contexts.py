@@ -116,7 +116,7 @@ def capped_design(
             gamma, reached = plain.exploration, plain.largest
         # With a ridge the shares may cost less than 1 where the design on all pairs does not.
         if gamma >= 1 and columns is None:
-            return _always(_spanning(phi, columns), mu, weights, columns)
+            return always_design(_spanning(phi, columns), mu, weights, columns)
         if np.all(gamma * weights.sum(axis=1) <= mu):
             everyone = np.full(C, True)
             laws, shares = _conditional(weights), gamma * weights.sum(axis=1) / mu
@@ -128,7 +128,7 @@ def capped_design(
         aim, phi = cap / (1 + tolerance), _spanning(phi, columns)
         found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     good = found.cost < 1 and (gamma < 1 or found.largest <= cap)
-    return found if good else _always(phi, mu, weights, columns)
+    return found if good else always_design(phi, mu, weights, columns)
 
 
 def _capped(search: _Search, tolerance: float) -> CappedDesign:
@@ -278,7 +278,7 @@ def _leverages(phi: Floats, u: Floats, columns: Floats | None) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", white, white)).reshape(C, K)
 
 
-def _always(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) -> CappedDesign:
+def always_design(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) -> CappedDesign:
     """Every context explores in every round."""
     laws = _conditional(weights)
     u = mu[:, None] * laws

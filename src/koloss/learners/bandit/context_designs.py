@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss.designs import Design
-from koloss.designs.contexts import CappedDesign, capped_design
+from koloss.designs.contexts import CappedDesign, always_design, capped_design
 from koloss.designs.ridge import whitening
 from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
@@ -52,15 +52,17 @@ def first_of_block(t: int) -> int:
 
 
 def find_design(
-    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float, columns: Floats | None = None
+    features: Floats, weights: Floats, leverage: float, mu: Floats, reach: float, columns: Floats | None = None, dimension: float = 0.0
 ) -> CappedDesign:  # fmt: skip
     """Where to explore in each context if R may be `reach`.
 
-    `weights` are the best design without contexts and without a ridge, of this leverage; with one, of these columns, they do
-    not matter.
+    `weights` are the best design without contexts and without a ridge, of this leverage; with one, of these columns, they matter
+    only where R may not be more than the dimension: then everybody explores, and nothing is estimated.
     """
     plain = Design(weights, features.shape[1], leverage, "given") if columns is None else None
     stacked = features.reshape(len(mu), -1, features.shape[1])
+    if columns is not None and reach <= dimension:
+        return always_design(stacked, mu, weights.reshape(len(mu), -1), columns)
 
     def found(aim: float) -> CappedDesign:
         return capped_design(stacked, mu, aim, ridge=columns, plain=plain)

@@ -201,7 +201,8 @@ class PairsEngine(PointsEngine):
             columns = columns * 2.0 ** (self.level - level)
         eta = self.rates.learning_rate or bandit.anytime_rate(problem, kappa, first)
         reach = float(problem.largest_leverage(eta, kappa))
-        capped = find_design(self.features, self.weights, self.leverage, mu, reach, columns)
+        least = float(problem.dimension) if self.is_anytime else 0.0
+        capped = find_design(self.features, self.weights, self.leverage, mu, reach, columns, least)
         dear = self.dear or is_dear(problem, capped, reach)
         moved = replace(self, problem=problem, columns=columns, level=level)
         return replace(moved, law_of_contexts=mu, capped=capped, first=first, dear=dear)
