@@ -298,9 +298,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         return self._exp2.draw(count, self._rng)
 
     def _rows(self, context: Any, count: int | None) -> Any:
-        """Row of a context, or those of several."""
+        """Row of a context, or those of several; coordinates where any point of a Space may come."""
         contexts = self.settings.contexts
         assert contexts is not None
+        if contexts.space is not None:
+            return contexts.place(context) if count is None else contexts.place_all(context, count)
         return contexts.find(context) if count is None else contexts.find_all(context, count)
 
     def _drop_ahead(self) -> None:

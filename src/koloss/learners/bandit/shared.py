@@ -66,11 +66,11 @@ class SharedExp2(Exp2):
         law: Floats = counts / counts.sum()
         return law
 
-    def _tuned_rates(self) -> tuple[float, float]:
+    def _redesign(self) -> None:
+        """A new design, where contexts are counted and the number of the round has doubled since the last one."""
         t = self.made + 1
         if self.engine.manner == "counted" and t >= 2 * self.engine.first:
             self.engine = self.engine.redesigned(self.frequencies(), 1 << (t.bit_length() - 1))
-        return super()._tuned_rates()
 
     def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
         mu = self.frequencies() if self.engine.manner == "counted" else None
@@ -89,6 +89,7 @@ class SharedExp2(Exp2):
         single, epoch = isinstance(rows, int), self.epoch
         begins = not single or self.is_over()
         if begins:
+            self._redesign()
             epoch = self.new_epoch(rng, at_once=not single and len(rows) > 1)
         assert epoch is not None
         drawn = self.engine.draw_in(epoch.law, rows, rng)
@@ -176,6 +177,7 @@ class SharedExp2(Exp2):
             assert self.epoch is not None
             p: Floats = self.epoch.law.p.copy()
             return p
+        self._redesign()
         eta, gamma = self.rates_now()
         return self.engine.mixture(self.theta, self.credit, eta, gamma)
 
