@@ -74,19 +74,25 @@ def test_contexts_that_join_are_the_farthest_seen():
     first = learner._player.members
     assert len(first) == 6
     seen = play(learner, 7)  # the next round is the eighth: the number has doubled
-    learner.distribution_for([0.5, 0.5])
-    members = list(first)
+    members, player = list(first), learner._player.ahead()
+    assert len(learner._player.members) == 6  # to look changes nothing
     for _ in range(3):  # half of six
         gaps = [min(np.sum((x - c) ** 2) for c in members) for x in seen]
         members.append(seen[int(np.argmax(gaps))])
-    np.testing.assert_array_equal(learner._player.members, members)
-    assert learner.engine.shape == (9, 7)
+    np.testing.assert_array_equal(player.members, members)
+    assert player.engine.shape == (9, 7)
     cells = [int(np.argmin(np.sum((x - np.array(members)) ** 2, axis=1))) for x in seen]
-    np.testing.assert_array_equal(learner._player.counts, np.bincount(cells, minlength=9))
+    np.testing.assert_array_equal(player.counts, np.bincount(cells, minlength=9))
+    x, before = [0.2, 0.8], learner.state()["digest"]
+    law, _ = learner.distribution_for(x), learner.diagnostics
+    assert learner.state()["digest"] == before
+    decision = learner.ask(context=x)
+    assert decision.probability == law[decision.index]
+    np.testing.assert_array_equal(learner._player.members, members)
     play(learner, 200)
     assert len(learner._player.members) == 12
     assert len(learner._player.sample) == 0  # nobody else can join
-    assert learner._player.counts.sum() == pytest.approx(207)
+    assert learner._player.counts.sum() == pytest.approx(208)
 
 
 def test_the_same_context_again_and_again_joins_once():

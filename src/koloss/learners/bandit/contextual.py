@@ -142,6 +142,8 @@ def diagnose_with_contexts(player: Player, outstanding: int) -> BanditDiagnostic
     """What is going on, in all contexts."""
     if isinstance(player, Alone):
         return replace(diagnose(player, outstanding), contexts=np.array([player.made]))
+    if isinstance(player, SharedExp2):
+        player = player.ahead()
     seen, engine = player.seen, player.engine
     if isinstance(player, Apart):
         laws = np.array([exp2.outlook() for exp2 in player])

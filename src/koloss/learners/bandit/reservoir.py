@@ -194,8 +194,8 @@ class ReservoirExp2(SharedExp2):
         return drawn
 
     def outlook_in(self, c: Any) -> Floats:
-        laws = self.outlook()  # with which members may join
-        p: Floats = laws[self.nearest(c)]
+        player = self.ahead()  # members may have joined
+        p: Floats = player.outlook()[player.nearest(c)]
         return p
 
     def recommend_in(self, c: Any) -> Recommendation:

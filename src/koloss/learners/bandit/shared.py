@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,15 +172,23 @@ class SharedExp2(Exp2):
 
     # What is known.
 
+    def ahead(self) -> Self:
+        """The player of the next single decision: itself, or where that begins an epoch a copy that has a design for it."""
+        if not self.is_over():
+            return self
+        player = copy.copy(self)
+        player._redesign()
+        return player
+
     def outlook(self) -> Floats:
         """Probability of every action in the next single decision, for all contexts: an array of shape (C, K)."""
-        if not self.is_over():
+        player = self.ahead()
+        if player is self:
             assert self.epoch is not None
             p: Floats = self.epoch.law.p.copy()
             return p
-        self._redesign()
-        eta, gamma = self.rates_now()
-        return self.engine.mixture(self.theta, self.credit, eta, gamma)
+        eta, gamma = player.rates_now()
+        return player.engine.mixture(self.theta, self.credit, eta, gamma)
 
     def outlook_in(self, c: int) -> Floats:
         """Probability of every action in the next single decision, in a context."""
