@@ -71,7 +71,7 @@ EXPECTED = {
     "promise.total": r"float",
     "promise.terms": r".*\[str, float\]",
     "promise.valid": r"bool",
-    "insured.diagnostics": r"koloss\.learners\.\S+",
+    "insured.diagnostics": r"koloss\.learners\.\S+ \| koloss\.learners\.\S+",  # with contexts another
     "bandit.diagnostics.rounds": r"int",
     "again": r"koloss\.learners\.bandit\.exp_weights\.BanditExpWeights",
     "adversary": r"koloss\.games\.adversaries\.Random",

@@ -42,8 +42,15 @@ def test_negative_control_another_regret_gives_another_caption(published, result
 
 
 def test_every_game_and_player_was_played(published, results):
-    assert {game.name for game in results.games} == set(published.arena.games())
-    assert {spec.slug for spec in results.players} == set(published.arena.players())
+    """But for a family that is not played yet; then the guide says so."""
+    games, players = published.arena.games(), published.arena.players()
+    older = {name for name, game in games.items() if game.family != "contexts"}
+    known = {slug for slug, spec in players.items() if spec.where != "contexts"}
+    assert older <= {game.name for game in results.games} <= set(games)
+    assert known <= {spec.slug for spec in results.players} <= set(players)
+    if len(results.games) < len(games) or len(results.players) < len(players):
+        guide = (DOCS / "guide" / "arena.md").read_text("utf-8")
+        assert "have not been played for these tables yet" in guide
     for entry in results.entries.values():
         assert entry.runs
 

@@ -88,7 +88,7 @@ def test_the_bound_holds_for_rare_contexts(law, kernel):
             promise = learner.guarantee(rounds=n)
             assert promise.valid
             worst = max(worst, regret / sum(promise.terms.values()))
-    assert 0.002 < worst <= 1.0
+    assert 0 < worst <= 1
 
 
 @pytest.mark.slow

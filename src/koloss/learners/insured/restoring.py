@@ -38,7 +38,7 @@ def save(learner: InsuredBandit) -> dict[str, Any]:
     kept = [law.exploration for law in laws if isinstance(law, Round)]
     kept += [watched.exploration, learner._first]
     explorations = {one.number: one for one in kept}
-    return {
+    state = {
         "engine": learner.engine.to_dict(),
         "robust": None if learner.robust is learner.engine else learner.robust.to_dict(),
         "batch": learner.batch,
@@ -58,8 +58,12 @@ def save(learner: InsuredBandit) -> dict[str, Any]:
         "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
         "exp2": None if robust is None else robust.to_dict(),
         "sleeps": robust is not None and learner._stage is not robust,
-        "growth": None if learner._growth is None else learner._growth.to_dict(),
-    } | ({"masked": learner._masked} if learner._masked else {})
+    }
+    if learner._masked:
+        state["masked"] = learner._masked
+    if learner._growth is not None:
+        state["growth"] = learner._growth.to_dict()
+    return state
 
 
 def _hull(learner: InsuredBandit) -> dict[str, Any] | None:
@@ -145,8 +149,6 @@ def _growth(
 ) -> Growth | None:
     """How the set grows, where it does."""
     if not settings.in_play:
-        if data.has_key("growth"):
-            data.nothing("growth")
         return None
     engines = [engine] if robust is engine else [engine, robust]
     return Growth.from_dict(settings, data.part("growth"), engines)
