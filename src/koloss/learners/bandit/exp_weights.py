@@ -152,7 +152,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         Every law that decisions are drawn from has them exactly; what that may cost is a term of the guarantee.
     contexts : Contexts, optional
         What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
-        mapping from contexts to actions. With several contexts there is no ridge.
+        mapping from contexts to actions. With several contexts there is no ridge. Of a Space of many contexts a few stand for all
+        others, and nothing is proved.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
         coordinates of a context and then those of an action. By default two labels have a half in common, and coordinates get
