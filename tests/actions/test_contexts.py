@@ -136,6 +136,56 @@ def test_contexts_of_a_space_are_given_by_their_params():
             some.find(wrong)
 
 
-def test_a_space_with_too_many_points_is_refused():
-    with pytest.raises(ValueError, match="`X` must be a Space of at most 1,024 combinations"):
-        kl.Contexts(kl.Space(share=kl.Float(0.0, 1.0)))
+WEATHER = kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24))
+
+
+def test_of_a_space_with_many_points_any_may_come():
+    contexts = kl.Contexts(WEATHER, reservoir=10)
+    assert len(contexts) == 5
+    assert len(kl.Contexts(WEATHER)) == 32
+    np.testing.assert_array_equal(contexts.X, WEATHER.points(5).X)
+    assert contexts.place({"temperature": 20, "hour": 6}).tolist() == [0.75, 0.25]
+    assert contexts.place(np.array([0.1, 0.2])).tolist() == [0.1, 0.2]
+    both = contexts.place_all([{"temperature": -10, "hour": 24}, [0.5, 0.5]], 2)
+    assert both.tolist() == [[0.0, 1.0], [0.5, 0.5]]
+    assert kl.Contexts(kl.Space(share=kl.Float(0.0, 2.0))).place(0.5).tolist() == [0.5]
+    again = kl.Contexts.from_dict(contexts.to_dict())
+    assert (again, repr(again)) == (contexts, repr(contexts))
+    assert contexts != kl.Contexts(WEATHER)
+    assert repr(contexts).endswith("reservoir=10)")
+    many = kl.Contexts(kl.Space(a=kl.Int(1, 100), b=kl.Int(1, 100)))
+    with pytest.raises(ValueError, match="`context` must be a point of the encoded space, got"):
+        many.place([0.5, 0.5])  # between two whole numbers
+
+
+@pytest.mark.parametrize(
+    "context, message",
+    [
+        (None, "`context` must be given"),
+        ({"temperature": 99, "hour": 6}, "`context` must be a point of the space, got"),
+        ({"temperature": 9}, "`context` must be a point of the space, got"),
+        ({"temperature": float("nan"), "hour": 6}, "`context` must be a point of the space, got"),
+        ([0.5, 1.5], "`context` must be a point of the encoded space, got"),
+        ([0.5, float("nan")], "`context` must be finite, got"),
+        ([0.5], r"`context` must be params or 2 coordinates, got an array of shape \(1,\)"),
+        ("warm", "`context` must be params or 2 coordinates, got 'warm'"),
+        (3, r"`context` must be params or 2 coordinates, got an array of shape \(\)"),
+    ],
+)
+def test_what_is_no_point_of_the_space_is_refused(context, message):
+    with pytest.raises(ValueError, match=message):
+        kl.Contexts(WEATHER).place(context)
+
+
+def test_a_reservoir_is_for_spaces_of_many():
+    for build, message in (
+        (lambda: kl.Contexts([[0.0], [1.0]], reservoir=8), "unless `X` is a Space, got 8"),
+        (lambda: kl.Contexts(WEEK, reservoir=8), "left out for a Space of 6 combinations, got 8"),
+        (lambda: kl.Contexts(WEATHER, reservoir=3), "`reservoir` must be at least 4, got 3"),
+        (lambda: kl.Contexts(WEATHER, [0.5, 0.5]), "`weights` must be left out where any point"),
+        (lambda: kl.Contexts(WEATHER, period=32), "`period` must be left out where any point"),
+        (lambda: kl.Contexts(WEATHER).find([0.1, 0.2]), "`context` has a place and no row"),
+        (lambda: kl.Contexts(WEEK).place([0.0, 0.0]), "`context` has a row"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build()

@@ -31,6 +31,18 @@ class Case:
     settings: dict[str, Any]
     coin: bool = True  # False where one action is played for sure in this game
 
+    def asked(self, t, count=None):
+        """What to ask with in round t: contexts in some order, where there are contexts."""
+        contexts = self.settings.get("contexts")
+        if contexts is None:
+            return {}
+        rows = [(3 * t + k * k) % len(contexts) for k in range(count or 1)]
+        known = contexts.X if contexts.labels is None else contexts.labels
+        found = [known[c] for c in rows]
+        if contexts.space is not None:
+            found = [(x + np.array([0.37, 0.11]) * t) % 1 for x in found]
+        return {"context": found if count else found[0]}
+
     def make(self, rng=0):
         return self.kind(self.actions, self.kernel, rng=rng, **self.settings)
 
@@ -210,6 +222,21 @@ LEARNERS = {
     "leader, box, linear": on(LEADER, SQUARE, LINEAR, linear, coin=False),
 }
 
+SEGMENTS, WEEK = kl.Contexts(["a", "b", "c"], [0.6, 0.3, 0.1]), kl.Contexts(list(range(7)))
+ANYWHERE = kl.Contexts(kl.Space(x=kl.Float(0, 1), y=kl.Float(0, 1)), reservoir=8)
+
+WITH_CONTEXTS = {
+    "bandit, segments": bandit(contexts=SEGMENTS),
+    "bandit, segments, anytime": bandit(contexts=SEGMENTS, horizon=None),
+    "bandit, segments, counted": bandit(contexts=WEEK, order="independent", rank=4),
+    "bandit, weekdays": bandit(contexts=WEEK),
+    "bandit, reservoir": bandit(contexts=ANYWHERE, rank=6),
+    "bandit, reservoir, anytime": bandit(contexts=ANYWHERE, rank=6, horizon=None),
+    "insured, segments": insured(contexts=SEGMENTS),
+    "insured, weekdays": insured(contexts=WEEK),
+}
+"""They cannot be asked without a context: the tests that play by `play` are for them, too."""
+
 
 def discovered():
     """Every learner of the library."""
@@ -226,10 +253,10 @@ def play(case, learner, rounds, start=0):
     played, waiting = [], []
     for t in range(start, start + rounds):
         if t % 10 == 9:
-            batch = learner.ask(4)
+            batch = learner.ask(4, **case.asked(t, 4))
             learner.tell(batch, [case.loss(action, t) for action in batch.action])
             played.extend(batch.action.tolist())
-        decision = learner.ask()
+        decision = learner.ask(**case.asked(t))
         played.append(decision.action.tolist())
         if t % 5 == 0:
             waiting.append((decision, case.loss(decision.action, t)))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.learners.cases import LEARNERS, discovered
+from tests.learners.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 
 @pytest.fixture(params=LEARNERS)
 def case(request):
     return LEARNERS[request.param]
+
+
+@pytest.fixture(params=LEARNERS | WITH_CONTEXTS)
+def any_case(request):
+    """Those with contexts as well."""
+    return (LEARNERS | WITH_CONTEXTS)[request.param]
 
 
 @pytest.fixture(params=discovered(), ids=lambda kind: kind.__name__)

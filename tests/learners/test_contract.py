@@ -98,21 +98,23 @@ def test_decision_fields(case):
     assert batch[1:].probability.tolist() == [batch[1].probability, batch[2].probability]
 
 
-def test_actions_are_in_the_set(case):
-    assert np.all(case.actions.contains(np.asarray(play(case, case.make(), 20))))
+def test_actions_are_in_the_set(any_case):
+    assert np.all(any_case.actions.contains(np.asarray(play(any_case, any_case.make(), 20))))
 
 
 @pytest.mark.slow
-def test_same_seed_same_game(case):
-    assert play(case, case.make(rng=3), 40) == play(case, case.make(rng=3), 40)
-    same_again = play(case, case.make(rng=3), 40) == play(case, case.make(rng=4), 40)
-    assert same_again is not case.coin
+def test_same_seed_same_game(any_case):
+    assert play(any_case, any_case.make(rng=3), 40) == play(any_case, any_case.make(rng=3), 40)
+    same_again = play(any_case, any_case.make(rng=3), 40) == play(
+        any_case, any_case.make(rng=4), 40
+    )
+    assert same_again is not any_case.coin
 
 
-def test_no_global_randomness(case):
+def test_no_global_randomness(any_case):
     np.random.seed(0)  # noqa: NPY002
     before = np.random.get_state()[1].tolist()  # noqa: NPY002
-    play(case, case.make(), 20)
+    play(any_case, any_case.make(), 20)
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 

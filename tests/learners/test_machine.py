@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 import koloss as kl
 from koloss.errors import UnknownDecision
-from tests.learners.cases import LEARNERS
+from tests.learners.cases import LEARNERS, WITH_CONTEXTS
 
 rounds = st.integers(0, 100)
 
@@ -28,22 +28,23 @@ class Asking(RuleBasedStateMachine):
 
     outstanding, told = Bundle("outstanding"), Bundle("told")
     kinds: tuple[type[kl.Learner], ...]
+    cases = LEARNERS
 
     @initialize(data=st.data(), seed=st.integers(0, 5))
     def start(self, data, seed):
-        names = [name for name, case in LEARNERS.items() if case.kind in self.kinds]
-        self.case = LEARNERS[data.draw(st.sampled_from(names))]
+        names = [name for name, case in self.cases.items() if case.kind in self.kinds]
+        self.case = self.cases[data.draw(st.sampled_from(names))]
         self.learner, self.model, self.forgotten = self.case.make(seed), {}, 0
 
     @rule(target=outstanding)
     def ask(self):
-        decision = self.learner.ask()
+        decision = self.learner.ask(**self.case.asked(len(self.model)))
         self.model[decision.id] = decision
         return decision
 
     @rule(count=st.integers(1, 6))
     def ask_many(self, count):
-        for decision in self.learner.ask(count):
+        for decision in self.learner.ask(count, **self.case.asked(len(self.model), count)):
             self.model[decision.id] = decision
 
     @rule(target=told, decision=consumes(outstanding), t=rounds)
@@ -91,7 +92,8 @@ class Asking(RuleBasedStateMachine):
 
     @rule()
     def look(self):
-        _ = self.learner.diagnostics, self.learner.recommend(), self.learner.guarantee()
+        best = self.learner.recommend(**self.case.asked(len(self.model)))
+        _ = self.learner.diagnostics, best, self.learner.guarantee()
 
     @invariant()
     def book(self):
@@ -111,7 +113,8 @@ class Asking(RuleBasedStateMachine):
         assert 0 <= promise.total <= promise.trivial
         assert promise.terms.get("unheard", 0.0) >= 0
         if self.case.finite:
-            p = self.learner.distribution
+            where = self.case.asked(len(self.model))
+            p = self.learner.distribution_for(**where) if where else self.learner.distribution
             assert np.all(p >= 0)
             np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
 
@@ -156,9 +159,20 @@ class FullMachine(Asking):
     kinds = (kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader)
 
 
+class ContextMachine(Asking):
+    """Contexts, with whoever plays them."""
+
+    kinds = (kl.BanditExpWeights, kl.InsuredBandit)
+    cases = WITH_CONTEXTS
+
+
 TestBanditMachine = BanditMachine.TestCase
 TestInsuredMachine = InsuredMachine.TestCase
 TestFullMachine = FullMachine.TestCase
+TestContextMachine = ContextMachine.TestCase
 TestBanditMachine.settings = TestInsuredMachine.settings = TestFullMachine.settings = settings(
     max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
+)
+TestContextMachine.settings = settings(
+    max_examples=16, stateful_step_count=30, deadline=None, derandomize=True
 )

@@ -32,31 +32,31 @@ from tests.learners.cases import LEARNERS, number, play, same
 
 
 @pytest.mark.slow
-def test_resume_is_exact(case, tmp_path):
-    halves = case.make(rng=7)
-    play(case, halves, 40)
+def test_resume_is_exact(any_case, tmp_path):
+    halves = any_case.make(rng=7)
+    play(any_case, halves, 40)
     kl.save_state(tmp_path / "state.npz", halves.state())
     again = type(halves).from_state(kl.load_state(tmp_path / "state.npz"))
     assert same(again.state(), halves.state())
     assert repr(again) == repr(halves)
-    rest, expected = play(case, again, 50, start=40), play(case, halves, 50, start=40)
+    rest, expected = play(any_case, again, 50, start=40), play(any_case, halves, 50, start=40)
     assert rest == expected
     assert same(again.state(), halves.state())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_copies_and_pickles_go_on_alone(case, twin):
-    learner = case.make(rng=7)
-    play(case, learner, 12)
-    out, before = learner.ask(), learner.state()
+def test_copies_and_pickles_go_on_alone(any_case, twin):
+    learner = any_case.make(rng=7)
+    play(any_case, learner, 12)
+    out, before = learner.ask(**any_case.asked(12)), learner.state()
     again = twin(learner)
     assert same(again.state(), learner.state())
-    again.tell(out, case.loss(out.action, 0))
-    played = play(case, again, 12, start=12)
+    again.tell(out, any_case.loss(out.action, 0))
+    played = play(any_case, again, 12, start=12)
     assert same(learner.state(), before)
-    learner.tell(out, case.loss(out.action, 0))
-    assert play(case, learner, 12, start=12) == played
+    learner.tell(out, any_case.loss(out.action, 0))
+    assert play(any_case, learner, 12, start=12) == played
 
 
 def leaves(value):

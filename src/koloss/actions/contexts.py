@@ -24,15 +24,19 @@ SAME = 1e-9
 NAMED = 8
 """So many labels are named where a context is none of them."""
 
+RESERVOIR = 64
+"""Contexts that stand for all others in a Space of many, unless told."""
+
 
 class Contexts(Plain):
-    """Finitely many contexts, one of which is known in each round before an action is chosen.
+    """What may be known of a round before an action is chosen: one of finitely many contexts, or any point of a Space.
 
     Parameters
     ----------
     X : array of shape (C, d), Points, Space, or sequence of C labels
         Coordinates, one context per row; or labels, text or whole numbers. Labels that differ are equally far apart. Of a Space
-        all combinations, or those of `space.points([...])`: a context is given by its params then.
+        all combinations, or those of `space.points([...])`: a context is given by its params then. A Space of more than 1,024
+        combinations, or of continuously many, is kept as a reservoir: every context is played as the nearest of a few.
     weights : array of shape (C,), optional
         How often each context comes: the law that contexts are drawn from, positive, with the sum 1. None: it is not known.
     period : int, optional
@@ -40,6 +44,9 @@ class Contexts(Plain):
         default. For weekdays 7.
     variation : float
         How far a loss of a period may be from its mean over the period, where there is one.
+    reservoir : int, optional
+        Of a Space of many combinations: how many contexts stand for all others, 64 by default. Half of them are a Sobol' set;
+        the others are taken from the contexts that have come, where these are farthest from all that stand for others.
 
     Examples
     --------
@@ -53,6 +60,9 @@ class Contexts(Plain):
     Traceback (most recent call last):
         ...
     ValueError: `context` must be one of 'private', 'business', got 'public'
+    >>> weather = kl.Contexts(kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24)))
+    >>> weather.place({"temperature": 20, "hour": 6}).tolist()
+    [0.75, 0.25]
     """
 
     def __init__(
@@ -62,10 +72,19 @@ class Contexts(Plain):
         *,
         period: int | None = None,
         variation: float = 0.0,
+        reservoir: int | None = None,
     ) -> None:
+        self.space: Space | None = None  # where any of its points may come
+        self.reservoir = None if reservoir is None else as_int("reservoir", reservoir, minimum=4)
         if isinstance(X, Space):
-            X = _all_points(X)
-        self.points = X if isinstance(X, SpacePoints) else None  # where contexts have params
+            self.space, X = self._begin(X)
+        elif reservoir is not None:
+            raise ValueError(f"`reservoir` must be left out unless `X` is a Space, got {reservoir}")
+        if self.space is not None and (weights is not None or period is not None):
+            name = "weights" if weights is not None else "period"
+            raise ValueError(f"`{name}` must be left out where any point of a Space may come")
+        named = isinstance(X, SpacePoints) and self.space is None
+        self.points: SpacePoints | None = X if named else None  # where contexts have params
         self.labels = _labels(X)
         if self.labels is not None:
             self._rows: dict[Any, int] = {label: c for c, label in enumerate(self.labels)}
@@ -91,6 +110,18 @@ class Contexts(Plain):
                 f"`variation` must be left out without a `period`, got {self.variation:.6g}"
             )
 
+    def _begin(self, space: Space) -> tuple[Space | None, SpacePoints]:
+        """All combinations where they are few; otherwise the space, and the first half of those that stand for others."""
+        few = None if all_rows(space, ENUMERATED) is None else space.points()
+        if few is not None and few.covering_radius == 0:
+            if self.reservoir is not None:
+                rule = f"must be left out for a Space of {len(few)} combinations"
+                raise ValueError(f"`reservoir` {rule}, got {self.reservoir}")
+            return None, few
+        if self.reservoir is None:
+            self.reservoir = RESERVOIR
+        return space, space.points(self.reservoir // 2)
+
     def _check_distinct(self) -> None:
         order = np.lexsort(self.X.T)
         near = np.abs(np.diff(self.X[order], axis=0)) <= SAME * self._scale
@@ -112,7 +143,7 @@ class Contexts(Plain):
             raise ValueError(f"`period` {rule}, got {period} with the weights {self.weights}")
 
     def parts(self) -> dict[str, Any]:
-        X = self.labels or self.points or self.X
+        X = self.labels or self.points or self.space or self.X
         return {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
 
     def __len__(self) -> int:
@@ -127,7 +158,8 @@ class Contexts(Plain):
         if not isinstance(other, Contexts):
             return NotImplemented
         same = self.labels == other.labels and np.array_equal(self.X, other.X)
-        same = same and self.points == other.points
+        same = same and (self.points, self.space) == (other.points, other.space)
+        same = same and self.reservoir == other.reservoir
         law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
         turns = (self.period, self.variation) == (other.period, other.variation)
         return same and law and turns
@@ -141,6 +173,8 @@ class Contexts(Plain):
             what = repr(self.X.tolist() if self.labels is None else list(self.labels))
         if self.points is not None:
             what = repr(self.points)
+        if self.space is not None:
+            what = f"{self.space!r}, reservoir={self.reservoir}"
         if self.weights is not None:
             what += f", weights={self.weights.tolist() if few else '...'}"
         if self.period is not None:
@@ -155,6 +189,8 @@ class Contexts(Plain):
         """Row of a context: of its label where there are labels; otherwise its row or its coordinates are given."""
         if context is None:
             raise ValueError("`context` must be given: this learner has contexts")
+        if self.space is not None:
+            raise ValueError(f"`context` has a place and no row in {self!r}")
         if self.labels is not None:
             return self._find_label(context)
         if self.points is not None and isinstance(context, Mapping):
@@ -182,26 +218,64 @@ class Contexts(Plain):
             ) from None
 
     def _find_point(self, context: Any) -> int:
-        d = self.dimension
-        try:
-            if isinstance(context, (str, bytes, bool, np.bool_, Mapping)):
-                raise TypeError
-            x = np.asarray(context, dtype=float)
-        except (TypeError, ValueError):
-            rule = f"must be a row or {d} coordinates"
-            raise ValueError(f"`context` {rule}, got {shown(context)}") from None
-        if x.shape != (d,) and not (x.ndim == 0 and d == 1):
-            rule = f"must be a row or {d} coordinates"
-            raise ValueError(f"`context` {rule}, got an array of shape {x.shape}")
-        if not np.isfinite(x).all():
-            raise ValueError(f"`context` must be finite, got {x}")
+        x = self._coordinates(context)
         same = (np.abs(self.X - x) <= SAME * self._scale).all(axis=1)
         if not same.any():
             raise ValueError(f"`context` must be one of the {len(self)} contexts, got {x}")
         return int(np.argmax(same))
 
+    def _coordinates(self, context: Any) -> Floats:
+        d, what = self.dimension, "a row or " if self.space is None else "params or "
+        try:
+            if isinstance(context, (str, bytes, bool, np.bool_, Mapping)):
+                raise TypeError
+            x = np.asarray(context, dtype=float)
+        except (TypeError, ValueError):
+            rule = f"must be {what}{d} coordinates"
+            raise ValueError(f"`context` {rule}, got {shown(context)}") from None
+        if x.shape != (d,) and not (x.ndim == 0 and d == 1):
+            rule = f"must be {what}{d} coordinates"
+            raise ValueError(f"`context` {rule}, got an array of shape {x.shape}")
+        if not np.isfinite(x).all():
+            raise ValueError(f"`context` must be finite, got {x}")
+        return x.reshape(d)
+
+    def place(self, context: Any) -> Floats:
+        """Coordinates of any point of a Space of many, each from 0 to 1: of its params, or those given."""
+        space = self.space
+        if space is None:
+            raise ValueError(f"`context` has a row: {self!r} are finitely many")
+        if context is None:
+            raise ValueError("`context` must be given: this learner has contexts")
+        if isinstance(context, Mapping):
+            try:
+                row: Floats = space.encode(context)[0]
+            except (TypeError, ValueError) as error:
+                rule = "must be a point of the space"
+                raise ValueError(f"`context` {rule}, got {shown(context)}: {error}") from error
+            return row
+        x = self._coordinates(context)
+        if not space.contains(x[None])[0]:
+            raise ValueError(f"`context` must be a point of the encoded space, got {x}")
+        return x
+
+    def place_all(self, contexts: Any, count: int) -> Floats:
+        """Coordinates of the contexts of so many decisions, one each."""
+        self._check_count(contexts, count)
+        return np.array([self.place(_item(one)) for one in contexts])
+
     def find_all(self, contexts: Any, count: int) -> Rows:
         """Rows of the contexts of so many decisions, one each."""
+        self._check_count(contexts, count)
+        rows = np.asarray(contexts) if isinstance(contexts, np.ndarray) else None
+        if rows is not None and self.labels is None and rows.ndim == 1 and rows.dtype.kind in "iu":
+            if not 0 <= rows.min() <= rows.max() < len(self):
+                rule = f"must be rows from 0 to {len(self) - 1}, or coordinates"
+                raise ValueError(f"`context` {rule}, got {shown(contexts)}")
+            return rows.astype(np.int64)
+        return np.array([self.find(_item(one)) for one in contexts], dtype=np.int64)
+
+    def _check_count(self, contexts: Any, count: int) -> None:
         if contexts is None:
             raise ValueError("`context` must be given: this learner has contexts")
         sized = isinstance(contexts, Sequence) and not isinstance(contexts, (str, bytes))
@@ -212,24 +286,9 @@ class Contexts(Plain):
             raise ValueError(
                 f"`context` must be a sequence of {count}, one for each decision, got {got}"
             )
-        rows = np.asarray(contexts) if isinstance(contexts, np.ndarray) else None
-        if rows is not None and self.labels is None and rows.ndim == 1 and rows.dtype.kind in "iu":
-            if not 0 <= rows.min() <= rows.max() < len(self):
-                rule = f"must be rows from 0 to {len(self) - 1}, or coordinates"
-                raise ValueError(f"`context` {rule}, got {shown(contexts)}")
-            return rows.astype(np.int64)
-        return np.array([self.find(_item(one)) for one in contexts], dtype=np.int64)
 
 
-_OTHERS = ("weights", "period", "variation")
-
-
-def _all_points(space: Space) -> SpacePoints:
-    points = None if all_rows(space, ENUMERATED) is None else space.points()
-    if points is None or points.covering_radius > 0:
-        rule = "must be a Space of at most 1,024 combinations; of a larger one give those that come, space.points([...])"
-        raise ValueError(f"`X` {rule}, got {space!r}")
-    return points
+_OTHERS = ("weights", "period", "variation", "reservoir")
 
 
 def _or_none(weights: Floats | None) -> Floats:

@@ -386,6 +386,34 @@ def test_snapshots_go_on_exactly(name):
     assert str(learner.diagnostics) == str(again.diagnostics)
 
 
+@pytest.mark.parametrize("horizon", [3000, None])
+def test_a_snapshot_in_the_middle_of_an_epoch_has_the_design_of_that_epoch(horizon):
+    """The number of the round has doubled, and a new design is for the next epoch: counted when that begins, not when it is read."""
+    contexts = kl.Contexts([[0.0], [0.5], [1.0]])
+    learner = learner_of(contexts, horizon=horizon, order="independent", batch=6)
+    for c in (0, 1, 0, 2, 0, 0, 0):
+        learner.tell(learner.ask(context=c), 0.5)
+    assert not learner._player.is_over()
+    again = kl.BanditExpWeights.from_state(learner.state())
+    for one in (learner, again):
+        for c in (1, 2, 1, 2, 1, 2, 0, 0, 1):
+            one.tell(one.ask(context=c), 0.25)
+    np.testing.assert_array_equal(again.engine.law_of_contexts, learner.engine.law_of_contexts)
+    assert learner.state()["digest"] == again.state()["digest"]
+
+
+def test_looking_changes_nothing_where_a_new_design_is_due():
+    contexts = kl.Contexts([[0.0], [0.5], [1.0]])
+    learner = learner_of(contexts, order="independent", batch=1)
+    for c in (0, 1, 0, 2, 0, 0, 0):
+        learner.tell(learner.ask(context=c), 0.5)
+    before = learner.state()["digest"]
+    law, _ = learner.distribution_for(0), learner.diagnostics
+    assert learner.state()["digest"] == before
+    decision = learner.ask(context=0)
+    assert decision.probability == law[decision.index]
+
+
 @pytest.mark.parametrize(
     "path, value, message",
     [

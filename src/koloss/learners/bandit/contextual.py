@@ -14,6 +14,7 @@ from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.pairs import engines_apart, in_context, pairs_engine
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.reservoir import ReservoirExp2, load_reservoir, reservoir_player
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
@@ -24,6 +25,10 @@ Player: TypeAlias = Alone | SharedExp2 | Apart
 
 COUNTED = (
     "the law of contexts is not known: it is counted, and nothing is proved for what is played then"
+)
+RESERVOIR = (
+    "every context is played as the nearest of {} that stand for all others, among them a sample of those seen: "
+    "nothing is proved of that, and the regret against mappings that differ in between is not counted"
 )
 WEIGHTS = "`weights` of the contexts, or `order` of 'any', would give a bound"
 LATE = "losses that came after their epoch are covered only up to a `delay` that was declared"
@@ -43,6 +48,8 @@ def player_for(settings: BanditSettings, engine_for: Any) -> Player:
         engine = engine_for(plain)
         batch = choose_batch(plain, engine.problem)
         return Alone(engine, engine.rates, horizon=settings.horizon, batch=batch)
+    if manner == "reservoir":
+        return reservoir_player(settings)
     engine = pairs_engine(settings)
     assert settings.contexts is not None
     batch = settings.contexts.period or choose_batch(settings, engine.problem)
@@ -66,7 +73,9 @@ def prove_with_contexts(
     if engine.problem.log_prior == 0:
         return promises.one_action(rounds)
     if engine.manner == "counted":
-        return _nothing(engine, rounds)
+        if isinstance(player, ReservoirExp2):
+            return _nothing(engine, rounds, RESERVOIR.format(len(player.members)), COUNTED)
+        return _nothing(engine, rounds, COUNTED, WEIGHTS)
     if engine.manner == "in turn":
         return _in_turn(player, settings, rounds, played)
     promise = prove(engine, player.rates, player.batch, rounds, horizon, played, player.range)
@@ -82,9 +91,8 @@ def _doubted(promise: Guarantee, why: str) -> Guarantee:
     return replace(promise, proved=False, notes=(*promise.notes, why))
 
 
-def _nothing(engine: PairsEngine, rounds: int) -> Guarantee:
+def _nothing(engine: PairsEngine, rounds: int, *notes: str) -> Guarantee:
     trivial = (engine.high - engine.low) * rounds
-    notes = (COUNTED, WEIGHTS)
     return Guarantee("No bound", rounds, {"all": trivial}, trivial, proved=False, notes=notes)
 
 
@@ -134,6 +142,8 @@ def diagnose_with_contexts(player: Player, outstanding: int) -> BanditDiagnostic
     """What is going on, in all contexts."""
     if isinstance(player, Alone):
         return replace(diagnose(player, outstanding), contexts=np.array([player.made]))
+    if isinstance(player, SharedExp2):
+        player = player.ahead()
     seen, engine = player.seen, player.engine
     if isinstance(player, Apart):
         laws = np.array([exp2.outlook() for exp2 in player])
@@ -182,6 +192,8 @@ def load_player(data: Reader, settings: BanditSettings) -> SharedExp2 | Apart:
     """The player in a snapshot, where several contexts share or are apart."""
     apart = settings.manner == "apart"
     data.word("kind", ("apart",) if apart else ("shared",))
+    if settings.manner == "reservoir":
+        return load_reservoir(data, settings)
     if not apart:
         engine = PairsEngine.from_dict(data.part("engine"), settings)
         return SharedExp2.from_dict(engine, data.part("exp2"), settings.horizon)
@@ -203,6 +215,8 @@ def check_player(player: Player, ledger: Ledger[Any], data: Reader) -> None:
         c = entry.key // K if several else 0
         if entry.context != c:
             data.refuse("ledger.contexts", "must be those of the pairs", entry.context)
+        if isinstance(player, ReservoirExp2) and not player.knew(entry.law, c):
+            data.refuse("ledger.contexts", "must be of their time", c)
         if isinstance(entry.law, Turn) and c not in entry.law.epochs:
             data.refuse("ledger.laws", "must have an epoch for each context", entry.law.number)
     if isinstance(player, Apart):

@@ -153,7 +153,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     contexts : Contexts, optional
         What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
         mapping from contexts to actions. The ridge is then on features of pairs, chosen for the shares of the contexts; there is none
-        where each context has a learner of its own.
+        where each context has a learner of its own. Of a Space of many contexts a few stand for all others, and nothing is proved.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
         coordinates of a context and then those of an action. By default two labels have a half in common, and coordinates get
@@ -299,9 +299,11 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         return self._exp2.draw(count, self._rng)
 
     def _rows(self, context: Any, count: int | None) -> Any:
-        """Row of a context, or those of several."""
+        """Row of a context, or those of several; coordinates where any point of a Space may come."""
         contexts = self.settings.contexts
         assert contexts is not None
+        if contexts.space is not None:
+            return contexts.place(context) if count is None else contexts.place_all(context, count)
         return contexts.find(context) if count is None else contexts.find_all(context, count)
 
     def _drop_ahead(self) -> None:

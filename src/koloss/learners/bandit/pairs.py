@@ -31,9 +31,11 @@ MOST_PAIRS = 1_000_000
 
 
 def manner_of(settings: BanditSettings) -> str:
-    """How contexts are played: "alone", where there is one; sharing, their law "known", "counted", or "in turn"; or "apart"."""
+    """How contexts are played: "alone", where there is one; sharing, their law "known", "counted", of a "reservoir", or "in turn"; or "apart"."""
     contexts = settings.contexts
     assert contexts is not None
+    if contexts.space is not None:
+        return "reservoir"
     if len(contexts) == 1:
         return "alone"
     if settings.order == "any":
@@ -60,6 +62,10 @@ def check_contexts(settings: BanditSettings) -> None:
         one_of("order", settings.order, ("independent", "any"))
     if settings.order == "independent" and contexts.period is not None:
         raise ValueError("`order` must be 'any' or left out where contexts have a period")
+    if settings.order == "any" and contexts.space is not None:
+        raise ValueError(
+            "`order` must be 'independent' or left out where any point of a Space may come, got 'any'"
+        )
     fits = kernel is None or kernel == "pairs" or (callable(kernel) and hasattr(kernel, "diag"))
     if not fits and not _is_described(kernel):
         rule = "must be a Kernel, or have k(X, Y) and k.diag(X), or be 'pairs'"
@@ -91,7 +97,7 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
     rules = dict(PLAYED)
     if manner != "apart":
         rules["loss_class"] = ("general", "rank-one")
-    if manner == "counted":
+    if manner in ("counted", "reservoir"):
         rules["bonus"] = ("auto", False)
     if manner in ("apart", "in turn"):
         period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
@@ -247,6 +253,19 @@ def engines_apart(settings: BanditSettings) -> list[PointsEngine]:
     return made
 
 
+def action_points(settings: BanditSettings) -> Points:
+    """The actions in play, of a compact set a net."""
+    from koloss.learners.bandit.tuning import least_rank
+    from koloss.proxy.base import discretise
+
+    actions = settings.actions
+    if isinstance(actions, Points):
+        return actions
+    rank, rounds = least_rank(settings), settings.horizon or 10_000
+    net: Points = discretise(settings.kernel, actions, settings.spacing, rank=rank, rounds=rounds)
+    return net
+
+
 def pairs_engine(settings: BanditSettings) -> PairsEngine:
     """Pairs, their features whitened by a design, and where to explore in each context."""
     from koloss.learners.bandit.assumed import assumed
@@ -255,15 +274,11 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     from koloss.learners.bandit.contexts import PairsEngine
     from koloss.learners.bandit.doubts import warn_of_cost
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
-    from koloss.learners.bandit.tuning import least_rank
-    from koloss.proxy.base import discretise, step_beyond
+    from koloss.proxy.base import step_beyond
 
     contexts, actions, kernel = settings.contexts, settings.actions, pair_kernel(settings)
     assert contexts is not None
-    points = actions if isinstance(actions, Points) else None
-    if points is None:
-        rank, rounds = least_rank(settings), settings.horizon or 10_000
-        points = discretise(settings.kernel, actions, settings.spacing, rank=rank, rounds=rounds)
+    points = action_points(settings)
     pairs = pairs_of(contexts, points)
     plain = without_contexts(settings, actions=pairs, kernel=kernel, ridge=0.0, spacing=None)
     size, distance = sizes(kernel, pairs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +67,11 @@ class SharedExp2(Exp2):
         law: Floats = counts / counts.sum()
         return law
 
-    def _tuned_rates(self) -> tuple[float, float]:
+    def _redesign(self) -> None:
+        """A new design, where contexts are counted and the number of the round has doubled since the last one."""
         t = self.made + 1
         if self.engine.manner == "counted" and t >= 2 * self.engine.first:
             self.engine = self.engine.redesigned(self.frequencies(), 1 << (t.bit_length() - 1))
-        return super()._tuned_rates()
 
     def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
         mu = self.frequencies() if self.engine.manner == "counted" else None
@@ -89,6 +90,7 @@ class SharedExp2(Exp2):
         single, epoch = isinstance(rows, int), self.epoch
         begins = not single or self.is_over()
         if begins:
+            self._redesign()
             epoch = self.new_epoch(rng, at_once=not single and len(rows) > 1)
         assert epoch is not None
         drawn = self.engine.draw_in(epoch.law, rows, rng)
@@ -170,14 +172,23 @@ class SharedExp2(Exp2):
 
     # What is known.
 
+    def ahead(self) -> Self:
+        """The player of the next single decision: itself, or where that begins an epoch a copy that has a design for it."""
+        if not self.is_over():
+            return self
+        player = copy.copy(self)
+        player._redesign()
+        return player
+
     def outlook(self) -> Floats:
         """Probability of every action in the next single decision, for all contexts: an array of shape (C, K)."""
-        if not self.is_over():
+        player = self.ahead()
+        if player is self:
             assert self.epoch is not None
             p: Floats = self.epoch.law.p.copy()
             return p
-        eta, gamma = self.rates_now()
-        return self.engine.mixture(self.theta, self.credit, eta, gamma)
+        eta, gamma = player.rates_now()
+        return player.engine.mixture(self.theta, self.credit, eta, gamma)
 
     def outlook_in(self, c: int) -> Floats:
         """Probability of every action in the next single decision, in a context."""

@@ -165,6 +165,9 @@ class InsuredSettings(Settings):
         """What can be played with several contexts: nothing is proved for the rest."""
         contexts = self.contexts
         assert contexts is not None
+        if contexts.space is not None:
+            rule = "must be finitely many where a policy is insured; BanditExpWeights plays any point of a Space"
+            raise ValueError(f"`contexts` {rule}, got {contexts!r}")
         if self.horizon is None:
             raise ValueError("`horizon` must be a number of rounds with several contexts, got None")
         if len(self.policies) > 1:
