@@ -103,12 +103,16 @@ def _check_shared(settings: BanditSettings, manner: str) -> None:
         period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
         rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", period)}
     if manner == "apart":
-        rules |= {"learning_rate": (None,), "ridge": ("auto", 0)}
+        rules["learning_rate"] = (None,)
+    if manner in ("apart", "reservoir"):
+        rules["ridge"] = ("auto", 0)
     for name, allowed in rules.items():
         value = getattr(settings, name)
         if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
             rule = " or ".join(map(repr, allowed))
-            unless = " that do not share" if name == "ridge" else ""
+            unless = (
+                " that do not share, or of which a few stand for others" if name == "ridge" else ""
+            )
             raise ValueError(
                 f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
             )

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from koloss._arrays import to_numpy
 from koloss.actions import Contexts, Points
 from koloss.designs import john_design
+from koloss.designs.contexts import CappedDesign
 from koloss.kernels import Mixed
-from koloss.learners.bandit.context_designs import first_design
+from koloss.learners.bandit.context_designs import find_design, first_design
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.pairs import (
@@ -247,7 +248,7 @@ def farthest(kernel: Any, sample: Floats, members: Floats, count: int) -> Floats
 def among(settings: BanditSettings, members: Floats) -> BanditSettings:
     """The settings of a game with finitely many contexts that are counted: these."""
     said = {"context_kernel": kernel_for(settings), "order": "independent", "bonus": False}
-    return replace(settings, contexts=Contexts(members), **said)
+    return replace(settings, contexts=Contexts(members), ridge=0.0, **said)
 
 
 def kernel_for(settings: BanditSettings) -> Any:
@@ -281,7 +282,11 @@ def reservoir_player(settings: BanditSettings) -> ReservoirExp2:
     made = pairs_engine(framed)
     problem = replace(made.problem, epsilon=0.0, leverage=made.leverage)
     rates, mu = choose_rates(framed, problem), made.law_of_contexts
-    problem, rates, capped = first_design(framed, made.features, made.weights, mu, problem, rates)
+
+    def found(reach: float) -> CappedDesign:
+        return find_design(made.features, made.weights, made.leverage, mu, reach)
+
+    problem, rates, capped = first_design(framed, problem, rates, found)
     parts = {part.name: getattr(made, part.name) for part in fields(made)}
     engine = ReservoirEngine(**parts | {"problem": problem, "rates": rates, "capped": capped})
     batch = choose_batch(settings, engine.problem)

@@ -29,6 +29,7 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "hold": (0,),
     "batch": ("auto", 1),
     "grow": (False,),
+    "ridge": ("auto", 0),
 }
 """What settings may be with several contexts, beside those of `BanditExpWeights`."""
 
