@@ -29,6 +29,7 @@ from koloss.learners.bandit.exp2 import Epoch
 from koloss.learners.ledger import Late
 from koloss.learners.snapshots import FORMAT, seal, unseal
 from tests.learners.cases import LEARNERS, number, play, same
+from tests.learners.forging import MISSING, forged
 
 
 @pytest.mark.slow
@@ -103,24 +104,6 @@ def test_bad_snapshots_are_refused(kind, damage, message):
 
 
 # A digest shows damage, not intent: what was changed and sealed again must be refused, too.
-
-
-def forged(state, path, value):
-    """The state with another value at a place like "ledger.laws.0.eta", or with nothing there, sealed again."""
-    state = copy.deepcopy({k: v for k, v in state.items() if k != "digest"})
-    *outer, last = path.split(".")
-    holder = state
-    for key in outer:
-        holder = holder[int(key)] if isinstance(holder, list) else holder[key]
-    last = int(last) if isinstance(holder, list) else last
-    if value is MISSING:
-        del holder[last]
-    else:
-        holder[last] = value(holder[last]) if callable(value) else value
-    return {**state, "digest": snapshots._digest(state)}
-
-
-MISSING = object()
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
-from koloss.learners.snapshots import seal
+from tests.learners.forging import forged
 
 PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
 LAWS = {
@@ -432,15 +432,8 @@ def test_what_was_changed_and_sealed_again_is_refused(path, value, message):
     learner = learner_of()
     play(learner, 9)
     learner.ask(context=0)
-    state = copy.deepcopy({k: v for k, v in learner.state().items() if k != "digest"})
-    *places, name = path.split(".")
-    part = state
-    for place in places:
-        part = part[place]
-    part[name] = value
-    del state["kind"], state["version"]
     with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(seal("BanditExpWeights", state))
+        kl.BanditExpWeights.from_state(forged(learner.state(), path, value))
 
 
 def test_contexts_and_actions_of_spaces():

@@ -16,7 +16,6 @@ from koloss.guarantees import contexts
 from koloss.learners.bandit.context_designs import total
 from koloss.learners.bandit.pairs import pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.snapshots import seal
 from tests.learners.bandit.test_contexts import (
     LAWS,
     PRICES,
@@ -25,6 +24,7 @@ from tests.learners.bandit.test_contexts import (
     segments,
     told,
 )
+from tests.learners.forging import sealed
 
 
 def pairs_gram(learner):
@@ -244,13 +244,12 @@ def test_blocks_explore_no_more_than_the_bound_counts():
 )
 def test_a_snapshot_with_another_penalty_is_refused(path, value, message):
     learner = learner_of(ridge=0.01)
-    state = copy.deepcopy({k: v for k, v in learner.state().items() if k != "digest"})
+    state = copy.deepcopy(learner.state())
     engine = state["learner"]["engine"]
     if path == "columns":
         engine["columns"] = value * engine["columns"]
     else:
         state["settings"]["ridge"] = "auto"
         engine["problem"]["ridge"] = None
-    del state["kind"], state["version"]
     with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(seal("BanditExpWeights", state))
+        kl.BanditExpWeights.from_state(sealed(state))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -11,7 +9,7 @@ from scipy.stats import chi2
 import koloss as kl
 from koloss.errors import SnapshotError
 from koloss.learners.bandit import reservoir
-from koloss.learners.snapshots import seal
+from tests.learners.forging import forged
 
 WEATHER = kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24))
 HEAT = kl.Points(np.linspace(0, 1, 7)[:, None])
@@ -233,15 +231,8 @@ def test_what_was_changed_and_sealed_again_is_refused(path, value, message):
     learner = learner_of()
     play(learner, 40)
     learner.ask(context=[0.1, 0.2])
-    state = copy.deepcopy({k: v for k, v in learner.state().items() if k != "digest"})
-    *places, name = path.split(".")
-    part = state
-    for place in places:
-        part = part[place]
-    part[name] = value
-    del state["kind"], state["version"]
     with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(seal("BanditExpWeights", state))
+        kl.BanditExpWeights.from_state(forged(learner.state(), path, value))
 
 
 @pytest.mark.parametrize(

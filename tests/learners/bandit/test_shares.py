@@ -16,7 +16,7 @@ from koloss.designs import john_design
 from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import psi
 from koloss.learners.bandit.shares import Shares, shared_design
-from koloss.learners.snapshots import seal
+from tests.learners.forging import sealed
 
 POINTS = kl.Points(np.linspace(0, 1, 20)[:, None])
 LIMITS = {0: (0.2, 1.0), (3, 4): (0.0, 0.1), tuple(range(10, 20)): (0.1, 0.3)}
@@ -437,6 +437,5 @@ def test_a_design_outside_of_the_shares_is_refused_in_a_snapshot():
     state["learner"]["engine"] |= {
         name: free["learner"]["engine"][name] for name in ("weights", "features", "problem")
     }
-    damaged = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
     with pytest.raises(SnapshotError, match=r"`learner\.engine\.weights`.*within the shares"):
-        kl.BanditExpWeights.from_state(seal(state["kind"], damaged))
+        kl.BanditExpWeights.from_state(sealed(state))

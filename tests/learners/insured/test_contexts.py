@@ -13,6 +13,7 @@ from koloss.errors import NoDistribution, PolicyError
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
+from tests.learners.forging import sealed
 
 SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
 PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])
@@ -483,16 +484,13 @@ def test_snapshots_in_files(tmp_path):
     ],
 )
 def test_damaged_snapshots_are_refused(change, message):
-    from koloss.learners.snapshots import seal
-
     learner = make(**ONE_BY_ONE)
     play(learner, kind, 10)
     learner.ask(context="small")
     state = copy.deepcopy(learner.state())
     change(state)
-    body = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
     with pytest.raises(kl.errors.SnapshotError, match=message):
-        kl.InsuredBandit.from_state(seal("InsuredBandit", body))
+        kl.InsuredBandit.from_state(sealed(state))
 
 
 # What is not proved, and what is refused.

@@ -11,6 +11,7 @@ from koloss.learners.insured.growing import FIRST, Plan, following
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.roster import UNSEEN
 from koloss.learners.insured.settings import InsuredSettings
+from tests.learners.forging import forged
 
 BOX = kl.Box([0.0] * 4, [1.0, 2.0, 1.0, 1.0])
 CENTER = np.array([0.3, 1.2, 0.7, 0.45])
@@ -499,11 +500,6 @@ def test_damaged_snapshots_are_refused():
     learner = made(horizon=100)
     play(learner, 50, np.random.default_rng(0))
     state = learner.state()
-    from koloss.learners.snapshots import seal
-
     for name, value in (("filled", 10_000), ("due", 3), ("limit", -1.0)):
-        inner = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
-        growth = {**inner["learner"]["growth"], name: value}
-        broken = {**inner, "learner": {**inner["learner"], "growth": growth}}
         with pytest.raises(kl.errors.SnapshotError, match=name):
-            kl.InsuredBandit.from_state(seal(state["kind"], broken))
+            kl.InsuredBandit.from_state(forged(state, f"learner.growth.{name}", value))

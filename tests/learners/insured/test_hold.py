@@ -10,7 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, PolicyError, SnapshotError, UnknownDecision
-from koloss.learners.snapshots import seal
+from tests.learners.forging import sealed
 from tests.learners.insured.games import Always, hold
 from tests.learners.insured.inside import digest
 
@@ -261,12 +261,6 @@ def test_damaged_snapshots_are_refused():
     assert "held" not in plain
     with pytest.raises(SnapshotError):
         kl.InsuredBandit.from_state(sealed({**plain, "held": state["held"]}))
-
-
-def sealed(state):
-    """A snapshot with a digest that fits."""
-    rest = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
-    return seal(state["kind"], rest)
 
 
 def test_settings():

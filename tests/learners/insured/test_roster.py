@@ -16,7 +16,7 @@ from koloss.errors import PolicyError, SnapshotError
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.roster import SINCE, UNSEEN
 from koloss.learners.insured.specialists import Specialists
-from koloss.learners.snapshots import seal
+from tests.learners.forging import sealed
 from tests.learners.insured.games import Always, Calls, make
 from tests.learners.insured.inside import digest, is_robust, resumed
 from tests.learners.insured.test_account import TELLING, kernel
@@ -704,9 +704,7 @@ def test_a_proposal_that_was_looked_at_is_made_anew_if_its_action_is_gone():
 def damaged(learner, damage):
     state = copy.deepcopy(learner.state())
     damage(state["learner"])
-    return seal(
-        "InsuredBandit", {key: state[key] for key in ("settings", "ledger", "rng", "learner")}
-    )
+    return sealed(state)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
 from koloss.learners.reading import Reader
-from koloss.learners.snapshots import seal
+from tests.learners.forging import sealed
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
@@ -438,9 +438,8 @@ def test_a_net_has_no_shares():
 def test_damaged_shares_are_refused():
     state = make(shares=LIMITS).state()
     state["settings"]["shares"] = {"mapping": [[{"tuple": [0, 0]}, {"tuple": [0.0, 1.0]}]]}
-    damaged = {k: v for k, v in state.items() if k not in ("kind", "version", "digest")}
     with pytest.raises(SnapshotError, match="do not overlap"):
-        kl.InsuredBandit.from_state(seal(state["kind"], damaged))
+        kl.InsuredBandit.from_state(sealed(state))
 
 
 @settings(max_examples=20)
