@@ -113,7 +113,7 @@ def _against_others(repeats) -> Table:
     table = Table(
         f"Insured: 400 points of the unit disc, {RANK} features, {ROUNDS:,} single calls",
         ["player", "µs per round", "at its slower quartile", "over insured"],
-        "Medians; players in turn. The goal is 60 µs. Redesigns of the exploration are included.",
+        "Medians; players in turn. The aim is at most 2.2 times exponential weights. Redesigns of the exploration are included.",
     )
     points = _points(400)
     losses = _losses(points)

@@ -16,7 +16,7 @@ from koloss._random import LEARNERS, as_generator
 from koloss.experiments.arena.base import ContextChoice, ContextPlayer, Game, PlayerSpec
 from koloss.experiments.arena.baselines import DRAWS
 from koloss.experiments.arena.context_players import DeterministicInContext, PerContext
-from koloss.experiments.arena.peers import SLOW, RiverUCB, _imported, _integer
+from koloss.experiments.arena.peers import SLOW, RiverUCB, _imported, _integer, law_of_gittins
 
 
 class VowpalWabbitInContext(ContextPlayer):
@@ -167,19 +167,8 @@ class GittinsInContext(ContextPlayer):
         self._candidates: list[Any] = [(str(k), {}) for k in range(len(self.actions))]
 
     def distribution_for(self, context: int) -> Any:
-        """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
-        law: Any = None
-
-        def explore(estimates: list[float], epsilon: float) -> list[float]:
-            nonlocal law
-            values = np.array(estimates)
-            best = values == values.max()
-            law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
-            return law.tolist()  # type: ignore[no-any-return]
-
-        copy = self._gittins.deserialize(self._gittins.serialize(self._state))
-        self._decide(copy, context, explore=explore)
-        return law
+        decide = partial(self._decide, context=context)
+        return law_of_gittins(self._gittins, self._state, decide)
 
     def _decide(self, state: Any, context: int, **options: Any) -> Any:
         told = {"context": f"c{context}"}

@@ -10,7 +10,7 @@ import contextlib
 import importlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -252,19 +252,7 @@ class Gittins(Player):
 
     @property
     def distribution(self) -> Any:
-        """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
-        law: Any = None
-
-        def explore(estimates: list[float], epsilon: float) -> list[float]:
-            nonlocal law
-            values = np.array(estimates)
-            best = values == values.max()
-            law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
-            return law.tolist()  # type: ignore[no-any-return]
-
-        copy = self._gittins.deserialize(self._gittins.serialize(self._state))
-        self._decide(copy, explore=explore)
-        return law
+        return law_of_gittins(self._gittins, self._state, self._decide)
 
     def _decide(self, state: Any, **options: Any) -> Any:
         return self._gittins.decide(state, {}, self._candidates, float(self._time), self._salt, **options)  # fmt: skip
@@ -276,6 +264,21 @@ class Gittins(Player):
 
     def tell(self, decision: Remembered, loss: Any) -> None:
         self._gittins.learn(self._state, decision.memory, 1 - float(loss), float(self._time))
+
+
+def law_of_gittins(gittins: Any, state: Any, decide: Callable[..., Any]) -> Any:
+    """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
+    law: Any = None
+
+    def explore(estimates: list[float], epsilon: float) -> list[float]:
+        nonlocal law
+        values = np.array(estimates)
+        best = values == values.max()
+        law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
+        return law.tolist()  # type: ignore[no-any-return]
+
+    decide(gittins.deserialize(gittins.serialize(state)), explore=explore)
+    return law
 
 
 class NoRegretMWU(Randomised):
