@@ -2,7 +2,7 @@
 
 Keeps its regrets (docs/assets/arena-regrets.json), draws the summary picture from them, and writes the tables of the guide and
 the caption of the README between their marks; without DIR, from the regrets that were kept. The tests do all but the drawing
-again.
+again. `--yardstick` writes nothing, and prints how the insured learner did in kind games beside the yardstick of the guide.
 
 Players may have played in folders of their own: the losses of a run are the same for all, whenever they are played. Of a player
 in a game that is in several folders the last counts; of one that is in none, what was kept before stays, and the guide
@@ -12,6 +12,7 @@ says so.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -105,7 +106,37 @@ def between(page: str, name: str) -> str:
     return match.group(1).strip()
 
 
+def yardstick(results: arena.ArenaResults, game: arena.Game) -> tuple[float, float]:
+    """Mean regret of the insured learner in a kind game, and b + 0.3 |b| + (m/8) ρ log(1 + ρn/B), B = 1.45 ρ √(mn log N).
+
+    b is that of the better one of GP-UCB and GP Thompson sampling, ρ the range of losses, m the number of features.
+    """
+    insured, *others = (
+        sum(run.regret for run in runs) / len(runs)
+        for runs in (
+            results.entry(game.name, slug).runs for slug in ("insured", "gp-ucb", "gp-thompson")
+        )
+    )
+    b, (low, high), n = min(others), game.loss_range, game.rounds
+    rank = arena.players()["insured"].make(game, 0).rank
+    B = 1.45 * math.sqrt(rank * n * math.log(len(game.points)))
+    return insured, b + 0.3 * abs(b) + rank / 8 * (high - low) * math.log(1 + n / B)
+
+
+def print_yardstick() -> None:
+    results, met = load(), []
+    for game in results.games:
+        if game.weather == "kind" and game.family != "contexts":
+            insured, most = yardstick(results, game)
+            met.append(insured <= most)
+            print(f"{game.name:20} {insured:10.6g} {most:10.6g} {'' if met[-1] else 'more'}")
+    print(f"{sum(met)} of {len(met)} are within the yardstick")
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--yardstick"]:
+        print_yardstick()
+        return
     if len(sys.argv) > 1:
         keep(*map(Path, sys.argv[1:]))
     results = load()

@@ -55,6 +55,23 @@ def test_every_game_and_player_was_played(published, results):
         assert entry.runs
 
 
+def test_what_the_guide_makes_of_it(published, results):
+    def mean(game, player):
+        runs = results.entry(game.name, player).runs
+        return sum(run.regret for run in runs) / len(runs)
+
+    kind = [g for g in results.games if g.weather == "kind" and g.family != "contexts"]
+    hostile = [g for g in results.games if g.weather == "hostile" and g.family != "contexts"]
+    worst = max(mean(g, "insured") / mean(g, "uniform") for g in kind)
+    ratios = [mean(g, "insured") / mean(g, "exp-weights") for g in hostile]
+    guide = (DOCS / "guide" / "arena.md").read_text("utf-8")
+    assert f"pays at most {worst:.2f} of uniform play's regret in any kind game" in guide
+    assert f"at most {max(ratios):.2f} times what exponential weights pay" in guide
+    less = sum(ratio < 1 for ratio in ratios)
+    assert (less, len(ratios)) == (8, 13)
+    assert "less than these in eight of thirteen" in guide
+
+
 def test_the_picture_names_its_players(published, results):
     picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
     drawn = shown(results, picture_games(results))
