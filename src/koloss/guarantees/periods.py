@@ -33,20 +33,28 @@ def with_variation(problem: BanditProblem, variation: float) -> BanditProblem:
 
 
 def in_turn(
-    promise: Guarantee, contexts: int, period: int, variation: float, width: float
+    promise: Guarantee,
+    contexts: int,
+    period: int,
+    variation: float,
+    width: float,
+    *,
+    whole: bool | None = None,
 ) -> Guarantee:
     """F6.7 (2): a bound for whole epochs of a period each (`promises.fixed`), for contexts that come in turn.
 
     The game must have been that `with_variation`. A period that is not whole at the end costs the range in each of its rounds.
+    `whole` says whether periods were as they should be, where that is known.
     """
     if contexts == 1:
         return promise
     kept = [a for a in promise.assumptions if "epoch" not in a.text]
-    kept.append(Assumption(PERIODS.format(period)))
+    kept.append(Assumption(PERIODS.format(period), whole))
     kept.append(Assumption(FIXED, oblivious=True))
     kept.append(Assumption(STEADY.format(variation)))
     terms = {**promise.terms, "last period": width * (promise.rounds % period)}
-    statement = "Theorem F6.7 (whole periods)"
+    _, with_, what = promise.statement.partition(" with ")
+    statement = f"Theorem F6.7 (whole periods){with_}{what}"
     notes = (MAPPING, *promise.notes)
     return replace(promise, statement=statement, terms=terms, assumptions=tuple(kept), notes=notes)
 

@@ -14,7 +14,7 @@ from koloss import _linalg
 from koloss.designs import Design
 from koloss.designs.contexts import CappedDesign, always_design, capped_design
 from koloss.designs.ridge import whitening
-from koloss.guarantees import bandit, contexts
+from koloss.guarantees import bandit, contexts, periods
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.schedule import Schedule
 from koloss.learners.bandit.settings import BanditSettings
@@ -149,15 +149,7 @@ def total(settings: BanditSettings, game: BanditProblem, rates: Rates) -> float:
 def in_turn_rates(settings: BanditSettings, problem: BanditProblem) -> Rates:
     """η and κ that minimise the bound of whole periods (theory F6.7, 2)."""
     assert settings.contexts is not None
-    e, near = settings.contexts.period or 1, bandit.tune(problem)
-    steps = np.linspace(-2.0, 0.5, 26)
-    etas = (near.learning_rate * np.exp(steps))[:, None]
-    kappas = near.kappa * np.exp(np.linspace(-1.5, 0.3, 19))
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = sum(problem.terms(etas, kappas, b=e, whole=True).values())
-    i, j = divmod(int(np.argmin(np.nan_to_num(total, nan=np.inf))), len(kappas))
-    eta, kappa = float(etas[i, 0]), float(kappas[j])
-    return Rates(eta, min(1.0, float(problem.exploration(eta, kappa))), kappa)
+    return periods.tune_whole(problem, settings.contexts.period or 1)
 
 
 def capped_from_dict(

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from koloss.guarantees import Assumption, Guarantee, contexts, promises
+from koloss.guarantees import Assumption, Guarantee, contexts, periods, promises
 from koloss.learners.bandit.apart import Apart, Turn
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
@@ -32,8 +32,6 @@ RESERVOIR = (
 )
 WEIGHTS = "`weights` of the contexts, or `order` of 'any', would give a bound"
 LATE = "losses that came after their epoch are covered only up to a `delay` that was declared"
-PERIODS = "contexts come in whole periods of {} rounds, each as often as its weight says"
-FIXED = "the losses of a period are fixed before it, and at every pair within {:.6g} of their mean over it"
 DEAR = "a design was found that explores for more than the rates have allowed for"
 ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
 
@@ -106,15 +104,9 @@ def _in_turn(
         played, made=max(played.made, 1), at_once=max(played.made, 1), longest_at_once=e
     )
     promise = prove(engine, player.rates, e, rounds, settings.horizon, whole, player.range)
-    kept = tuple(one for one in promise.assumptions if "epoch" not in one.text)
-    kept += (
-        Assumption(PERIODS.format(e), False if player.is_broken else None),
-        Assumption(FIXED.format(known.variation), oblivious=True),
-    )
-    statement = "Theorem F6.7 (whole periods)" + (" with bonuses" if engine.problem.bonus else "")
-    notes = (contexts.MAPPING, *promise.notes)
-    terms = {**promise.terms, "last period": (engine.high - engine.low) * (rounds % e)}
-    promise = replace(promise, statement=statement, terms=terms, assumptions=kept, notes=notes)
+    width = engine.high - engine.low
+    kept = False if player.is_broken else None
+    promise = periods.in_turn(promise, len(known), e, known.variation, width, whole=kept)
     return _doubted(promise, LATE) if played.late else promise
 
 
