@@ -17,6 +17,7 @@ from koloss.learners.bandit.pairs import engines_apart, in_context, pairs_engine
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.reservoir import ReservoirExp2, load_reservoir, reservoir_player
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.ledger import Ledger
@@ -38,7 +39,16 @@ DEAR = "a design was found that explores for more than the rates have allowed fo
 ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
 
 
-def player_for(settings: BanditSettings, engine_for: Any) -> Player:
+def rows_of(settings: BanditSettings, context: Any, count: int | None = None) -> Any:
+    """Row of a context, or those of several; coordinates where any point of a Space may come."""
+    contexts = settings.contexts
+    assert contexts is not None
+    if contexts.space is not None:
+        return contexts.place(context) if count is None else contexts.place_all(context, count)
+    return contexts.find(context) if count is None else contexts.find_all(context, count)
+
+
+def player_for(settings: BanditSettings) -> Player:
     """Whoever plays a game with contexts."""
     manner = settings.manner
     if manner == "apart":
