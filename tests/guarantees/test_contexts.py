@@ -87,7 +87,6 @@ def test_one_context_has_the_numbers_of_none(problem):
         assert value == pytest.approx(plain[name], rel=1e-12)
     promise = promised(problem, rates, 6000)
     assert contexts.independent(promise, 1) is promise
-    assert contexts.chosen_after(promise, problem, [1.0]) is promise
     assert periods.in_turn(promise, 1, 7, 0.0, 1.0) is promise
 
 
@@ -141,20 +140,6 @@ def test_what_is_not_proved_is_not_printed_as_proved():
     ):
         assert other.proved
         assert not contexts.independent(other, 2).proved
-
-
-def test_the_price_of_a_comparator_that_knows_the_contexts(rng):
-    """E Σ_c max_a Σ_t (μ_c - 1{c_t = c}) ℓ_t(c, a) by simulation; the negative control is a tenth of the price."""
-    n, mu, K = 400, np.array([0.5, 0.3, 0.19, 0.01]), 6
-    problem = replace(GAME, rounds=n, log_prior=math.log(K))
-    promise = promised(problem, bandit.tune(problem), n)
-    price = contexts.chosen_after(promise, problem, mu).terms["contexts"]
-    losses = 0.5 * rng.choice([-1, 1], size=(n, 4, K))
-    drawn = rng.choice(4, p=mu, size=(200, n))
-    gains = np.einsum("stc,tca->sca", mu - (drawn[:, :, None] == np.arange(4)), losses)
-    average = gains.max(axis=2).sum(axis=1).mean()
-    assert 0.1 * price < average < price
-    assert price <= 0.5 * (math.sqrt(2 * 3 * n * math.log(K)) + 4 / 3 * math.log(K))
 
 
 # Without a horizon.

@@ -133,26 +133,6 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
     )
 
 
-def chosen_after(promise: Guarantee, problem: BanditProblem, shares: Sequence[float]) -> Guarantee:
-    """The bound against the mapping that is best for the contexts that were drawn, if losses do not react (F6.0).
-
-    A comparator that knows them can fit their chance deviations from the shares: Σ_c of Bernstein's bound on the largest.
-    """
-    n, L, log_K = promise.rounds, problem.loss_bound, problem.log_prior
-    if len(shares) == 1:
-        return promise
-    deviation = math.fsum(math.sqrt(share * (1 - share)) for share in shares)
-    cost = L * (deviation * math.sqrt(2 * n * log_K) + len(shares) * log_K / 3)
-    reacts = Assumption("losses do not depend on the player's actions or contexts", oblivious=True)
-    note = "the regret is against the mapping that is best for the contexts that were drawn"
-    return replace(
-        promise,
-        terms={**promise.terms, "contexts": cost},
-        assumptions=(*promise.assumptions, reacts),
-        notes=tuple(note if one == MAPPING else one for one in promise.notes),
-    )
-
-
 # The law of contexts is not known (F6.5).
 
 
