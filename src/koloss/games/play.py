@@ -173,7 +173,10 @@ class _InPlay(Hindsight):
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
-        self.asked, rows = (None, None) if seen is None else seen
+        self.asked: Any = None
+        rows: Any = None
+        if seen is not None:
+            self.asked, rows = seen  # what the learner is asked with
         if rows is not None and self.X is None:
             kind = type(self.set).__name__
             raise ValueError(f"`contexts` must be left out where the actions are no points, got {kind}")  # fmt: skip

@@ -109,7 +109,8 @@ class BanditExpWeights(OnBall):
         are cut off, none is penalised. There is none with the sampled covariance and with the paper's tuning (theory F1).
     bonus : bool or "auto"
         Whether actions get a bonus for the bias that their estimates may have, by the penalty and by what the features miss.
-        By default with a ridge, and without one where the bound is smaller with it.
+        By default with a ridge, and without one where the bound is smaller with it. True for contexts whose shares are counted: the
+        bonus pays for the error of the counts as well, and there is a bound (theory F6.5).
     prior : array of shape (N,), optional
         First distribution over the actions; uniform by default.
     loss_class : "general", "rank-one" or "any"
@@ -147,7 +148,8 @@ class BanditExpWeights(OnBall):
     order : "independent" or "any", optional
         How contexts come: drawn independently of losses, so that all contexts learn from every loss; or in any order, in turn or
         as an adversary likes: then each context has a learner of its own. By default "independent" where contexts have weights,
-        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period.
+        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period. "independent"
+        without weights: shares are counted, with a bound if `bonus` is True.
     rng : seed or Generator, optional
 
     Examples
