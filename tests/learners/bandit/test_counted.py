@@ -249,6 +249,15 @@ def test_a_horizon_that_is_too_short_is_said_to_be():
     assert "contexts" not in str(one.guarantee())  # one context is no context
 
 
+def test_one_action_is_nothing_to_learn_and_to_warn_of():
+    contexts = kl.Contexts([[0.0], [1.0]])
+    learner = kl.BanditExpWeights(
+        kl.Points([[0.5]]), kl.Gaussian(1.0), horizon=9, loss_range=(0, 1), bonus=True, contexts=contexts, order="independent"
+    )  # fmt: skip
+    learner.tell(learner.ask(context=1), 0.5)
+    assert kl.BanditExpWeights.from_state(learner.state()).guarantee().total == 0
+
+
 # Snapshots.
 
 

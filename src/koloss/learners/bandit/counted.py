@@ -93,7 +93,7 @@ def counted_player(settings: BanditSettings) -> CountedExp2:
     made = pairs_engine(settings)
     engine = CountedEngine(**{part.name: getattr(made, part.name) for part in fields(made)})
     assert settings.horizon is not None
-    if not engine.counting.learns(settings.horizon - 1):
+    if engine.problem.log_prior > 0 and not engine.counting.learns(settings.horizon - 1):
         warnings.warn(
             "`horizon` is too short for a bonus that pays for counted shares: nothing would be learned in it, "
             f"got {settings.horizon}; `bonus` of 'auto' learns without a bound, and `order` of 'any' has one",
