@@ -225,6 +225,9 @@ def test_the_even_design(kind, law):
     assert design.largest == pytest.approx(np.max(w**2 * G), rel=1e-6)
     assert design.jump == pytest.approx(np.sqrt(np.max(w**2 * G)) * (mu @ np.sqrt(G)), rel=1e-6)
     assert design.inflation == pytest.approx(np.sum(mu / w), rel=1e-9)
+    # Rates of each context are never better: what they explore less, the logarithm costs more.
+    assert design.largest * design.inflation >= m * (1 - 1e-9)
+    assert capped_design(phi, mu, 4.0 * m).cost <= 1.01 / 4
     assert design.jump <= 1.25 * 1.01 * m
     assert design.spread <= 1.25 * 1.01 * np.sqrt(m)
     assert design.inflation <= 2

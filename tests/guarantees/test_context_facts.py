@@ -5,7 +5,6 @@ Instances are random in all their parts: features, law, discounts, penalty, what
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -178,12 +177,14 @@ def test_a_prediction_that_has_seen_the_context_makes_estimates_wrong():
 
 def test_counted_shares_are_as_near_as_the_theorem_says(rng):
     """χ and μ/μ̂ of Theorem F6.5 over 2,000 samples; the bound fails with probability 1/n at most, and has room."""
-    from koloss.guarantees.contexts import deviations
+    from koloss.guarantees.bandit import BanditProblem
+    from koloss.guarantees.contexts import Counting
 
     n, count = 400, 4
     mu = np.array([0.6, 0.3, 0.099, 0.001])
     iota = math.log(2 * count * n**2)
-    chi_bar, zeta = deviations(count, n)
+    game = BanditProblem(n, 4, 4.0, 0.5, 0.0, math.log(5), bonus=True)
+    chi_bar, zeta = Counting(game, 0.01, 2.0, count, 1.0).deviations(np.arange(n))
     for N in (50, 399):
         counts = rng.multinomial(N, mu, size=1000)
         shares = (counts + 5 * iota) / (N + 5 * count * iota)
@@ -191,18 +192,3 @@ def test_counted_shares_are_as_near_as_the_theorem_says(rng):
         assert chi.max() <= chi_bar[N]
         assert np.max(mu / shares) <= zeta[N]
         assert chi.max() > 0.01 * chi_bar[N]
-
-
-def test_products_over_a_random_order():
-    """E Π f_s(c_s) ≤ Π (E f_s²)^½ for contexts in random order, by all permutations (F6.7, 3)."""
-    rng, worst = np.random.default_rng(3), 0.0
-    for _ in range(40):
-        e = int(rng.integers(2, 6))
-        contexts = rng.integers(0, 3, e)  # a period; its frequencies are the law
-        f = np.exp(rng.normal(scale=rng.choice([0.1, 1.0, 3.0]), size=(e, 3)))
-        orders = list(itertools.permutations(contexts))
-        mean = np.mean([np.prod(f[np.arange(e), list(order)]) for order in orders])
-        bound = np.prod(np.sqrt(np.mean(f[:, contexts] ** 2, axis=1)))
-        worst = max(worst, mean / bound)
-    assert worst <= 1 + 1e-12
-    assert worst > 0.9

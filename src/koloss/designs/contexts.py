@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,33 @@ def _certified(u: Floats, g2: Floats, mu: Floats, R: float) -> tuple[CappedDesig
     full = float(explored[exploits].sum() + np.sum((mu / discounts)[~exploits]))
     dimension = float(np.sum(u * g2))  # d_E
     return design, max(full * R / dimension - 1, R_S[j] / R - 1, R_O[j] / R - 1)
+
+
+def under_law(design: CappedDesign, law: Any) -> CappedDesign | None:
+    """The same exploration where contexts come by another law; None where one comes too seldom for it.
+
+    Leverages depend on the exploration alone. Contexts that explore always may have to be discounted less, and R grows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> design = capped_design(np.eye(6).reshape(2, 3, 6), [0.9, 0.1], 100.0)
+    >>> same = under_law(design, [0.5, 0.5])
+    >>> same.shares.round(3).tolist(), under_law(design, [0.99, 0.01])
+    ([0.06, 0.06], None)
+    """
+    mu, explored = np.asarray(law, dtype=float), design.exploration.sum(axis=1)
+    discounts = np.maximum(design.discounts, explored / mu)
+    if np.any(discounts > 1):
+        return None
+    reach = design.largest * float(np.max(discounts / design.discounts))
+    return replace(
+        design,
+        shares=np.where(design.exploits, explored / mu, 1.0),
+        discounts=discounts,
+        largest=reach,
+        cost=float(explored[design.exploits].sum() + mu[~design.exploits].sum()),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,10 @@ class Hindsight:
         """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
         best = np.argmin(self.total, axis=1)
         chosen = best[self.rows[: len(self.told)]]
-        saved = np.array([loss[i] for loss, i in zip(self.told, chosen, strict=True)], dtype=float)
+        parts = []
+        for s, e in pairwise([*range(0, len(chosen), CHUNK), len(chosen)]):
+            parts.append(loss_table(self.told[s:e], self.X)[np.arange(e - s), chosen[s:e]])
+        saved = np.concatenate(parts)
         lowest = np.append(self.lowest[: len(at) - 1], np.sum(saved))
         return self.X[best], None, "exhaustive", saved, lowest
 

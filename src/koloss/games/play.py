@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import math
 import operator
+import reprlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -51,9 +52,10 @@ def play(
     delay : int, or array of shape (rounds,)
         Rounds after which a loss is told; one for each round, -1 where it never is. What is due after the end is told
         then. Several need a batch of 1.
-    contexts : array of shape (rounds,), optional
-        For a learner with contexts, on points: the row of each round's context, which it is asked with. The losses of a round
-        are those in its context. Regret is then against the best mapping from contexts to actions.
+    contexts : sequence of length `rounds`, optional
+        For a learner with contexts, on points: what it is asked with in each round, the row of a context, its coordinates, label
+        or params. The losses of a round are those in its context. Regret is then against the best mapping from contexts to actions:
+        of contexts that come once each, such as points of a continuous space, against the best action of every round.
     checkpoints : int
         About how many rounds to compute the guarantee and the best action of all rounds so far at: half of them evenly
         spaced in the logarithm, half of them evenly over the second half of the game; the last round is among them.
@@ -83,9 +85,9 @@ def play(
     delays = _delays(delay, rounds, batch)
     if batch > 1 and not adversary.oblivious:
         raise ValueError(f"`batch` must be 1 against {adversary!r}, which looks at the player")
-    rows = None if contexts is None else _rows(contexts, rounds)
+    seen = None if contexts is None else _seen(contexts, rounds)
     at = milestones(rounds, as_int("checkpoints", checkpoints, minimum=1), batch)
-    game = _InPlay(learner, adversary, rounds, batch, delays, rows)
+    game = _InPlay(learner, adversary, rounds, batch, delays, seen)
     ended: Ended = "done"
     message, where = "", "before the first round"
     begin = time.perf_counter()
@@ -130,20 +132,38 @@ def _delays(delay: Any, rounds: int, batch: int) -> Sequence[int]:
     return several
 
 
-def _rows(contexts: Any, rounds: int) -> Any:
-    """Rows of the contexts of all rounds."""
-    rows = np.asarray(contexts)
-    if rows.shape != (rounds,) or rows.dtype.kind not in "iu" or rows.min() < 0:
-        what = f"shape {rows.shape} of {rows.dtype}"
-        raise ValueError(f"`contexts` must be {rounds} rows, whole numbers from 0, got {what}")
-    return rows
+def _seen(contexts: Any, rounds: int) -> tuple[Any, Any]:
+    """What a learner is asked with in all rounds, and the numbers of these contexts: their rows, or in the order of coming."""
+    sized = isinstance(contexts, (Sequence, np.ndarray)) and not isinstance(contexts, (str, bytes))
+    if not sized or np.shape(contexts)[:1] != (rounds,):
+        got = f"{len(contexts)}" if sized and np.ndim(contexts) else reprlib.repr(contexts)
+        raise ValueError(f"`contexts` must be {rounds}, one for each round, got {got}")
+    if not isinstance(contexts[0], (str, Mapping)):
+        contexts = np.asarray(contexts)
+        if contexts.dtype.kind not in "iuf" or contexts.ndim > 2:
+            what = f"shape {contexts.shape} of {contexts.dtype}"
+            raise ValueError(f"`contexts` must be rows, coordinates, labels or params, got {what}")
+        if contexts.ndim == 1 and contexts.dtype.kind in "iu":
+            if contexts.min() < 0:
+                raise ValueError(f"`contexts` must be rows from 0, got {contexts.min()}")
+            return contexts.tolist(), contexts
+    numbers: dict[Any, int] = {}
+    rows = [numbers.setdefault(_key(one), len(numbers)) for one in contexts]
+    return contexts, np.array(rows)
+
+
+def _key(context: Any) -> Any:
+    """By which a context is known again."""
+    if isinstance(context, Mapping):
+        return tuple(sorted(context.items()))
+    return context if isinstance(context, str) else np.asarray(context).tobytes()
 
 
 class _InPlay(Hindsight):
     """The state of a game in play."""
 
     def __init__(
-        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int], rows: Any = None
+        self, learner: Any, adversary: Adversary, rounds: int, batch: int, delays: Sequence[int], seen: Any = None
     ) -> None:  # fmt: skip
         self.learner, self.adversary, self.shown = learner, adversary, Shown(learner)
         self.rounds, self.batch, self.delays = rounds, batch, delays
@@ -153,10 +173,14 @@ class _InPlay(Hindsight):
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
         self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
+        self.asked: Any = None
+        rows: Any = None
+        if seen is not None:
+            self.asked, rows = seen  # what the learner is asked with
         if rows is not None and self.X is None:
             kind = type(self.set).__name__
             raise ValueError(f"`contexts` must be left out where the actions are no points, got {kind}")  # fmt: skip
-        self.rows = rows  # contexts of all rounds, where there are any
+        self.rows = rows  # numbers of the contexts of all rounds, where there are any
         size = () if rows is None else (int(rows.max()) + 1,)
         self.total: Any = None if self.X is None else np.zeros((*size, len(self.X)))
         self.told: list[Any] = []  # all losses, as they were told
@@ -200,7 +224,7 @@ class _InPlay(Hindsight):
     def choose(self, t: int, count: int) -> tuple[list[Any], Any]:
         """The losses of some rounds, and on points the table of their values."""
         if not self.adversary.oblivious:
-            shown = self.shown if self.rows is None else Shown(self.learner, int(self.rows[t]))
+            shown = self.shown if self.rows is None else Shown(self.learner, self.asked[t])
             losses = [self.adversary(t, shown)]
             return losses, None if self.X is None else loss_table(losses, self.X)
         if t not in self.ahead:
@@ -252,8 +276,8 @@ class _InPlay(Hindsight):
         if self.rows is None:
             return self.learner.ask(count) if self.batch > 1 else self.learner.ask()
         if self.batch > 1:
-            return self.learner.ask(count, context=self.rows[t : t + count])
-        return self.learner.ask(context=int(self.rows[t]))
+            return self.learner.ask(count, context=self.asked[t : t + count])
+        return self.learner.ask(context=self.asked[t])
 
     def _index(self, decision: Any) -> Any:
         assert self.X is not None

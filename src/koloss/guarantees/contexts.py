@@ -6,11 +6,10 @@ but only log K appears, because estimates and regret split over contexts. So the
 `leverage` = γR, and what is left to say is what must be true of the contexts.
 
     contexts                             player                                  bound
-    independent, shares known            one learner on pairs                    `independent` (F6), `anytime_terms` (F6.4)
-                                         each context with a rate of its own     `own_rates` (F6b)
+    independent, shares known            one learner on pairs                    `independent` (F6)
     independent, shares not known        one learner on pairs, shares counted    `unknown_law` (F6.5)
     in any order                         one learner per context                 `separate` (F6.7, 1)
-    in turn, or shuffled, whole periods  one learner on pairs                    `periods` (F6.7, 2 and 3)
+    in turn, whole periods               one learner on pairs                    `periods` (F6.7, 2)
 
 One learner on pairs has no bound where contexts come in any order: its regret may be linear. `insured_contexts` has the bounds of
 policies under watch.
@@ -19,8 +18,8 @@ policies under watch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,23 +59,11 @@ BLOCKS = 1 / (2 * (math.sqrt(2) - 1))
 ROOTS = (0.75 / (2**0.75 - 1)) ** 2
 """And how much more exploration in every round would have the same Σ √γ, which a free constant makes the bound depend on."""
 
+LOOKED_AT = 4000
+"""Rounds at which rates for counted shares are compared."""
+
 
 # One learner on pairs (Theorem F6).
-
-
-def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None) -> Rates:
-    """η and κ that minimise the bound; `exploration` is the cost γ of a design as a function of its reach R, G/R unless told otherwise.
-
-    The problem is that of the pairs: `rank` and `leverage` of their features, `log_prior` = log K.
-
-    Examples
-    --------
-    >>> game = BanditProblem(6000, 24, 24.0, 0.5, 0.0, math.log(25))
-    >>> rates = tune(game)
-    >>> round(rates.kappa, 3), round(sum(game.terms(rates.learning_rate, rates.kappa).values()))
-    (2.0, 986)
-    """
-    return bandit.tune(problem, exploration)
 
 
 def reach(problem: BanditProblem, rates: Rates) -> float:
@@ -94,7 +81,7 @@ def with_design(
     Examples
     --------
     >>> game = BanditProblem(6000, 24, 24.0, 0.5, 0.0, math.log(25))
-    >>> rates = tune(game)
+    >>> rates = bandit.tune(game)
     >>> found, played = with_design(game, rates.learning_rate, cost=0.04, largest=300.0)
     >>> round(sum(found.terms(played.learning_rate, played.kappa).values()))
     900
@@ -146,97 +133,69 @@ def independent(promise: Guarantee, contexts: int) -> Guarantee:
     )
 
 
-def chosen_after(promise: Guarantee, problem: BanditProblem, shares: Sequence[float]) -> Guarantee:
-    """The bound against the mapping that is best for the contexts that were drawn, if losses do not react (F6.0).
-
-    A comparator that knows them can fit their chance deviations from the shares: Σ_c of Bernstein's bound on the largest.
-    """
-    n, L, log_K = promise.rounds, problem.loss_bound, problem.log_prior
-    if len(shares) == 1:
-        return promise
-    deviation = math.fsum(math.sqrt(share * (1 - share)) for share in shares)
-    cost = L * (deviation * math.sqrt(2 * n * log_K) + len(shares) * log_K / 3)
-    reacts = Assumption("losses do not depend on the player's actions or contexts", oblivious=True)
-    note = "the regret is against the mapping that is best for the contexts that were drawn"
-    return replace(
-        promise,
-        terms={**promise.terms, "contexts": cost},
-        assumptions=(*promise.assumptions, reacts),
-        notes=tuple(note if one == MAPPING else one for one in promise.notes),
-    )
-
-
-def own_rates(
-    problem: BanditProblem, eta: float, cost: float, largest: float, inflation: float, n: int
-) -> dict[str, float]:
-    """The terms of Theorem F6b: all contexts explore at the rate γ = `cost`, and context c learns at the rate η w_c.
-
-    `even_design` has, for γ, R = `largest`/γ and Λ = `inflation`. Without a ridge.
-    """
-    if problem.ridge is not None:
-        raise ValueError("`problem` must have no ridge for rates of each context, got one")
-    L, b, d = problem.loss_bound, problem.epsilon, problem.dimension
-    if not problem.bonus:
-        raise ValueError("`problem` must have bonuses for rates of each context, got none")
-    kappa = eta * (L * largest + b * math.sqrt(largest))
-    # Λ = 1 only where no context is discounted; then the average of estimates is as in Theorem F6.
-    near = problem.bracket(math.sqrt(min(cost, 1.0)), math.sqrt(largest))
-    bias = near if inflation == 1 else 2 * b + b * math.sqrt(inflation) * (1 + math.sqrt(d))
-    return {
-        "exploration": 2 * cost * L * n,
-        "variance": psi(kappa) * eta * problem.second_moment * n,
-        "prior": inflation * problem.log_prior / eta,
-        "bias": bias * n,
-    }
-
-
-# Without a horizon (F6.4).
-
-
-Block = tuple[int, BanditProblem, float, float]
-"""A first round, the game from then on, and the cost γ and reach R of the design that is played."""
-
-
-def anytime_terms(blocks: Sequence[Block], kappa: float, n: int) -> dict[str, float]:
-    """The terms after n rounds without a horizon, where designs are kept for a while: rates are `bandit.anytime_rate`.
-
-    Each block has a game of its own, whose penalty may be smaller than before; but rates must not rise. Where γ = 1 everybody
-    explores, and nothing is estimated.
-    """
-    total = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}
-    ends = [first - 1 for first, *_ in blocks[1:]] + [n]
-    played = [(b, min(end, n)) for b, end in zip(blocks, ends, strict=True) if b[0] <= n]
-    largest, before = 0.0, math.inf
-    for (first, game, cost, R), _ in played:  # κ is what the designs that were found make it
-        eta = anytime_rate(game, kappa, first)
-        if eta > before * (1 + 1e-12):
-            raise ValueError(f"`blocks` must have rates that do not rise, got one at {first}")
-        before = eta
-        if cost < 1:
-            largest = max(largest, eta * (game.loss_bound * R + game.largest_bonus(math.sqrt(R))))
-    for (first, game, cost, R), last in played:
-        count, a = last - first + 1, anytime_rate(game, kappa, 1)
-        rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
-        total["exploration"] += 2 * game.loss_bound * cost * count
-        total["prior"] = game.log_prior * math.sqrt(last) / a
-        if cost >= 1:
-            continue
-        total["variance"] += psi(largest) * game.second_moment * rates
-        total["bias"] += game.bracket(math.sqrt(cost) * count, math.sqrt(R) * count, count)
-    return total
-
-
 # The law of contexts is not known (F6.5).
 
 
-def deviations(contexts: int, n: int) -> tuple[Floats, Floats]:
-    """χ̄_t and ζ_t of the rounds 1, ..., n: how far counted shares may be from the true ones, (N_c + 5ι)/(N + 5Cι), N = t - 1."""
-    if contexts == 1:
-        return np.zeros(n), np.ones(n)
-    count = contexts * math.log(2 * contexts * n**2)  # Cι
-    with np.errstate(divide="ignore"):
-        ratio = count / np.arange(float(n))
-    return 4.11 * np.sqrt(ratio) + 5.3 * ratio, 1.12 * (1 + 5 * ratio)
+@dataclass(frozen=True)
+class Counting:
+    """Theorem F6.5 round by round: what counted shares cost once N contexts have been seen. N may be an array.
+
+    Shares are μ̂_c = (N_c + 5ι)/(N + 5Cι), ι = log(2Cn²). Unless some count strays farther than Bernstein's inequality allows, μ ≤ ζμ̂ and
+    χ ≤ χ̄ for χ² = Σ_c (μ_c - μ̂_c)²/μ̂_c, and estimates are off by at most b_t √(φ'A⁻¹φ), b_t = √(b² + ε²) + Lχ̄.
+    """
+
+    problem: BanditProblem
+    learning_rate: float  # η
+    kappa: float  # κ
+    contexts: int  # C
+    width: float  # ρ, of the losses' range
+
+    @property
+    def prior(self) -> float:
+        """5ι: what is added to the count of every context."""
+        return 5 * math.log(2 * self.contexts * self.problem.rounds**2)
+
+    def deviations(self, N: Any) -> tuple[Floats, Floats]:
+        """χ̄ and ζ: how far counted shares may be from the true ones."""
+        N = np.asarray(N, dtype=float)
+        if self.contexts == 1:
+            return np.zeros_like(N), np.ones_like(N)
+        with np.errstate(divide="ignore"):
+            ratio = self.contexts * self.prior / 5 / N  # Cι/N
+        return 4.11 * np.sqrt(ratio) + 5.3 * ratio, 1.12 * (1 + 5 * ratio)
+
+    def error(self, N: Any) -> Floats:
+        """b_t: the bonus is b_t √(φ'A⁻¹φ)."""
+        known = math.hypot(self.problem.bias, self.problem.epsilon)
+        error: Floats = known + self.problem.loss_bound * self.deviations(N)[0]
+        return error
+
+    def reach(self, N: Any) -> Floats:
+        """R_t = κ/(η(L + b_t)), which the design of the round is for; its cost is at most G/R_t."""
+        reach: Floats = self.kappa / (
+            self.learning_rate * (self.problem.loss_bound + self.error(N))
+        )
+        return reach
+
+    def parts(self, N: Any) -> dict[str, Floats]:
+        """What a round costs that is learned from."""
+        problem, L = self.problem, self.problem.loss_bound
+        (chi, zeta), b, d = self.deviations(N), self.error(N), problem.dimension
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            gamma = problem.leverage / self.reach(N)
+            variance = psi(self.kappa) * self.learning_rate * (zeta * (L + b)) ** 2 * d
+            return {
+                "exploration": self.width * gamma,
+                "law": self.width * chi * np.sqrt(gamma),
+                "variance": variance,
+                "bias": 2 * problem.epsilon + b * np.sqrt(zeta) * (1 + math.sqrt(d)),
+            }
+
+    def learns(self, N: Any) -> Any:
+        """Whether a round is learned from: R_t ≥ 1, and it costs no more than 2L, which every round costs at most."""
+        each, R = sum(self.parts(N).values()), self.reach(N)
+        cheap = np.nan_to_num(each, nan=np.inf) <= 2 * self.problem.loss_bound
+        return (R >= 1) & (self.problem.leverage <= R) & cheap
 
 
 def unknown_law(
@@ -251,7 +210,8 @@ def unknown_law(
 ) -> Guarantee:
     """Theorem F6.5: shares of finitely many contexts are counted, and the bonus b_t = √(b² + ε²) + Lχ̄_t pays for their error.
 
-    Rounds in which R_t = κ/(η(L + b_t)) is below 1, or that would cost more than 2L, are not learned from.
+    The game is for `problem.rounds`, of which n are played. Rounds in which R_t = κ/(η(L + b_t)) is below 1, or that would cost more than
+    2L, are not learned from.
 
     Examples
     --------
@@ -262,23 +222,14 @@ def unknown_law(
     """
     if not problem.bonus:
         raise ValueError("`problem` must have bonuses where the law is not known, got none")
-    L, d, eps = problem.loss_bound, problem.dimension, problem.epsilon
-    chi, zeta = deviations(contexts, n)
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        b = math.hypot(problem.bias, eps) + L * chi
-        R = kappa / (eta * (L + b))
-        gamma = problem.leverage / R
-        parts = {
-            "exploration": width * gamma,
-            "law": width * chi * np.sqrt(gamma),
-            "variance": psi(kappa) * eta * (zeta * (L + b)) ** 2 * d,
-            "bias": 2 * eps + b * np.sqrt(zeta) * (1 + math.sqrt(d)),
-        }
-        each = np.nan_to_num(sum(parts.values()), nan=np.inf)
-    learned = (R >= 1) & (gamma <= 1) & (each <= 2 * L)
-    terms = {name: float(np.sum(value[learned])) for name, value in parts.items()}
+    counting, L = Counting(problem, eta, kappa, contexts, width), problem.loss_bound
+    N = np.arange(float(n))
+    learned = counting.learns(N)
+    terms = {name: float(np.sum(each[learned])) for name, each in counting.parts(N).items()}
     terms["prior"] = problem.log_prior / eta
-    terms["not learned"] = 2 * L * (n - int(np.sum(learned)) + (contexts > 1))
+    # Some count strays in the first n rounds with probability n/rounds², and n rounds may be lost then.
+    strayed = (contexts > 1) * max(1.0, n / problem.rounds) ** 2
+    terms["not learned"] = 2 * L * (n - int(np.sum(learned)) + strayed)
     assumed = (*assumptions, Assumption(UNKNOWN), Assumption(BEFORE))
     statement = "Theorem F6.5 (shares of contexts counted)"
     return Guarantee(statement, n, terms, width * n, assumed, notes=(MAPPING,))
@@ -289,17 +240,22 @@ def tune_unknown_law(problem: BanditProblem, contexts: int) -> Rates:
     from scipy.optimize import minimize_scalar
 
     near, n, L = bandit.tune(problem), problem.rounds, problem.loss_bound
+    # Of many rounds some stand for those near them: rates need not be the very best.
+    ends = np.unique(np.round(np.geomspace(1, n, LOOKED_AT)))
+    N, count = ends - 1, np.diff(ends, prepend=0.0)
 
     def total(x: float) -> float:
-        promise = unknown_law(problem, math.exp(x), 2.0, n, contexts=contexts, width=2 * L)
-        return sum(promise.terms.values())
+        counting = Counting(problem, math.exp(x), 2.0, contexts, 2 * L)
+        each = np.where(counting.learns(N), sum(counting.parts(N).values()), 2 * L)
+        return float(count @ each) + problem.log_prior / math.exp(x)
 
     x = math.log(near.learning_rate)
     grid = x + np.linspace(-4.0, 2.0, 25)
     best = grid[int(np.argmin([total(one) for one in grid]))]
     found = minimize_scalar(total, bounds=(best - 0.25, best + 0.25), method="bounded")
     eta = math.exp(found.x if found.fun <= total(best) else best)
-    return Rates(eta, min(1.0, problem.leverage * eta * problem.estimate_bound / 2.0), 2.0)
+    R = float(Counting(problem, eta, 2.0, contexts, 2 * L).reach(n - 1))
+    return Rates(eta, min(1.0, problem.leverage / R), 2.0)
 
 
 # One learner per context, any order of contexts (F6.7, 1).
@@ -310,9 +266,6 @@ def separate(
     kappas: Sequence[float],
     n: int,
     trivial: float,
-    *,
-    counts: Sequence[int] | None = None,
-    assumptions: tuple[Assumption, ...] = (),
 ) -> Guarantee:
     """One learner per context, each with anytime rates over its own rounds, whatever the order of the contexts.
 
@@ -327,8 +280,6 @@ def separate(
         Rounds, of all contexts together.
     trivial : float
         What no player can exceed: n times the width of the losses' range.
-    counts : sequence of int, optional
-        Rounds of each context, where the schedule is known or the game is over.
 
     Examples
     --------
@@ -337,23 +288,19 @@ def separate(
     >>> round(bound.total / (0.5 * (10_000 * math.log(10) * 28) ** 0.5), 3)
     4.096
     """
-    if counts is not None and sum(counts) != n:
-        raise ValueError(f"`counts` must add up to {n} rounds, got {sum(counts)}")
     each = [_powers(game, kappa) for game, kappa in zip(games, kappas, strict=True)]
     terms: dict[str, float] = {}
     for name in ("exploration", "variance", "prior", "bias"):
         parts = zip(*(powers[name] for powers in each), strict=True)
         terms[name] = math.fsum(
-            _spread([value for _, value in part], part[0][0], n, counts) for part in parts
+            _spread([value for _, value in part], part[0][0], n) for part in parts
         )
     statement = "Theorem F6.7 (one learner per context)"
-    return Guarantee(statement, n, terms, trivial, assumptions, notes=(MAPPING,))
+    return Guarantee(statement, n, terms, trivial, notes=(MAPPING,))
 
 
-def _spread(values: Sequence[float], power: float, n: int, counts: Sequence[int] | None) -> float:
-    """Σ_c v_c n_c^power, or the largest that it can be for n_c that add up to n: by Hölder's inequality."""
-    if counts is not None:
-        return float(math.fsum(v * k**power for v, k in zip(values, counts, strict=True)))
+def _spread(values: Sequence[float], power: float, n: int) -> float:
+    """The largest that Σ_c v_c n_c^power can be for n_c that add up to n: by Hölder's inequality."""
     if power >= 1:
         return float(max(values) * n**power)
     dual = 1 / (1 - power)

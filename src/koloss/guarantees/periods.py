@@ -1,4 +1,4 @@
-r"""Contexts in whole periods, such as the days of a week: they come in turn (theory F6.7, 2), or in a random order (3).
+r"""Contexts in whole periods, such as the days of a week, in which they come in turn (theory F6.7, 2).
 
 The law of actions is fixed for a period of e rounds, in which context c comes e μ_c times. Then only the condition of one round
 on the range of estimates is needed, and sharing over a period costs ψ(M)e in the variance, not a factor e: the numbers are those of
@@ -16,20 +16,14 @@ from typing import Any
 import numpy as np
 
 from koloss.guarantees import bandit
-from koloss.guarantees.bandit import BanditProblem, Rates, psi
+from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.guarantees.base import Assumption, Guarantee
 from koloss.guarantees.contexts import MAPPING
 
 PERIODS = "every {} rounds are a period, in which a context comes as often as its share says"
 FIXED = "the losses of a period are fixed before it"
 STEADY = "at every pair they stay within {:.6g} of their mean over the period"
-SHUFFLED = "the order of contexts within a period is random, and losses do not know it"
-"""What F6.7 (2) and (3) assume."""
-
-
-def with_variation(problem: BanditProblem, variation: float) -> BanditProblem:
-    """The game in which losses move by so much within a period: one more error of the features."""
-    return replace(problem, epsilon=problem.epsilon + variation)
+"""What F6.7 (2) assumes."""
 
 
 def in_turn(
@@ -43,7 +37,7 @@ def in_turn(
 ) -> Guarantee:
     """F6.7 (2): a bound for whole epochs of a period each (`promises.fixed`), for contexts that come in turn.
 
-    The game must have been that `with_variation`. A period that is not whole at the end costs the range in each of its rounds.
+    The variation must have been added to the error of the features. A period that is not whole at the end costs the range in each of its rounds.
     `whole` says whether periods were as they should be, where that is known.
     """
     if contexts == 1:
@@ -59,58 +53,8 @@ def in_turn(
     return replace(promise, statement=statement, terms=terms, assumptions=tuple(kept), notes=notes)
 
 
-def random_order_terms(
-    problem: BanditProblem, eta: Any, kappa: Any, n: int, period: int, cost: Any = None
-) -> dict[str, Any]:
-    """The terms of F6.7 (3): 2η(LR + β̄) ≤ κ, and 2ψ(κ) in the place of ψ(κ).
-
-    The design is to have the reach `problem.largest_leverage(2 * eta, kappa)`; its cost γ is G/R unless told.
-    """
-    R = problem.largest_leverage(2 * eta, kappa)
-    gamma = problem.leverage / R if cost is None else cost
-    g = np.sqrt(R)
-    S, largest = (
-        np.sqrt(problem.second_moment),
-        problem.loss_bound * g + problem.largest_bonus(g),
-    )
-    step = 2 * psi(kappa) * eta * largest
-    error = 2 * problem.largest_bonus(g)
-    if not problem.bonus:
-        error = np.hypot(problem.bias, problem.epsilon) * g
-    M = period * eta * (problem.loss_bound + problem.epsilon + error + step * largest)
-    side = problem.drift + step * S
-    return {
-        "exploration": 2 * gamma * problem.loss_bound * n,
-        "variance": eta * n * (2 * psi(kappa) * S**2 + psi(M) * period * side**2),
-        "prior": problem.log_prior / eta,
-        "bias": n * problem.bracket(np.sqrt(np.minimum(gamma, 1.0)), g),
-    }
-
-
-def random_order(
-    problem: BanditProblem,
-    rates: Rates,
-    n: int,
-    *,
-    period: int,
-    width: float,
-    assumptions: tuple[Assumption, ...] = (),
-) -> Guarantee:
-    """F6.7 (3): whole periods in which contexts come in a random order."""
-    eta, kappa = rates.learning_rate, rates.kappa
-    terms = random_order_terms(problem, eta, kappa, n, period, rates.exploration)
-    terms["last period"] = width * (n % period)
-    assumed = (
-        Assumption(PERIODS.format(period)),
-        Assumption(FIXED, oblivious=True),
-        Assumption(SHUFFLED, oblivious=True),
-    )
-    statement = "Theorem F6.7 (random order within periods)"
-    return Guarantee(statement, n, terms, width * n, (*assumptions, *assumed), notes=(MAPPING,))
-
-
-def tune_whole(problem: BanditProblem, period: int, *, shuffled: bool = False) -> Rates:
-    """η and κ that minimise the bound of whole periods or epochs (F6.7, 2), or of those in random order (3).
+def tune_whole(problem: BanditProblem, period: int) -> Rates:
+    """η and κ that minimise the bound of whole periods or epochs (F6.7, 2).
 
     Examples
     --------
@@ -120,15 +64,12 @@ def tune_whole(problem: BanditProblem, period: int, *, shuffled: bool = False) -
     >>> round(sum(terms.values()))
     281
     """
-    n = problem.rounds
 
     def terms(eta: Any, kappa: Any) -> dict[str, Any]:
-        if shuffled:
-            return random_order_terms(problem, eta, kappa, n, period)
         return problem.terms(eta, kappa, b=period, whole=True)
 
     eta, kappa = _least(terms, bandit.tune(problem))
-    R = problem.largest_leverage(2 * eta if shuffled else eta, kappa)
+    R = problem.largest_leverage(eta, kappa)
     return Rates(eta, min(1.0, float(problem.leverage / R)), kappa)
 
 

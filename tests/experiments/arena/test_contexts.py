@@ -299,7 +299,14 @@ def test_the_best_mapping_of_a_trace():
 
 @pytest.mark.parametrize(
     "contexts, message",
-    [([0] * 39, "40 rows"), ([0.5] * 40, "whole numbers"), ([-1] * 40, "from 0")],
+    [
+        ([0] * 39, "40, one for each round, got 39"),
+        (7, "40, one for each round, got 7"),
+        ("a" * 40, "40, one for each round"),
+        ([-1] * 40, "rows from 0, got -1"),
+        (np.zeros((40, 2, 2)), "rows, coordinates, labels or params"),
+        ([None] * 40, "rows, coordinates, labels or params"),
+    ],
 )
 def test_bad_contexts_of_a_game(contexts, message):
     learner = kl.BanditExpWeights(kl.Points(SMALL.points), SMALL.kernel, horizon=40)

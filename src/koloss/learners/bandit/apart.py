@@ -184,7 +184,7 @@ class Apart:
         apart.turns = data.count("turns", int(apart.seen.sum() > 0), int(apart.seen.sum()))
         return apart
 
-    def turn_from_dict(self, data: Reader) -> Turn:
+    def law_from_dict(self, data: Reader) -> Turn:
         """A law that `to_dict` has made plain."""
         contexts = data.array("contexts", (None,), 0, len(self.each) - 1, whole=True).tolist()
         parts = data.parts("epochs")

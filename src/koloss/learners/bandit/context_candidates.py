@@ -52,7 +52,7 @@ def choose_pairs(
     settings: BanditSettings, plain: BanditSettings, pairs: Points, game: BanditProblem, norm: float, mu: Floats
 ) -> PairsCandidate:  # fmt: skip
     """The candidate of least bound; `plain` are the settings of somebody who takes pairs for actions, without a ridge."""
-    if settings.ridge == 0 or game.log_prior == 0:
+    if settings.ridge == 0 or settings.manner == "paid" or game.log_prior == 0:
         return _plain(settings, plain, pairs, game, norm, mu)
     if settings.ridge != "auto":
         best = _penalised(settings, plain, pairs, game, norm, mu, np.inf)

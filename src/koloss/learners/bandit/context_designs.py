@@ -23,7 +23,7 @@ from koloss.learners.reading import ROUNDING, Reader
 Floats = NDArray[np.float64]
 
 SLACK = 1.01
-"""How far above m/R the cost of a design may be, for which anytime rates allow beforehand."""
+"""How far above m/R the cost of a design may be, for which rates allow beforehand where designs change."""
 
 WORTHWHILE = 0.8
 """Share of m/R below which the cost of a design is worth other rates."""
@@ -99,6 +99,8 @@ def first_design(
         problem = replace(problem, leverage=SLACK * contexts.BLOCKS * problem.leverage)
         rates = Rates(0.0, 0.0, bandit.anytime_kappa(problem))
         return problem, rates, found(first_reach(problem, rates))
+    if settings.manner == "paid" and problem.log_prior > 0:
+        return counted_design(settings, problem, found)
     if settings.manner == "in turn" and settings.learning_rate is None:
         rates = in_turn_rates(settings, problem)
     capped = found(contexts.reach(problem, rates))
@@ -114,6 +116,19 @@ def first_design(
         if total(settings, other, faster) < total(settings, game, rates):
             return other, faster, again
     return game, rates, capped
+
+
+def counted_design(
+    settings: BanditSettings, problem: BanditProblem, found: Callable[[float], CappedDesign]
+) -> tuple[BanditProblem, Rates, CappedDesign]:
+    """Rates where shares are counted and a bonus pays for that (theory F6.5); at first everybody explores."""
+    assert settings.contexts is not None
+    everybody = found(problem.leverage / 2)  # R is below the dimension
+    problem = replace(problem, leverage=SLACK * problem.leverage)
+    rates = contexts.tune_unknown_law(problem, len(settings.contexts))
+    if settings.learning_rate is not None:
+        rates = replace(rates, learning_rate=settings.learning_rate)
+    return problem, rates, everybody
 
 
 def whitened(

@@ -75,7 +75,9 @@ class PairsEngine(PointsEngine):
 
     law_of_contexts: Floats  # (C,), μ that the design is for
     capped: CappedDesign  # where to explore, in each context
-    manner: str = "known"  # the law of contexts: "known", "counted", or contexts come "in turn"
+    manner: str = (
+        "known"  # the law of contexts: "known", "counted", "paid", or contexts come "in turn"
+    )
     first: int = 1  # round in which this design began, where it changes
     dear: bool = False  # whether a design was dearer than anytime rates allow for
     slots: Rows | None = None  # (C, K), the actions that pairs stand for, where not all are allowed
@@ -120,7 +122,7 @@ class PairsEngine(PointsEngine):
         mu = self.law_of_contexts if mu is None else mu
         discounts = self.capped.discounts
         joint = (discounts * mu)[:, None] * p
-        weights = 1 - self.capped.shares if self.is_anytime else np.ones(len(mu))
+        weights = 1 - self.capped.shares if self.changes else np.ones(len(mu))
         law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, weights, p, cdf)
         if self.problem.bonus:
             law.bonus = self._bonus(law, nu)
@@ -201,6 +203,11 @@ class PairsEngine(PointsEngine):
         """Whether rates change with time."""
         return self.rates.learning_rate == 0
 
+    @property
+    def changes(self) -> bool:
+        """Whether designs change, so that every context takes part in an estimate by its own share 1 - γ_c."""
+        return self.is_anytime
+
     def at(self, t: int) -> PairsEngine:
         """The engine of round t."""
         first = first_of_block(t)
@@ -265,7 +272,8 @@ class PairsEngine(PointsEngine):
         low, high, center = interval_from_dict(data, settings)
         mu = data.distribution("law_of_contexts", C)
         manner = data.word("manner", (settings.manner,))
-        if mu.min() <= 0 or (manner != "counted" and not equal(mu, known.weights)):
+        given = manner not in ("counted", "paid")
+        if mu.min() <= 0 or (given and not equal(mu, known.weights)):
             data.refuse("law_of_contexts", "must be that of the contexts", mu)
         return cls(
             points=points,

@@ -10,12 +10,14 @@ import numpy as np
 from koloss.guarantees import Assumption, Guarantee, contexts, periods, promises
 from koloss.learners.bandit.apart import Apart, Turn
 from koloss.learners.bandit.contexts import PairsEngine
+from koloss.learners.bandit.counted import CountedEngine, CountedExp2, counted_player
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.pairs import engines_apart, in_context, pairs_engine
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.reservoir import ReservoirExp2, load_reservoir, reservoir_player
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.ledger import Ledger
@@ -30,13 +32,23 @@ RESERVOIR = (
     "every context is played as the nearest of {} that stand for all others, among them a sample of those seen: "
     "nothing is proved of that, and the regret against mappings that differ in between is not counted"
 )
-WEIGHTS = "`weights` of the contexts, or `order` of 'any', would give a bound"
+WEIGHTS = "`weights` of the contexts, `order` of 'any', or `bonus` of True, would give a bound"
+SINGLE = "Theorem F6.5 is proved for actions asked for one by one, whose losses are told before the next is asked for"
 LATE = "losses that came after their epoch are covered only up to a `delay` that was declared"
 DEAR = "a design was found that explores for more than the rates have allowed for"
 ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
 
 
-def player_for(settings: BanditSettings, engine_for: Any) -> Player:
+def rows_of(settings: BanditSettings, context: Any, count: int | None = None) -> Any:
+    """Row of a context, or those of several; coordinates where any point of a Space may come."""
+    contexts = settings.contexts
+    assert contexts is not None
+    if contexts.space is not None:
+        return contexts.place(context) if count is None else contexts.place_all(context, count)
+    return contexts.find(context) if count is None else contexts.find_all(context, count)
+
+
+def player_for(settings: BanditSettings) -> Player:
     """Whoever plays a game with contexts."""
     manner = settings.manner
     if manner == "apart":
@@ -48,6 +60,8 @@ def player_for(settings: BanditSettings, engine_for: Any) -> Player:
         return Alone(engine, engine.rates, horizon=settings.horizon, batch=batch)
     if manner == "reservoir":
         return reservoir_player(settings)
+    if manner == "paid":
+        return counted_player(settings)
     engine = pairs_engine(settings)
     assert settings.contexts is not None
     batch = settings.contexts.period or choose_batch(settings, engine.problem)
@@ -74,6 +88,8 @@ def prove_with_contexts(
         if isinstance(player, ReservoirExp2):
             return _nothing(engine, rounds, RESERVOIR.format(len(player.members)), COUNTED)
         return _nothing(engine, rounds, COUNTED, WEIGHTS)
+    if engine.manner == "paid":
+        return _counted(player, settings, rounds, played)
     if engine.manner == "in turn":
         return _in_turn(player, settings, rounds, played)
     promise = prove(engine, player.rates, player.batch, rounds, horizon, played, player.range)
@@ -92,6 +108,34 @@ def _doubted(promise: Guarantee, why: str) -> Guarantee:
 def _nothing(engine: PairsEngine, rounds: int, *notes: str) -> Guarantee:
     trivial = (engine.high - engine.low) * rounds
     return Guarantee("No bound", rounds, {"all": trivial}, trivial, proved=False, notes=notes)
+
+
+def _counted(
+    player: SharedExp2, settings: BanditSettings, rounds: int, played: promises.Played
+) -> Guarantee:
+    """Shares that are counted, and a bonus that pays for that (theory F6.5)."""
+    engine, rates = player.engine, player.rates
+    # The words, and what a loss that is not heard or a net costs, are those of known shares.
+    words = prove(engine, rates, 1, rounds, settings.horizon, played, player.range)
+    assumed = tuple(a for a in words.assumptions if not a.text.startswith("exploration"))
+    if played.unheard:
+        assumed = (*assumed, Assumption(contexts.HEARD))
+    promise = contexts.unknown_law(
+        engine.problem,
+        rates.learning_rate,
+        rates.kappa,
+        rounds,
+        contexts=len(player.seen),
+        width=engine.high - engine.low,
+        assumptions=assumed,
+    )
+    beside = {name: words.terms[name] for name in ("unheard", "net")}
+    promise = replace(promise, terms={**promise.terms, **beside})
+    if engine.dear:
+        promise = _doubted(promise, DEAR)
+    if played.late or played.at_once:
+        promise = _doubted(promise, SINGLE)
+    return promise.of_rewards() if engine.sign < 0 else promise
 
 
 def _in_turn(
@@ -186,6 +230,9 @@ def load_player(data: Reader, settings: BanditSettings) -> SharedExp2 | Apart:
     data.word("kind", ("apart",) if apart else ("shared",))
     if settings.manner == "reservoir":
         return load_reservoir(data, settings)
+    if settings.manner == "paid":
+        counted = CountedEngine.from_dict(data.part("engine"), settings)
+        return CountedExp2.from_dict(counted, data.part("exp2"), settings.horizon)
     if not apart:
         engine = PairsEngine.from_dict(data.part("engine"), settings)
         return SharedExp2.from_dict(engine, data.part("exp2"), settings.horizon)

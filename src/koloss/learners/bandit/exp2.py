@@ -230,6 +230,11 @@ class Exp2:
         return self.engine
 
     @property
+    def late_lengths(self) -> tuple[int, ...]:
+        """How many numbers there may be in what is left of an epoch."""
+        return (self.late_length,)
+
+    @property
     def late_length(self) -> int:
         """How many numbers are needed of an epoch that is over, for one decision."""
         return 4 + len(self.theta) + (0 if self.credit is None else len(self.credit))
@@ -391,6 +396,10 @@ class Exp2:
             actions, bonus = len(self.engine.actions), self.credit is not None  # type: ignore[arg-type]
             return Masked.from_dict(data, actions, self.epochs, bonus)
         return self.epoch_from_dict(data)
+
+    def keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
+        """What was drawn for decisions that wait for their losses."""
+        return self.engine.keys(data, name, count)
 
     def epoch_from_dict(self, data: Reader) -> Epoch:
         """An epoch that `to_dict` has made plain."""

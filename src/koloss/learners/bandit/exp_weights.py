@@ -8,34 +8,38 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_float, as_int
-from koloss.actions import ActionSet, Contexts, Points
+from koloss._arrays import as_int
+from koloss.actions import ActionSet, Contexts
 from koloss.designs import Design
 from koloss.errors import NoDistribution
-from koloss.guarantees import Guarantee, hindsight, paper, promises
+from koloss.guarantees import Guarantee, hindsight
 from koloss.guarantees.bandit import Rates
 from koloss.kernels.base import KernelLike
+from koloss.learners.bandit import saved
 from koloss.learners.bandit.apart import Apart
-from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.contextual import (
     Player,
-    check_player,
     diagnose_with_contexts,
-    load_player,
     player_for,
     prove_with_contexts,
-    save_player,
+    rows_of,
 )
 from koloss.learners.bandit.diagnostics import BanditDiagnostics, diagnose
-from koloss.learners.bandit.exp2 import Epoch, Exp2, prove, within_shares
-from koloss.learners.bandit.masks import Masked, check_rows, draw_among, learn_among
-from koloss.learners.bandit.pairs import in_context
+from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.masks import Masked, draw_among, learn_among
+from koloss.learners.bandit.on_ball import OnBall
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.promised import (
+    checked_confidence,
+    for_other_losses,
+    printed_by,
+    proved_by,
+)
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.setup import points_engine
+from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.base import Learner, Recommendation, refuse_extras
+from koloss.learners.base import Recommendation, refuse_extras
 from koloss.learners.ledger import Drawn, Entry, Late, keys_of
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
@@ -50,25 +54,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def engine_for(settings: BanditSettings) -> Engine:
-    """The ball's engine where the moments of its laws are known and no net is asked for, otherwise that of points."""
-    if plays_ball(settings):
-        from koloss.learners.bandit.ball import ball_engine
-
-        return ball_engine(settings)
-    return points_engine(settings)
-
-
-def plays_ball(settings: BanditSettings) -> bool:
-    """Whether a whole ball is played, and not points."""
-    if settings.spacing is not None or isinstance(settings.actions, Points):
-        return False
-    from koloss.samplers.lookup import moments_for
-
-    return moments_for(settings.kernel, settings.actions) is not None
-
-
-class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
+class BanditExpWeights(OnBall):
     """Exponential weights under bandit feedback (Algorithm 1), EXP2 with a ridge, bonuses and an optimal design in an RKHS.
 
     On a ball with linear or quadratic losses the whole ball is played: decisions have neither an index nor a probability,
@@ -123,7 +109,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         are cut off, none is penalised. There is none with the sampled covariance and with the paper's tuning (theory F1).
     bonus : bool or "auto"
         Whether actions get a bonus for the bias that their estimates may have, by the penalty and by what the features miss.
-        By default with a ridge, and without one where the bound is smaller with it.
+        By default with a ridge, and without one where the bound is smaller with it. True for contexts whose shares are counted: the
+        bonus pays for the error of the counts as well, and there is a bound (theory F6.5).
     prior : array of shape (N,), optional
         First distribution over the actions; uniform by default.
     loss_class : "general", "rank-one" or "any"
@@ -161,7 +148,8 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     order : "independent" or "any", optional
         How contexts come: drawn independently of losses, so that all contexts learn from every loss; or in any order, in turn or
         as an adversary likes: then each context has a learner of its own. By default "independent" where contexts have weights,
-        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period.
+        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period. "independent"
+        without weights: shares are counted, with a bound if `bonus` is True.
     rng : seed or Generator, optional
 
     Examples
@@ -230,22 +218,19 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         **former: Any,
     ) -> None:
         settings = BanditSettings.of(locals())
-        if settings.contexts is not None:
-            self._play_contexts(player_for(settings, engine_for))
-            self._begin(settings, rng)
-            return
-        engine = engine_for(settings)
-        batch = choose_batch(settings, engine.problem)
-        self._exp2 = Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch)
+        if settings.contexts is None:
+            engine = engine_for(settings)
+            batch = choose_batch(settings, engine.problem)
+            self._play(Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch))
+        else:
+            self._play(player_for(settings))
         self._begin(settings, rng)
 
-    _player: Player | None = None  # whoever plays where there are contexts
-
-    def _play_contexts(self, player: Player) -> None:
-        self._player = player
-        self._exp2 = cast(
-            Exp2, player
-        )  # with one learner per context it has what is asked of it here
+    def _play(self, exp2: Exp2 | Player) -> None:
+        self._exp2 = cast(Exp2, exp2)  # one learner per context has what is asked of it here
+        self._player: Player | None = None  # where there are contexts
+        if isinstance(exp2, (Alone, SharedExp2, Apart)):
+            self._player = exp2
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
@@ -289,7 +274,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Epoch | Masked, Drawn]:
         if self._player is not None:
             refuse_extras(None, allowed)
-            rows = self._rows(context, count)
+            rows = rows_of(self.settings, context, count)
             return self._player.draw_in(rows, self._rng)  # type: ignore[return-value]
         if context is not None or allowed is not None:
             refuse_extras(context, None)
@@ -297,21 +282,6 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             if mask is not None:
                 return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
         return self._exp2.draw(count, self._rng)
-
-    def _rows(self, context: Any, count: int | None) -> Any:
-        """Row of a context, or those of several; coordinates where any point of a Space may come."""
-        contexts = self.settings.contexts
-        assert contexts is not None
-        if contexts.space is not None:
-            return contexts.place(context) if count is None else contexts.place_all(context, count)
-        return contexts.find(context) if count is None else contexts.find_all(context, count)
-
-    def _drop_ahead(self) -> None:
-        if isinstance(self.engine, PointsEngine):
-            return
-        epoch = self._exp2.epoch
-        if epoch is not None:
-            epoch.law.ahead = None
 
     def _limits(self) -> tuple[float, float]:
         return self._exp2.range.limits
@@ -333,9 +303,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
         self._exp2.learn(law, keys_of(entries), losses)
 
     def _late_lengths(self) -> tuple[int, ...]:
-        if isinstance(self._player, Apart):
-            return self._player.late_lengths
-        return (self._exp2.late_length,)
+        return self._exp2.late_lengths
 
     def _condensed(self, law: Epoch | Masked, keys: Sequence[Any]) -> list[Late] | None:
         return None if isinstance(law, Masked) else self._exp2.condensed(law, keys)
@@ -376,58 +344,13 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             )
         if not isinstance(self.engine, PointsEngine):
             raise NoDistribution("`distribution_for` is for finite sets of actions")
-        row: int = self._rows(context, None)
-        return self._player.outlook_in(row)
-
-    @locked
-    def log_density(self, X: Any) -> Floats:
-        """Logarithm of the density on a ball of the exponential weights q in the next `ask()`; -∞ outside the ball.
-
-        The next action is drawn from q with probability 1 - γ, and otherwise from the sphere (or at 0), where it has
-        no density.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Examples
-        --------
-        >>> import koloss as kl
-        >>> learner = kl.BanditExpWeights(kl.Ball(2), kl.Quadratic(), horizon=100, rng=0)
-        >>> log_density = learner.log_density([[0.5, 0.5], [1.0, 1.0]])
-        >>> log_density.round(6).tolist()  # -log π: uniform on the disc
-        [-1.14473, -inf]
-        """
-        return self._ball("log_density").log_density(self._exp2.next_law(), X)
-
-    @locked
-    def estimated_loss(self, X: Any) -> Floats:
-        """Estimated mean loss on a ball of some actions, the rows of X."""
-        engine = self._ball("estimated_loss")
-        exp2 = self._exp2
-        values = engine.values_at(exp2.theta, max(exp2.mass, 1.0), X) + exp2.mean_center
-        return engine.sign * values
-
-    def _ball(self, name: str) -> BallEngine:
-        engine = self.engine
-        if isinstance(engine, PointsEngine):
-            raise AttributeError(f"`{name}` is for a ball; a finite set has `distribution`")
-        return engine
-
-    def _peek(self, rng: np.random.Generator, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        engine = self.engine
-        if isinstance(engine, PointsEngine):
-            return super()._peek(rng, count)
-        exp2 = self._exp2
-        law = engine.law(exp2.theta, None, *exp2.rates_now(), rng)
-        return engine.copy().draw(law, count, rng).action, np.full(count, 1 / count)
+        return self._player.outlook_in(rows_of(self.settings, context))
 
     @locked
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far by the estimates, in a context where there are contexts; on a ball the global minimum of a quadratic."""
         if self._player is not None:
-            row: int = self._rows(context, None)
-            return self._named(self._player.recommend_in(row))
+            return self._named(self._player.recommend_in(rows_of(self.settings, context)))
         refuse_extras(context, None)
         return self._named(self._exp2.recommend())
 
@@ -468,7 +391,7 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
         """
         if confidence is not None:
-            confidence = self._checked_confidence(confidence)
+            confidence = checked_confidence(confidence, self._exp2, self.settings)
             norm = {"loss_norm": loss_norm, "misfit": misfit}
             promise = self.guarantee(rounds=rounds, printed=printed, **norm)
             return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
@@ -482,114 +405,31 @@ class BanditExpWeights(Learner[BanditSettings, Epoch | Masked]):
             raise ValueError("`printed` must be left out beside `loss_norm` or `misfit`")
         n = self.settings.horizon or max(self.ledger.made, 1)
         n = n if rounds is None else as_int("rounds", rounds, minimum=1)
-        engine = self.engine
-        if loss_norm is not None:
-            loss_norm = as_float("loss_norm", loss_norm, positive=True)
-            engine = engine.for_norm(loss_norm, self.settings)
-        if misfit is not None:
-            engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
-        return self._proved_by(engine, n)
-
-    def _checked_confidence(self, confidence: Any) -> float:
-        value = as_float("confidence", confidence, positive=True)
-        if value >= 1:
-            raise ValueError(f"`confidence` must be below 1, got {value:.6g}")
-        exp2, problem = self._exp2, self.engine.problem
-        lacking = {
-            "`regret` of 'hindsight'": problem.hindsight,
-            "a horizon": self.settings.horizon is not None,
-            "a stated interval that holds all losses": problem.constant
-            and not exp2.range.moves
-            and not exp2.range.beyond,
-            "epochs of one round (batch=1)": self.batch == 1 and not exp2.at_once,
-            "every loss in its epoch": not exp2.late,
-            "all actions allowed in every round": exp2.masks is None,
-        }
-        for rule, met in lacking.items():
-            if not met:
-                raise ValueError(f"`confidence` must be left out without {rule}, got {value:.6g}")
-        return value
+        engine = for_other_losses(self.engine, self.settings, loss_norm, misfit)
+        return proved_by(engine, self._exp2, self.settings, n, self.ledger)
 
     def _proved(self, rounds: int) -> Guarantee:
         if self._player is not None and not isinstance(self._player, Alone):
             return prove_with_contexts(self._player, self.settings, rounds, self.ledger)
-        return self._proved_by(self.engine, rounds)
-
-    def _proved_by(self, engine: Engine, rounds: int) -> Guarantee:
-        played = self._exp2.played(self.ledger.longest_delay, self.ledger.unheard)
-        horizon = self.settings.horizon
-        heard = self._exp2.range
-        promise = prove(engine, self.rates, self.batch, rounds, horizon, played, heard)
-        if self._exp2.masks is not None:
-            promise = promises.masked(promise, self._exp2.masks.made)
-        return within_shares(promise, engine)
+        return proved_by(self.engine, self._exp2, self.settings, rounds, self.ledger)
 
     def _printed(self, rounds: int) -> Guarantee | None:
-        if self.settings.tuning != "paper" or self.engine.problem.log_prior == 0:
-            return None
-        at_once = self._exp2.late == self._exp2.at_once == self.ledger.unheard == 0
-        at_once &= self._exp2.masks is None
-        n, width = self.settings.horizon, self.engine.high - self.engine.low
-        assert n is not None
-        return paper.bandit_guarantee(self.engine.printed, n, width * n, at_once)
+        return printed_by(self._exp2, self.settings, self.ledger)
 
     # Snapshots.
 
     def _save(self) -> dict[str, Any]:
-        if isinstance(self._player, (SharedExp2, Apart)):
-            return save_player(self._player)
-        engine = self.engine
-        kind = "points" if isinstance(engine, PointsEngine) else "ball"
-        if isinstance(engine, ArmsEngine):
-            kind = "arms"
-        return {"kind": kind, "engine": engine.to_dict(), "exp2": self._exp2.to_dict()}
+        return saved.save(self._exp2)
 
     def _load(self, data: Reader) -> None:
-        settings = self.settings
-        if settings.contexts is not None:
-            if settings.manner != "alone":
-                self._play_contexts(load_player(data, settings))
-                return
-            settings = in_context(settings, 0)
-        kind = data.word("kind", ("points", "arms", "ball"))
-        if (kind == "arms") != (settings.loss_class == "any"):
-            data.refuse("kind", "must be that of the losses", kind)
-        if (kind == "ball") != plays_ball(settings):
-            data.refuse("kind", "must be that of the actions", kind)
-        engine: Engine
-        if kind in ("points", "arms"):
-            made = PointsEngine if kind == "points" else ArmsEngine
-            engine = made.from_dict(data.part("engine"), settings)
-        else:
-            from koloss.learners.bandit.ball import BallEngine
-
-            engine = BallEngine.from_dict(data.part("engine"), settings)
-        made_of = Exp2 if self.settings.contexts is None else Alone
-        self._exp2 = made_of.from_dict(engine, data.part("exp2"), settings.horizon)
-        if isinstance(self._exp2, Alone):
-            self._player = self._exp2
+        self._play(saved.load(data, self.settings))
 
     def _law_from_dict(self, data: Reader) -> Epoch | Masked:
-        if isinstance(self._player, Apart):
-            return self._player.turn_from_dict(data)  # type: ignore[return-value]
         return self._exp2.law_from_dict(data)
 
     def _keys(self, data: Reader, name: str, count: int) -> Sequence[Any]:
-        if isinstance(self._player, Apart):
-            return self._player.keys(data, name, count)
-        return self.engine.keys(data, name, count)
+        return self._exp2.keys(data, name, count)
 
     def _check(self, data: Reader) -> None:
-        exp2, ledger = self._exp2, self.ledger
-        if self._player is not None:
-            check_player(self._player, ledger, data)
-        if not isinstance(self._player, Apart):
-            exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
-        check_rows(data, ledger)
-        horizon = self.settings.horizon
-        own = horizon if isinstance(self._player, Apart) else exp2.horizon
-        if (exp2.made, exp2.heard, own) != (ledger.made, ledger.heard, horizon):
-            counts = [exp2.made, exp2.heard, own]
-            data.refuse("learner.exp2", "must have the counts of the ledger", counts)
-        exp2.check(data)
+        saved.check(self._exp2, self._player, self.settings, self.ledger, data)
         super()._check(data)

@@ -31,7 +31,10 @@ MOST_PAIRS = 1_000_000
 
 
 def manner_of(settings: BanditSettings) -> str:
-    """How contexts are played: "alone", where there is one; sharing, their law "known", "counted", of a "reservoir", or "in turn"; or "apart"."""
+    """How contexts are played: "alone", where there is one; "apart"; or sharing: "in turn", or drawn by a law.
+
+    The law is "known", "counted", "paid" (counted, and a bonus pays for that) or of a "reservoir".
+    """
     contexts = settings.contexts
     assert contexts is not None
     if contexts.space is not None:
@@ -43,7 +46,8 @@ def manner_of(settings: BanditSettings) -> str:
     if contexts.period is not None:
         return "in turn"
     if contexts.weights is None:
-        return "counted" if settings.order == "independent" else "apart"
+        counted = "paid" if settings.bonus is True else "counted"
+        return counted if settings.order == "independent" else "apart"
     return "known"
 
 
@@ -110,32 +114,38 @@ PLAYED: dict[str, tuple[Any, ...]] = {
 """What settings may be with several contexts: nothing is proved for others."""
 
 
+UNLESS = " that do not share, of which a few stand for others, or for whose counts a bonus pays"
+"""Where there is no ridge."""
+
+
 def _check_shared(settings: BanditSettings, manner: str) -> None:
     rules = dict(PLAYED)
     if manner != "apart":
         rules["loss_class"] = ("general", "rank-one")
-    if manner in ("counted", "reservoir"):
+    if manner == "reservoir":
         rules["bonus"] = ("auto", False)
-    if manner in ("apart", "in turn"):
+    if manner in ("apart", "in turn", "paid"):
         period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
         rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", period)}
     if manner == "apart":
         rules["learning_rate"] = (None,)
-    if manner in ("apart", "reservoir"):
+    if manner in ("apart", "reservoir", "paid"):
         rules["ridge"] = ("auto", 0)
     for name, allowed in rules.items():
         value = getattr(settings, name)
         if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
             rule = " or ".join(map(repr, allowed))
-            unless = (
-                " that do not share, or of which a few stand for others" if name == "ridge" else ""
-            )
+            unless = UNLESS if name == "ridge" else ""
             raise ValueError(
                 f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
             )
     if manner == "in turn" and settings.horizon is None:
         raise ValueError(
             "`horizon` must be given where contexts have a period; `order` of 'any' needs none"
+        )
+    if manner == "paid" and settings.horizon is None:
+        raise ValueError(
+            "`horizon` must be given where a `bonus` pays for shares that are counted, got None"
         )
     if settings.learns_range:
         raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")

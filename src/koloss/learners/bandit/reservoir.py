@@ -31,7 +31,7 @@ from koloss.designs.contexts import CappedDesign
 from koloss.kernels import Mixed
 from koloss.learners.bandit.context_designs import find_design, first_design
 from koloss.learners.bandit.contexts import PairsEngine
-from koloss.learners.bandit.exp2 import Epoch, Exp2
+from koloss.learners.bandit.exp2 import Epoch
 from koloss.learners.bandit.pairs import (
     action_points,
     pair_kernel,
@@ -65,6 +65,8 @@ LEAST = 1e-6
 class ReservoirEngine(PairsEngine):
     """The engine of pairs where contexts join."""
 
+    changes = False  # one weight for all contexts, with a horizon or without
+
     def law_from_dict(self, data: Reader, over: bool) -> Any:
         known = len(data.array("discounts", (None,), 0, 1))
         if known > len(self.law_of_contexts):
@@ -81,17 +83,6 @@ class ReservoirExp2(SharedExp2):
     members: Floats  # (C, d), that stand for all contexts
     counts: Floats  # (C,), contexts nearest to each
     sample: Floats  # of contexts seen, while members can still join
-
-    def __init__(self, engine: Any, rates: Any, *, horizon: int | None, batch: int) -> None:
-        super().__init__(engine, rates, horizon=horizon, batch=batch)
-        self.theta = np.zeros(engine.problem.rank)
-
-    # One weight for all contexts, with a horizon or without.
-
-    _add = Exp2._add
-    _learn_late = Exp2._learn_late
-    condensed = Exp2.condensed
-    late_length = Exp2.late_length
 
     def frequencies(self) -> Floats:
         law: Floats = (self.counts + 1) / (self.counts + 1).sum()
@@ -201,11 +192,6 @@ class ReservoirExp2(SharedExp2):
 
     def recommend_in(self, c: Any) -> Recommendation:
         return super().recommend_in(self.nearest(c))
-
-    def values(self) -> Floats:
-        scores = self.engine.scores(self.theta).reshape(self.engine.shape)
-        means: Floats = scores / max(self.mass, 1.0) + self.engine.center
-        return means
 
     # Snapshots.
 

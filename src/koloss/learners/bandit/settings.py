@@ -162,7 +162,7 @@ class BanditSettings(Settings):
 
     @property
     def manner(self) -> str:
-        """How contexts are played: "alone", "known", "counted", "reservoir", "in turn" or "apart"."""
+        """How contexts are played: "alone", "known", "counted", "paid", "reservoir", "in turn" or "apart"."""
         return manner_of(self)
 
     def laws(self, count: int) -> Shares | None:

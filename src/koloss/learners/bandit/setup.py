@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -21,8 +21,31 @@ from koloss.learners.bandit.tuning import least_rank, paper_says
 from koloss.proxy import Proxy
 from koloss.proxy.base import discretise, step_beyond
 
+if TYPE_CHECKING:
+    from koloss.learners.bandit.ball import BallEngine
+
+    Engine: TypeAlias = PointsEngine | BallEngine
+
 MANY_FEATURES = 512
 """So many are rarely used, but only the proxy will tell: for whether the set-up is worth threads."""
+
+
+def engine_for(settings: BanditSettings) -> Engine:
+    """The ball's engine where the moments of its laws are known and no net is asked for, otherwise that of points."""
+    if plays_ball(settings):
+        from koloss.learners.bandit.ball import ball_engine
+
+        return ball_engine(settings)
+    return points_engine(settings)
+
+
+def plays_ball(settings: BanditSettings) -> bool:
+    """Whether a whole ball is played, and not points."""
+    if settings.spacing is not None or isinstance(settings.actions, Points):
+        return False
+    from koloss.samplers.lookup import moments_for
+
+    return moments_for(settings.kernel, settings.actions) is not None
 
 
 def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:

@@ -41,7 +41,7 @@ class SharedExp2(Exp2):
     """Algorithm 1 on pairs: the context is given, and the action drawn.
 
     The law of contexts is the engine's, or add-one frequencies of those seen where it is "counted". Where contexts come "in turn"
-    epochs are whole periods. Without a horizon every context takes part in an estimate by its own share 1 - γ_c, so that each
+    epochs are whole periods. Where designs change every context takes part in an estimate by its own share 1 - γ_c, so that each
     has a θ of its own.
     """
 
@@ -50,14 +50,14 @@ class SharedExp2(Exp2):
     def __init__(self, engine: Any, rates: Any, *, horizon: int | None, batch: int) -> None:
         super().__init__(engine, rates, horizon=horizon, batch=batch)
         C, K = engine.shape
-        if horizon is None:
+        if engine.changes:
             self.theta = np.zeros((C, engine.problem.rank))
         if self.credit is not None:
             self.credit = np.zeros(C * K)
         self.seen = np.zeros(C, dtype=np.int64)  # decisions in each context
         self.masses = np.zeros(
             C
-        )  # Σ of the weights of all estimates in each context, without a horizon
+        )  # Σ of the weights of all estimates, where each context has its own
         self.turn = np.zeros(C, dtype=np.int64)  # decisions of the current epoch in each context
         self.broken = 0  # periods in which contexts did not come as often as said
 
@@ -129,10 +129,15 @@ class SharedExp2(Exp2):
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
         return epoch.anchor_drift > DRIFT
 
-    # Without a horizon each context has its own share of an estimate (theory F6.4).
+    # Where designs change each context has its own share of an estimate (theory F6.4, F6.5).
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether all contexts have one θ."""
+        return self.theta.ndim == 1
 
     def _add(self, epoch: Epoch, estimate: Floats, count: int) -> None:
-        if self.horizon is not None:
+        if self._is_one:
             super()._add(epoch, estimate, count)
         else:
             self._add_to_each(epoch.law.weights, estimate, count, epoch.law.bonus)
@@ -145,7 +150,7 @@ class SharedExp2(Exp2):
 
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
         late = super().condensed(epoch, keys)
-        if late is None or self.horizon is not None:
+        if late is None or self._is_one:
             return late
         weights = epoch.law.weights
         return [Late(one.number, np.concatenate([weights, one.numbers])) for one in late]
@@ -154,10 +159,10 @@ class SharedExp2(Exp2):
     def late_length(self) -> int:
         m, C = self.engine.problem.rank, len(self.seen)
         bonuses = 0 if self.credit is None else len(self.credit)
-        return 4 + m + bonuses + (C if self.horizon is None else 0)
+        return 4 + m + bonuses + (0 if self._is_one else C)
 
     def _learn_late(self, late: Late, loss: float) -> None:
-        if self.horizon is not None:
+        if self._is_one:
             super()._learn_late(late, loss)
             return
         C, m = self.theta.shape
@@ -197,7 +202,7 @@ class SharedExp2(Exp2):
 
     def values(self) -> Floats:
         """Estimated mean loss of every action in every context."""
-        masses = np.full(len(self.seen), self.mass) if self.horizon is not None else self.masses
+        masses = np.full(len(self.seen), self.mass) if self._is_one else self.masses
         scores = self.engine.scores(self.theta).reshape(self.engine.shape)
         means: Floats = scores / np.maximum(masses, 1.0)[:, None] + self.engine.center
         return means

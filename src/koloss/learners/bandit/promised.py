@@ -1,0 +1,72 @@
+"""What the bandit learner proves of its game without contexts, for the losses it plays for and for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from koloss._arrays import as_float
+from koloss.guarantees import Guarantee, paper, promises
+from koloss.learners.bandit.exp2 import Exp2, prove, within_shares
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.ledger import Ledger
+
+if TYPE_CHECKING:
+    from koloss.learners.bandit.ball import BallEngine
+
+    Engine: TypeAlias = PointsEngine | BallEngine
+
+
+def proved_by(
+    engine: Engine, exp2: Exp2, settings: BanditSettings, rounds: int, ledger: Ledger[Any]
+) -> Guarantee:
+    """The statement for what is played, by the numbers of an engine: that of the game, or one for other losses."""
+    played = exp2.played(ledger.longest_delay, ledger.unheard)
+    promise = prove(engine, exp2.rates, exp2.batch, rounds, settings.horizon, played, exp2.range)
+    if exp2.masks is not None:
+        promise = promises.masked(promise, exp2.masks.made)
+    return within_shares(promise, engine)
+
+
+def printed_by(exp2: Exp2, settings: BanditSettings, ledger: Ledger[Any]) -> Guarantee | None:
+    """What the paper prints, with its own tuning."""
+    engine = exp2.engine
+    if settings.tuning != "paper" or engine.problem.log_prior == 0:
+        return None
+    at_once = exp2.late == exp2.at_once == ledger.unheard == 0 and exp2.masks is None
+    n, width = settings.horizon, engine.high - engine.low
+    assert n is not None
+    return paper.bandit_guarantee(engine.printed, n, width * n, at_once)
+
+
+def for_other_losses(
+    engine: Engine, settings: BanditSettings, loss_norm: Any, misfit: Any
+) -> Engine:
+    """The same play against losses of another norm (theory F2), or that miss the class (theory F8)."""
+    if loss_norm is not None:
+        engine = engine.for_norm(as_float("loss_norm", loss_norm, positive=True), settings)
+    if misfit is not None:
+        engine = engine.for_misfit(as_float("misfit", misfit, minimum=0.0))
+    return engine
+
+
+def checked_confidence(confidence: Any, exp2: Exp2, settings: BanditSettings) -> float:
+    """A probability with which a bound in hindsight can be stated (theory F7), or an error that says why there is none."""
+    value = as_float("confidence", confidence, positive=True)
+    if value >= 1:
+        raise ValueError(f"`confidence` must be below 1, got {value:.6g}")
+    problem = exp2.engine.problem
+    lacking = {
+        "`regret` of 'hindsight'": problem.hindsight,
+        "a horizon": settings.horizon is not None,
+        "a stated interval that holds all losses": problem.constant
+        and not exp2.range.moves
+        and not exp2.range.beyond,
+        "epochs of one round (batch=1)": exp2.batch == 1 and not exp2.at_once,
+        "every loss in its epoch": not exp2.late,
+        "all actions allowed in every round": exp2.masks is None,
+    }
+    for rule, met in lacking.items():
+        if not met:
+            raise ValueError(f"`confidence` must be left out without {rule}, got {value:.6g}")
+    return value
