@@ -17,7 +17,7 @@ from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.operated import Operated
 
 
 @dataclass(frozen=True)
@@ -144,14 +144,10 @@ class InsuredDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics:
+def diagnose_insured(learner: Operated) -> InsuredDiagnostics:
     """What there is to see of an insured learner."""
-    stage, ledger, rho, forecaster = (
-        learner._last,
-        learner.ledger,
-        learner._width,
-        learner._forecaster,
-    )
+    stage, ledger, forecaster = learner._last, learner.ledger, learner._forecaster
+    rho, center = learner._units.width, learner._units.center
     account, budget = learner._account, stage.allowance.budget(ledger.made + 1)
     robust = chance = None
     if isinstance(learner._stage, Exp2):
@@ -182,10 +178,10 @@ def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics:
         suspicious=robust is None and stage.suspicious,
         evidence=stage.bets.evidence,
         skipped=stage.skipped,
-        sat_out=learner._sat_out,
+        sat_out=learner._counts.sat_out,
         trusted=forecaster.chosen,
         alarms=tuple(learner.alarms),
-        estimated_losses=learner.engine.sign * (forecaster.mean * rho + learner._center),
+        estimated_losses=learner.engine.sign * (forecaster.mean * rho + center),
         chance=chance,
         robust=robust,
         told="rewards" if learner.engine.sign < 0 else "losses",

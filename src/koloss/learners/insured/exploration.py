@@ -40,6 +40,12 @@ def lowest(values: Floats, offered: Any = None) -> int:
     return int((values if offered is None else np.where(offered, values, np.inf)).argmin())
 
 
+def within(values: Floats, half: float = 0.5) -> Floats:
+    """Values brought into [-half, half] by a factor, so that they stay in the span of the features."""
+    size = max(largest(values), -smallest(values))
+    return values * (half / size) if size > half else values
+
+
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 

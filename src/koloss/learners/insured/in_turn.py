@@ -21,6 +21,7 @@ import numpy as np
 from koloss import _linalg
 from koloss.guarantees.bandit import BanditProblem, anytime_rate
 from koloss.guarantees.insured_contexts import exploration
+from koloss.learners.insured.exploration import within
 from koloss.learners.insured.segments import Bools, Floats, Watch
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -48,8 +49,7 @@ class Own:
     def projected(self, values: Floats) -> Floats:
         """Predictions of all actions in the span of the features, at most 1/2."""
         W = self.features
-        inside: Floats = W @ (W.T @ (self.weights * values))
-        return inside * min(1.0, 0.5 / max(float(np.abs(inside).max()), 0.5))
+        return within(W @ (W.T @ (self.weights * values)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""

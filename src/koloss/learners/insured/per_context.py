@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
 from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
 from koloss.learners.insured.diagnostics import REASONS
+from koloss.learners.insured.exploration import within
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.in_turn import InTurn, OwnRows
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
-from koloss.learners.insured.watched import GUESSED, SUSPICION
 from koloss.learners.ledger import Drawn, Entry
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -104,9 +104,7 @@ class PerContext:
 
     def predicted(self) -> Floats:
         """M: the forecast of all pairs, brought into the interval of the losses without leaving the span of the features."""
-        M: Floats = self.forecaster.inside
-        size = float(np.abs(M).max())
-        return (M * (0.5 / size) if size > 0.5 else M).reshape(self.shape)
+        return within(self.forecaster.inside).reshape(self.shape)
 
     def side(self, context: int) -> Any:
         """Who plays in a context: the watch, for the policy, or the robust learner."""
@@ -180,8 +178,7 @@ class PerContext:
         if not (self.early and self.watch.watched[context]):
             return 0.0
         seen = int(self.heard[:, context].sum())
-        variance = (float(self.noise[context]) + GUESSED / 4) / (seen + GUESSED)
-        if not self.bets[context].suspects(variance):
+        if not self.bets[context].suspects(residual_variance(float(self.noise[context]), seen)):
             return 0.0
         rate = self.watch.rate(context)
         return max(SUSPICION - rate, 0.0) / (1 - rate)

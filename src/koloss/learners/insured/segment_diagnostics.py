@@ -14,7 +14,7 @@ from koloss.learners.insured.per_context import HandOver
 from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.state import InsuredState
 
 SHOWN = 20
 """Most segments that the text has a line for; those that were handed over come first."""
@@ -78,7 +78,7 @@ class SegmentDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_segments(learner: InsuredBandit) -> SegmentDiagnostics:
+def diagnose_segments(learner: InsuredState) -> SegmentDiagnostics:
     """What there is to see of an insured learner with contexts."""
     game, ledger = learner._game, learner.ledger
     assert game is not None
