@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from koloss.learners.insured.operated import Operated
 
 
+def told_after(rounds: int) -> str:
+    """When something happened, in words."""
+    return f"after {rounds} rounds" if rounds else "before the first round"
+
+
 @dataclass(frozen=True)
 class Alarm:
     """A policy was stopped, or plays again."""
@@ -34,7 +39,7 @@ class Alarm:
     def __str__(self) -> str:
         why, successor = REASONS[self.reason], self.successor
         used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
-        after = f"after {self.round} rounds" if self.round else "before the first round"
+        after = told_after(self.round)
         if self.policy == "robust":
             return f"{after} the policy {successor!r} plays again: {why}; {used}"
         return (

@@ -18,8 +18,9 @@ for every policy (Theorem I1 of the theory pages). A round:
 Any rule may stop a policy early and let it play again: the account is one for the whole game, and the bound holds for every such
 rule. The rule here bets on "exploration does better than the policy", and stops at long odds.
 
-A stage is whoever plays for a while: a policy under watch (`watched`), or `Exp2` itself, which sleeps in between (`specialists`).
-One ledger and one generator serve them all.
+A stage is whoever plays for a while: a policy under watch (`watched`), or the robust learner, exponential weights that sleep in
+between (`robust`). One ledger and one generator serve them all. This file is the walk of the stages; `state` has the parts of a
+game and its snapshots, `operated` what an operator sees and does, and `contextual` the game with several contexts.
 """
 
 from __future__ import annotations

@@ -146,9 +146,7 @@ class Roster:
     def from_dict(cls, data: Reader, actions: int) -> Roster:
         """The roster in a snapshot."""
         roster = cls(actions)
-        roster.offered, roster.met = (
-            data.array(name, (actions,), 0, 1, whole=True) == 1 for name in ("offered", "met")
-        )
+        roster.offered, roster.met = (data.flags(name, actions) for name in ("offered", "met"))
         roster.era, roster.returned = data.count("era", 1), data.count("returned")
         roster.price = data.number("price", 1)
         if not roster.offered.any() or (roster.offered & ~roster.met).any():

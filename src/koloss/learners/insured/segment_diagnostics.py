@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from koloss.learners.insured.diagnostics import REASONS
 from koloss.learners.insured.forecast import Trusted
 from koloss.learners.insured.per_context import HandOver
-from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
     from koloss.learners.insured.state import InsuredState
@@ -84,8 +83,7 @@ def diagnose_segments(learner: InsuredState) -> SegmentDiagnostics:
     assert game is not None
     play, contexts, rho = game.play, game.contexts, game.width
     watch, used = play.watch, play.watch.used * rho
-    own = isinstance(watch, OneByOne)
-    budgets = play.budgets() * rho
+    own, budgets = watch.one_by_one, watch.budgets * rho
     latest = {one.context: one for one in play.passed if not one.back}
     segments = []
     for c in range(len(contexts)):

@@ -45,9 +45,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
 
     engine: PointsEngine  # of the features with which policies are watched
     _units: Units
-    _game: ContextGame | None = (
-        None  # where there are several contexts; then there is nothing of what follows
-    )
+    _game: ContextGame | None = None  # of several contexts; then there is nothing of what follows
     _policies: list[BuiltIn | UserPolicy]
     _forecaster: Forecaster
     _growth: Growth | None = None  # where the set grows
