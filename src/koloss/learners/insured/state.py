@@ -32,6 +32,7 @@ from koloss.learners.insured.specialists import Specialists
 from koloss.learners.insured.units import Units
 from koloss.learners.insured.watched import Watched
 from koloss.learners.reading import Reader
+from koloss.learners.sharing import locked
 
 COUNTED = 6
 """Counts that every snapshot has; that of masks came later."""
@@ -130,11 +131,13 @@ class InsuredState(Learner[InsuredSettings, Any]):
         return self.robust.rates if self._game is None else self._game.plan.rates
 
     @property
+    @locked
     def robust(self) -> PointsEngine:
         """The engine of the robust learner, tuned to all rounds."""
         return self._robust.engine
 
     @property
+    @locked
     def batch(self) -> int:
         """Most rounds in an epoch of the robust learner."""
         return self._robust.batch
