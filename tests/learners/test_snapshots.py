@@ -461,7 +461,7 @@ def test_accounts_of_before_by_hand(name):
 @pytest.mark.parametrize("name", INSURED)
 def test_insured_learners_of_before_go_on(name):
     first, second = (kl.InsuredBandit.from_state(kl.load_state(BEFORE[name])) for _ in range(2))
-    learned, played = first._hull.learned, []
+    learned, played = first._units.learned, []
     for one in (first, second):
         account, before = one._account, one._account.copy()
         waiting = list(one.ledger)

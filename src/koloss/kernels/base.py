@@ -304,7 +304,17 @@ class DotProduct(Kernel):
         return math.sqrt(first + R2 * second)
 
 
-class Stationary(Kernel):
+class Normalised(Kernel):
+    """Kernels with K(x, x) = 1."""
+
+    def _diagonal(self, X: Array, xp: Namespace) -> Array:
+        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
+
+    def _bound(self, actions: ActionSet) -> float:
+        return 1.0
+
+
+class Stationary(Normalised):
     """Kernels K(x, y) = k(|z|²), z_i = (x_i - y_i) / σ_i, with k(0) = 1, decreasing in the distance.
 
     σ is one length for all coordinates, or one for each. A single length is left to the profile.
@@ -343,9 +353,6 @@ class Stationary(Kernel):
         with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
             return self._profile(squared_distances(X, Y, xp, self._lengths), xp)
 
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         lengths = self._lengths
         centre = xp.mean(Y, axis=0, keepdims=True)
@@ -373,9 +380,6 @@ class Stationary(Kernel):
     def length_scales(self, dimension: int) -> tuple[float, ...]:
         self._check_dimension("actions", dimension)
         return self._lengths or (self._unit,) * dimension
-
-    def _bound(self, actions: ActionSet) -> float:
-        return 1.0
 
     def modulus(self, distance: float, actions: ActionSet) -> float:
         # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y); the farthest step is along the shortest length.

@@ -13,7 +13,7 @@ import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, take
 from koloss.actions import ActionSet, Choice, Space, SpacePoints
-from koloss.kernels.base import Kernel, Stationary, as_scales, squared_distances
+from koloss.kernels.base import Normalised, Stationary, as_scales, squared_distances
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern
 
@@ -25,7 +25,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Mixed(Kernel):
+class Mixed(Normalised):
     """Kernel on the encoded rows of a `Space`: the product K(x, y) = Π_i k_i(x_i, y_i) over its parameters.
 
     - of a number (`Float`, `Int`, `Ordinal`), on the unit interval: k(u, v) = exp(-(u - v)² / 2 length²), or Matérn;
@@ -120,9 +120,6 @@ class Mixed(Kernel):
         apart = xp.where(x == y, one, one * math.sqrt(self.shared))
         return xp.where(x & y, self.shared + (1 - self.shared) * k, apart)
 
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-
     # What is known of it.
 
     @property
@@ -165,9 +162,6 @@ class Mixed(Kernel):
         if dimension != len(self.space):
             rule = f"a column for each of the {len(self.space)} parameters of {self!r}"
             raise ValueError(f"`{name}` must have {rule}, got {dimension}")
-
-    def _bound(self, actions: ActionSet) -> float:
-        return 1.0
 
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         return True

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from koloss._arrays import Array, Namespace, as_float
 from koloss.actions import ActionSet
-from koloss.kernels.base import Kernel, as_scale
+from koloss.kernels.base import Normalised, as_scale
 
 
 @dataclass(frozen=True)
-class Periodic(Kernel):
+class Periodic(Normalised):
     """Periodic kernel: K(x, y) = exp(-2 Σ_i sin²(π (x_i - y_i) / period) / lengthscale²).
 
     On the circle (one coordinate) its Mercer expansion under the uniform measure is a Fourier series with
@@ -43,9 +43,6 @@ class Periodic(Kernel):
             total = total + sine * sine
         return xp.exp((total * (1 / self.lengthscale)) * (-2 / self.lengthscale))
 
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         weighted = weights * self._gram(X, Y, xp)
         angle = 2 * math.pi / self.period
@@ -54,9 +51,6 @@ class Periodic(Kernel):
             for i in range(X.shape[1])
         ]
         return xp.stack(columns, axis=1) * (-angle / self.lengthscale**2)
-
-    def _bound(self, actions: ActionSet) -> float:
-        return 1.0
 
     def lipschitz(self, actions: ActionSet) -> float:
         return 2 * math.pi / (self.period * self.lengthscale)

@@ -10,11 +10,11 @@ import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, matching, namespace, take, to_numpy
 from koloss.actions import ActionSet, Points
-from koloss.kernels.base import Kernel
+from koloss.kernels.base import Normalised
 
 
 @dataclass(frozen=True)
-class White(Kernel):
+class White(Normalised):
     """White kernel: K(x, y) = 1 where x and y are the same point, otherwise 0.
 
     Its features are indicators, so every function on a finite set is in its space, and K + ν White, a nugget, allows
@@ -36,9 +36,6 @@ class White(Kernel):
             same = same & (X[:, i, None] == Y[None, :, i])
         return xp.astype(same, X.dtype)
 
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-
     def finite_map(self, points: Points) -> tuple[int, Callable[[Array], Array]]:
         _, first = np.unique(to_numpy(points.X) + 0.0, axis=0, return_index=True)  # -0.0 is 0.0
         distinct = take(points.X, np.sort(first))
@@ -49,9 +46,6 @@ class White(Kernel):
             reason = "White() has no limit as the net of a compact set is refined"
             advice = "lay the net yourself, actions.net(spacing), or leave White() out"
             raise ValueError(f"`actions` must be Points, since {reason}, got {actions!r}; {advice}")
-
-    def _bound(self, actions: ActionSet) -> float:
-        return 1.0
 
     def _is_nonnegative(self, actions: ActionSet) -> bool:
         return True

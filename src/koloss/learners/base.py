@@ -50,7 +50,7 @@ from koloss.learners.ledger import (
     Told,
     new_mark,
 )
-from koloss.learners.params import as_allowed, rows_of
+from koloss.learners.params import as_allowed, as_indices, rows_of
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
 from koloss.learners.sharing import Forks, locked
@@ -410,7 +410,7 @@ class Learner(abc.ABC, Generic[S, L]):
         """
         p, points = self.distribution, self.actions
         named = rows_of("actions", actions, self.settings.actions)
-        rows = _as_rows(actions if named is None else named, len(p))
+        rows = as_indices(actions if named is None else named, len(p))
         if rows is not None:
             chosen: NDArray[np.float64] = p[rows]
             return chosen
@@ -572,16 +572,3 @@ class Learner(abc.ABC, Generic[S, L]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._settle_here()
-
-
-def _as_rows(actions: Any, count: int) -> NDArray[np.int64] | None:
-    """Rows of a finite set, if that is what was given."""
-    try:
-        rows = np.asarray(actions)
-    except (TypeError, ValueError):  # ragged: no rows, and no points either
-        return None
-    if rows.ndim > 1 or rows.dtype.kind not in "iu":
-        return None
-    if rows.size and not 0 <= rows.min() <= rows.max() < count:
-        raise ValueError(f"`actions` must be rows from 0 to {count - 1}, got {actions!r}")
-    return rows.astype(np.int64)

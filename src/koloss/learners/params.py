@@ -1,4 +1,4 @@
-"""Actions by name: the params of a `Space`, in the place of rows."""
+"""Actions as users name them: by their rows, or the params of a `Space`."""
 
 from __future__ import annotations
 
@@ -55,3 +55,16 @@ def as_allowed(allowed: Any, actions: ActionSet, count: int) -> Bools | None:
     if not mask.any():
         raise ValueError("`allowed` must leave an action, got none")
     return None if mask.all() else mask
+
+
+def as_indices(actions: Any, count: int) -> NDArray[np.int64] | None:
+    """Rows of a finite set, if that is what was given."""
+    try:
+        rows = np.asarray(actions)
+    except (TypeError, ValueError):  # ragged: no rows, and no points either
+        return None
+    if rows.ndim > 1 or rows.dtype.kind not in "iu":
+        return None
+    if rows.size and not 0 <= rows.min() <= rows.max() < count:
+        raise ValueError(f"`actions` must be rows from 0 to {count - 1}, got {actions!r}")
+    return rows.astype(np.int64)

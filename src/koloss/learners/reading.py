@@ -223,6 +223,11 @@ class Reader:
         )
         return copied
 
+    def flags(self, name: str, length: int) -> NDArray[np.bool_]:
+        """Truth values, kept as zeros and ones."""
+        flags: NDArray[np.bool_] = self.array(name, (length,), 0, 1, whole=True) == 1
+        return flags
+
     def distribution(self, name: str, length: int | None) -> NDArray[np.float64]:
         """Probabilities."""
         p = self.array(name, (length,), 0.0, 1.0 + ROUNDING)

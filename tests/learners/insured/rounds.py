@@ -9,11 +9,13 @@ import numpy as np
 import koloss as kl
 from koloss.designs import barycentric_spanner, john_design, uniform_design, whiten
 from koloss.learners.insured.account import Account
+from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.exploration import Exploration
+from koloss.learners.insured.explorer import JUMP
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.policies import Ucb
-from koloss.learners.insured.watched import JUMP, Allowance, Watched
+from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Ledger
 
 N, M = 14, 4

@@ -10,7 +10,8 @@ from scipy import stats
 
 import koloss as kl
 from koloss.guarantees import insured
-from koloss.learners.insured.watched import JUMP, USUAL, Watched
+from koloss.learners.insured.explorer import JUMP, USUAL
+from koloss.learners.insured.watched import Watched
 from tests.learners.insured.games import LEVEL, POLICIES, Always, kind, make, play
 from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
 

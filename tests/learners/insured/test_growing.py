@@ -292,8 +292,8 @@ def test_late_losses_and_the_robust_learner_live_with_a_set_that_grows():
     assert eras[-1] > eras[95]
     assert learner.distribution[~learner.available].sum() == 0
     assert math.isclose(learner.distribution.sum(), 1.0)
-    assert learner._exp2.engine.points is learner.engine.points or np.array_equal(
-        learner._exp2.engine.points, learner.engine.points
+    assert learner._robust.exp2.engine.points is learner.engine.points or np.array_equal(
+        learner._robust.exp2.engine.points, learner.engine.points
     )
 
 

@@ -151,7 +151,7 @@ def test_an_overdraft_that_was_said_stays():
     assert learner.guarantee().terms["unheard"] == 5
     waiting = [learner.ask() for _ in range(30)]
     assert learner.guarantee().terms["unheard"] == 29
-    assert not learner._exp2
+    assert not learner._robust.exp2
     learner.tell(waiting, np.full(30, 0.5))
 
 

@@ -63,7 +63,7 @@ def test_every_path_stays_within_what_is_charged(game):
         if is_robust(learner):
             break
         law, i = law_of(learner, decision), decision.index
-        M = law.prediction * learner._width + learner._center
+        M = law.prediction * learner._units.width + learner._units.center
         y = values[i]
         assert law.counted is (t >= warm_up)
         if law.counted:
@@ -82,7 +82,7 @@ def test_every_path_stays_within_what_is_charged(game):
         heard.append(y)
         if law.counted and not learner.alarms:
             stage = stage_of(learner)
-            raw = stage.total * learner._width + stage.heard * learner._center
+            raw = stage.total * learner._units.width + stage.heard * learner._units.center
             np.testing.assert_allclose(raw, S, rtol=1e-6, atol=1e-6 * np.ptp(heard))
     assert largest > 0.02
     assert t > warm_up

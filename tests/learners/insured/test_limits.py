@@ -55,7 +55,7 @@ def test_what_is_too_dear_is_played_by_the_robust_learner_without_an_alarm():
     spent(learner, 200)
     seen = learner.diagnostics
     assert (seen.playing, seen.alarms) == ("ucb", ())
-    assert seen.sat_out == learner._exp2.made > 100
+    assert seen.sat_out == learner._robust.exp2.made > 100
 
 
 def test_the_insurance_has_a_kernel_of_its_own():

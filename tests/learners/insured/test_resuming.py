@@ -92,7 +92,7 @@ def asleep():
     late_game(learner, 6, waiting, 30)
     learner.re_arm()
     assert not is_robust(learner)
-    assert not learner._exp2.is_over()
+    assert not learner._robust.exp2.is_over()
     return learner, waiting
 
 
@@ -100,7 +100,7 @@ def interrupted():
     """The robust learner sleeps while a policy plays; its last epoch was cut short."""
     learner, waiting = asleep()
     late_game(learner, 7, waiting, 40)
-    assert learner._exp2.is_over()
+    assert learner._robust.exp2.is_over()
     return learner, waiting
 
 

@@ -253,7 +253,7 @@ class Dense:
         before, self.there = self.there, self.learner.available
         if self.era == 0 and before.all() and self.learner.settings.horizon is None:
             # The sum of the mix losses as far as rates that fall allow to tell: no less than it.
-            eta = self.learner._exp2.rates_now()[0] if self.eta is None else self.eta
+            eta = self.learner._robust.exp2.rates_now()[0] if self.eta is None else self.eta
             late = -(logsumexp(-eta * self.sums) - math.log(N)) / eta
             assert late >= self.mixed - ROUNDING
             self.mixed = late
@@ -262,13 +262,13 @@ class Dense:
         self.born[added], self.sums[added] = self.era, self.mixed
 
     def expected(self):
-        exp2 = self.learner._exp2
+        exp2 = self.learner._robust.exp2
         eta, gamma = exp2.rates_now()
         logs = np.where(self.there, -eta * self.sums, -np.inf)
         return (1 - gamma) * np.exp(logs - logsumexp(logs)) + gamma * exp2.engine.weights
 
     def drawn(self, decision):
-        epoch = self.learner._exp2.epoch
+        epoch = self.learner._robust.exp2.epoch
         self.eta = epoch.eta
         self.items[decision.id] = (epoch.law.p.copy(), epoch.weight, self.there.copy(), self.era)
 
@@ -322,7 +322,7 @@ def difference_to_dense(learner, seed, latest=12, rounds=60):
         pending.append((t + int(rng.integers(latest)), decision))
         for item in [item for item in pending if item[0] <= t]:
             loss = float(rng.random() * (item[1].index % 3) / 2)
-            exp2 = learner._exp2
+            exp2 = learner._robust.exp2
             eta = exp2.rates_now()[0] if exp2.epoch is None else exp2.epoch.eta
             across += dense.items[item[1].id][-1] < dense.era
             dense.hear(item[1], loss, eta)
@@ -405,7 +405,7 @@ def test_exploration_of_an_era_keeps_the_leverage_of_its_rate(there, ridge):
     # γ = ηLG'/κ for the design's own G': then no estimate moves a log-weight by more than κ.
     absent = [a for a in range(N) if a not in there]
     learner = robust_game(ridge=ridge, absent=absent)
-    engine, rates = learner._exp2.engine, learner._exp2.rates
+    engine, rates = learner._robust.exp2.engine, learner._robust.exp2.rates
     phi, w = learner.robust.features[list(there)], engine.weights[list(there)]
     columns = learner.robust.columns
     penalty = 0.0 if columns is None else columns @ columns.T
@@ -467,7 +467,7 @@ def test_only_what_is_offered_is_played_and_the_promise_is_kept(said, seed):
     learner = game(absent=absent, rng=seed, **SETTINGS[said])
     comings(learner, seed, 150, promise)
     assert learner._roster.era > 5
-    assert learner._exp2.late > 0
+    assert learner._robust.exp2.late > 0
 
 
 @pytest.mark.slow
@@ -574,7 +574,7 @@ def test_what_the_guarantee_says():
     uniform.withdraw(range(2, 9))
     tuned = uniform.guarantee().terms["robust learner"]
     uniform.pause()  # a design that is worse for those that are left explores more, which is paid for
-    gamma = uniform._exp2.rates.exploration - uniform.robust.rates.exploration
+    gamma = uniform._robust.exp2.rates.exploration - uniform.robust.rates.exploration
     assert uniform.guarantee().terms["robust learner"] == pytest.approx(
         tuned + max(gamma, 0) * 2000
     )
@@ -746,7 +746,7 @@ def regret_from_birth(seed, begins=None, insured=False, born=1500, rounds=3000):
         if t == born:
             learner.add(3)
             if begins is not None:
-                learner._exp2.engine.past[3] = begins
+                learner._robust.exp2.engine.past[3] = begins
         losses = np.full(4, 0.2)
         losses[np.argmax(learner.distribution[:3])] = 0.4
         losses[3] = 0.0

@@ -66,7 +66,7 @@ SCHEDULES = {"random": at_random, "in turns": in_turns, "by loss": by_loss}
 
 def start_again(learner):
     """Negative control: it forgets what it knew whenever it is woken."""
-    learner._exp2 = None
+    learner._robust.exp2 = None
     learner.hand_over()
 
 
@@ -85,7 +85,7 @@ def regret_of_own_rounds(game, schedule, seed, hand_over=kl.InsuredBandit.hand_o
         learner.tell(decision, loss)
         if robust:
             regret, rounds = regret + loss - losses, rounds + 1
-    assert rounds == learner._exp2.made or hand_over is not kl.InsuredBandit.hand_over
+    assert rounds == learner._robust.exp2.made or hand_over is not kl.InsuredBandit.hand_over
     return regret, rounds, learner
 
 

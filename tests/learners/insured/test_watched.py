@@ -11,18 +11,10 @@ import pytest
 from scipy import stats
 
 from koloss.guarantees.insured import CEILING
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration
+from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, NOISIEST, SPARED, STRAINED
 from koloss.learners.insured.rounds import Round
-from koloss.learners.insured.watched import (
-    DEAREST,
-    JUMP,
-    LEAST,
-    NOISIEST,
-    SPARED,
-    STRAINED,
-    SUSPICION,
-)
 from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
 from tests.learners.insured.games import LEVEL

@@ -79,7 +79,7 @@ class Masked:
     @classmethod
     def from_dict(cls, data: Reader, actions: int, epochs: int, bonus: bool) -> Masked:
         """The law in a snapshot of a game with so many actions and epochs."""
-        allowed = data.array("allowed", (actions,), 0, 1, whole=True) == 1
+        allowed = data.flags("allowed", actions)
         rows = tuple(data.array("rows", (None,), 0, actions - 1, whole=True).tolist())
         if not rows or not allowed[list(rows)].all():
             data.refuse("rows", "must be actions that are allowed", rows)

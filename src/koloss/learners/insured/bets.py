@@ -17,6 +17,17 @@ ODDS_EACH = 20.0
 STAKE = 0.9
 """Share of that wealth at stake whenever an action is explored."""
 
+SUSPICION = 0.25
+"""Share of exploration while the policy does worse than exploration itself."""
+
+GUESSED = 10.0
+"""Losses in whose place the variance of residuals is 1/4, the largest possible."""
+
+
+def residual_variance(noise: float, heard: int) -> float:
+    """Of so many losses around what had been predicted; `noise` is the sum of their squared residuals."""
+    return (noise + GUESSED / 4) / (heard + GUESSED)
+
 
 @dataclass(slots=True)
 class Bets:

@@ -16,7 +16,7 @@ from koloss.learners.insured.plans import Plan
 from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.state import InsuredState
 
 ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
 """What is assumed of contexts that come in any order: next to nothing."""
@@ -28,7 +28,7 @@ EVIDENCE = "stopping on evidence is a heuristic; the bound holds whenever a poli
 UNPROVED = "not covered with contexts: {}"
 
 
-def prove_segments(learner: InsuredBandit, rounds: int) -> Guarantee:
+def prove_segments(learner: InsuredState, rounds: int) -> Guarantee:
     """Theorem F6.6c, F6.6 or F6.7 (4), whichever is played, for so many rounds."""
     game, ledger, settings = learner._game, learner.ledger, learner.settings
     assert game is not None
@@ -98,7 +98,7 @@ def bound(plan: Plan, play: PerContext, n: int) -> Guarantee:
     )
 
 
-def _doubts(learner: InsuredBandit) -> list[str]:
+def _doubts(learner: InsuredState) -> list[str]:
     """What has happened in this game that nothing is proved of."""
     game, ledger = learner._game, learner.ledger
     assert game is not None

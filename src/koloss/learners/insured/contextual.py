@@ -137,17 +137,16 @@ class ContextGame:
 
     def hand_over(self, context: Any, made: int) -> None:
         """Stop the policy, in one context or in all."""
-        one_by_one, C = isinstance(self.play.watch, OneByOne), len(self.contexts)
-        if context is not None and not one_by_one:
+        if context is not None and not self.play.watch.one_by_one:
             raise ValueError(
                 f"`context` must be left out: these contexts are watched {self.kind} and handed over at once"
             )
-        rows = range(C) if context is None else [self.contexts.find(context)]
+        rows = range(len(self.contexts)) if context is None else [self.contexts.find(context)]
         self.play.hand_over([c for c in rows if self.play.watch.watched[c]], "operator", made)
 
     def re_arm(self, context: Any, made: int) -> None:
         """Let the policy play again, in one context or in all that were handed over; each has another budget."""
-        if not isinstance(self.play.watch, OneByOne):
+        if not self.play.watch.one_by_one:
             raise ValueError(
                 f"`re_arm` must be left alone: these contexts are watched {self.kind}, and stay handed over"
             )

@@ -17,7 +17,12 @@ from koloss.learners.insured.forecast import Trusted
 from koloss.learners.reading import Reader
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.operated import Operated
+
+
+def told_after(rounds: int) -> str:
+    """When something happened, in words."""
+    return f"after {rounds} rounds" if rounds else "before the first round"
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Alarm:
     def __str__(self) -> str:
         why, successor = REASONS[self.reason], self.successor
         used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
-        after = f"after {self.round} rounds" if self.round else "before the first round"
+        after = told_after(self.round)
         if self.policy == "robust":
             return f"{after} the policy {successor!r} plays again: {why}; {used}"
         return (
@@ -144,14 +149,10 @@ class InsuredDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics:
+def diagnose_insured(learner: Operated) -> InsuredDiagnostics:
     """What there is to see of an insured learner."""
-    stage, ledger, rho, forecaster = (
-        learner._last,
-        learner.ledger,
-        learner._width,
-        learner._forecaster,
-    )
+    stage, ledger, forecaster = learner._last, learner.ledger, learner._forecaster
+    rho, center = learner._units.width, learner._units.center
     account, budget = learner._account, stage.allowance.budget(ledger.made + 1)
     robust = chance = None
     if isinstance(learner._stage, Exp2):
@@ -182,10 +183,10 @@ def diagnose_insured(learner: InsuredBandit) -> InsuredDiagnostics:
         suspicious=robust is None and stage.suspicious,
         evidence=stage.bets.evidence,
         skipped=stage.skipped,
-        sat_out=learner._sat_out,
+        sat_out=learner._counts.sat_out,
         trusted=forecaster.chosen,
         alarms=tuple(learner.alarms),
-        estimated_losses=learner.engine.sign * (forecaster.mean * rho + learner._center),
+        estimated_losses=learner.engine.sign * (forecaster.mean * rho + center),
         chance=chance,
         robust=robust,
         told="rewards" if learner.engine.sign < 0 else "losses",

@@ -40,6 +40,19 @@ def lowest(values: Floats, offered: Any = None) -> int:
     return int((values if offered is None else np.where(offered, values, np.inf)).argmin())
 
 
+def softmax(scores: Floats) -> Floats:
+    """The law in proportion to exp(scores), along the last axis."""
+    q: Floats = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    q /= q.sum(axis=-1, keepdims=True)
+    return q
+
+
+def within(values: Floats, half: float = 0.5) -> Floats:
+    """Values brought into [-half, half] by a factor, so that they stay in the span of the features."""
+    size = max(largest(values), -smallest(values))
+    return values * (half / size) if size > half else values
+
+
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 
@@ -147,7 +160,7 @@ class Exploration:
         era = data.count("era", 0, latest)
         among = None
         if data.has_key("among"):
-            among = data.array("among", (count,), 0, 1, whole=True) == 1
+            among = data.flags("among", count)
         size = None if era or among is not None else rank
         features = data.array("features", (count, size), order="F")
         weights = data.distribution("weights", count)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss._arrays import to_numpy
-from koloss.actions import ActionSet, Points, SpacePoints
+from koloss.actions import ActionSet, Points, Space, SpacePoints
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem
@@ -42,8 +42,9 @@ from koloss.learners.reading import ROUNDING, Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.operated import Operated
     from koloss.learners.insured.settings import InsuredSettings
+    from koloss.learners.insured.state import InsuredState
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -219,12 +220,12 @@ class Growth:
 
     # Growing.
 
-    def look(self, learner: InsuredBandit) -> None:
+    def look(self, learner: Operated) -> None:
         """Grow when it is time."""
         if learner.ledger.heard >= self.due:
             self.grow(learner)
 
-    def grow(self, learner: InsuredBandit) -> None:
+    def grow(self, learner: Operated) -> None:
         """Let new points enter, and withdraw the least promising of those that entered before."""
         engine, robust, former = learner.engine, learner.robust, learner._forecaster
         assert isinstance(engine, GrowingEngine)
@@ -279,7 +280,7 @@ class Growth:
 
     @staticmethod
     def _hand_over(
-        learner: InsuredBandit,
+        learner: Operated,
         engine: PointsEngine,
         robust: PointsEngine,
         forecaster: GrownForecaster,
@@ -288,11 +289,26 @@ class Growth:
         pending, stage = FirstLook(forecaster), learner._last
         for name in ("count", "heard", "proposed", "laws", "mass"):
             setattr(pending, name, getattr(learner._pending, name))
-        learner.engine, learner.robust, learner._retuned = engine, robust, {0: robust}
+        learner.engine = engine
+        learner._robust.place(robust)
         learner._name_actions()
         learner._forecaster = stage.forecaster = forecaster
         learner._pending = stage.pending = pending
         stage.points = engine.points
+
+    def name(self, learner: InsuredState) -> None:
+        """Name the points where they are those of a Space; those that are new are decoded."""
+        space, X = self.settings.ground, learner.engine.points
+        if not isinstance(space, Space):
+            return
+        named, before = SpacePoints(space, X=X), learner.ledger.points
+        if before is None or len(before) != len(X):
+            learner._params = named.params
+        else:
+            rows = np.flatnonzero((before.X != X).any(axis=1)).tolist()
+            params = dict(zip(rows, space.decode(X[rows]), strict=True)) if rows else {}
+            learner._params = [params.get(k, one) for k, one in enumerate(learner._params or [])]
+        learner.ledger.points = named
 
     # What is promised, and snapshots.
 

@@ -21,6 +21,7 @@ import numpy as np
 from koloss import _linalg
 from koloss.guarantees.bandit import BanditProblem, anytime_rate
 from koloss.guarantees.insured_contexts import exploration
+from koloss.learners.insured.exploration import softmax, within
 from koloss.learners.insured.segments import Bools, Floats, Watch
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -48,8 +49,7 @@ class Own:
     def projected(self, values: Floats) -> Floats:
         """Predictions of all actions in the span of the features, at most 1/2."""
         W = self.features
-        inside: Floats = W @ (W.T @ (self.weights * values))
-        return inside * min(1.0, 0.5 / max(float(np.abs(inside).max()), 0.5))
+        return within(W @ (W.T @ (self.weights * values)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
@@ -69,7 +69,7 @@ class InTurn(Watch):
     """
 
     def __init__(self, owns: Sequence[Own], room: float, budget: float) -> None:
-        super().__init__(np.full(len(owns), True), len(owns[0].weights))
+        super().__init__(np.full(len(owns), True), len(owns[0].weights), budget)
         self.owns, self.budget = owns, budget  # β B; and `room` is δ B
         self.rates = np.array([min(exploration(own.leverage, room), 1.0) for own in owns])  # γ_c
 
@@ -99,10 +99,6 @@ class InTurn(Watch):
         self.total[context] += x
         self.paid[context] += y
         return list(range(len(self.owns))) if self.used.sum() > self.budget else []
-
-    def load(self, data: Reader) -> None:
-        super().load(data)
-        self._all_or_none(data)
 
 
 class Part:
@@ -164,10 +160,7 @@ class OwnRows:
 
     def law(self, context: int) -> Floats:
         """q ∝ exp(-η S(c, ·))."""
-        score = -self.eta(context) * self.sums[context]
-        q: Floats = np.exp(score - score.max())
-        q /= q.sum()
-        return q
+        return softmax(-self.eta(context) * self.sums[context])
 
     def observe(self, contexts: Any, keys: Any) -> Parts | None:
         """What the losses of a round will need, given what was drawn in which contexts; counts the rounds."""
@@ -211,7 +204,7 @@ class OwnRows:
         C, K = self.sums.shape
         self.sums = data.array("sums", (C, K))
         self.made = data.array("made", (C,), 0, whole=True)
-        self.awake = data.array("awake", (C,), 0, 1, whole=True) == 1
+        self.awake = data.flags("awake", C)
 
     def observed_from_dict(self, data: Reader) -> Parts:
         """Of a round in a snapshot."""

@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
 from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
-from koloss.learners.insured.diagnostics import REASONS
+from koloss.learners.insured.diagnostics import REASONS, told_after
+from koloss.learners.insured.exploration import within
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.in_turn import InTurn, OwnRows
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
-from koloss.learners.insured.watched import GUESSED, SUSPICION
 from koloss.learners.ledger import Drawn, Entry
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -63,7 +63,7 @@ class HandOver:
 
     def describe(self, context: Any) -> str:
         """In words, the context as it was given."""
-        after = f"after {self.round} rounds" if self.round else "before the first round"
+        after = told_after(self.round)
         if self.back:
             return f"{after} the policy plays again in context {context}: {REASONS[self.reason]}"
         used = f"estimated regret {self.estimated_regret:.4g} of {self.budget:.4g}"
@@ -84,7 +84,7 @@ class PerContext:
         width: float,  # of the range of the losses
     ) -> None:
         self.watch, self.robust, self.policy, self.forecaster = watch, robust, policy, forecaster
-        self.early, self.width = early and isinstance(watch, OneByOne), width
+        self.early, self.width = early and watch.one_by_one, width
         self.pending = Pending(forecaster)
         self.shape = C, _ = watch.total.shape
         self.bets = [Bets() for _ in range(C)]
@@ -104,9 +104,7 @@ class PerContext:
 
     def predicted(self) -> Floats:
         """M: the forecast of all pairs, brought into the interval of the losses without leaving the span of the features."""
-        M: Floats = self.forecaster.inside
-        size = float(np.abs(M).max())
-        return (M * (0.5 / size) if size > 0.5 else M).reshape(self.shape)
+        return within(self.forecaster.inside).reshape(self.shape)
 
     def side(self, context: int) -> Any:
         """Who plays in a context: the watch, for the policy, or the robust learner."""
@@ -180,8 +178,7 @@ class PerContext:
         if not (self.early and self.watch.watched[context]):
             return 0.0
         seen = int(self.heard[:, context].sum())
-        variance = (float(self.noise[context]) + GUESSED / 4) / (seen + GUESSED)
-        if not self.bets[context].suspects(variance):
+        if not self.bets[context].suspects(residual_variance(float(self.noise[context]), seen)):
             return 0.0
         rate = self.watch.rate(context)
         return max(SUSPICION - rate, 0.0) / (1 - rate)
@@ -239,15 +236,9 @@ class PerContext:
 
     # Who plays.
 
-    def budgets(self) -> Floats:
-        """What the estimated regret of every context may reach, in units of the range; one for all is for their sum."""
-        if isinstance(self.watch, OneByOne):
-            return self.watch.budgets
-        return np.full(self.shape[0], self.watch.budget)
-
     def hand_over(self, contexts: Sequence[int], reason: str, made: int) -> None:
         """The robust learner plays in these contexts from now on."""
-        used, budgets, rho = self.watch.used, self.budgets(), self.width
+        used, budgets, rho = self.watch.used, self.watch.budgets, self.width
         for c in contexts:
             if self.watch.watched[c]:
                 regret, budget = float(used[c]) * rho, float(budgets[c]) * rho
@@ -346,7 +337,7 @@ class PerContext:
         return ContextRound(
             number=data.count("number", 1, self.asks),
             prediction=data.array("prediction", (C, K), -0.5 - ROUNDING, 0.5 + ROUNDING),
-            watched=data.array("watched", (C,), 0, 1, whole=True) == 1,
+            watched=data.flags("watched", C),
             observed=observed,
             choice=data.count("choice", 0, C * K - 1) if data.has("choice") else None,
             strayed=data.flag("strayed"),

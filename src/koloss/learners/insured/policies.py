@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners.insured.exploration import lowest
+from koloss.learners.insured.exploration import lowest, softmax
 from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
+from koloss.learners.settings import Described
 from koloss.learners.snapshots import seal
 
 TIE = 1e-7
@@ -147,9 +148,7 @@ class Optimistic(BuiltIn):
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         N, m = stage.first.features.shape
         eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
-        score = -eta * (stage.total + forecast.mean)
-        q = np.exp(score - score.max())
-        return q / q.sum()
+        return softmax(-eta * (stage.total + forecast.mean))
 
 
 BUILT_IN: dict[str, Callable[[Any], BuiltIn]] = {
@@ -288,6 +287,20 @@ def check_policy(policy: Any) -> None:
                 f"`policy` must be {', '.join(map(repr, BUILT_IN))} or have methods propose() and "
                 f"hear(index, loss), got {type(policy).__name__} without {method}"
             )
+
+
+def check_policies(policies: Sequence[Any]) -> None:
+    """There is at least one, each the library's, by name, or the user's; of a snapshot a description will do."""
+    if not policies:
+        raise ValueError("`policy` must have at least one policy, got none")
+    for policy in policies:
+        if isinstance(policy, Described):
+            continue
+        if not isinstance(policy, str):
+            check_policy(policy)
+        elif policy not in BUILT_IN:
+            names = ", ".join(map(repr, BUILT_IN))
+            raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
 
 
 def make_policies(

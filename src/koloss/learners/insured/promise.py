@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from koloss.guarantees import Guarantee, insured, promises
@@ -11,25 +11,48 @@ from koloss.learners.bandit.masks import Masked
 from koloss.learners.ledger import Late
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.state import InsuredState
 
 
-def prove_insured(learner: InsuredBandit, rounds: int) -> Guarantee:
+@dataclass(slots=True)
+class Counts:
+    """What has happened in a game that a promise or an operator asks for."""
+
+    late: int = 0  # losses of policies before which others were heard since the decision
+    crowd: int = 0  # most decisions of policies that were open beside one just made
+    robust_late: int = 0  # losses of the robust learner that came after its next decision
+    at_once: int = 0  # decisions of policies that were drawn at once
+    longest_at_once: int = 0
+    sat_out: int = 0  # rounds that policies left to the robust learner without being stopped
+    masked: int = 0  # decisions made among some of the actions
+
+    def draw(self, size: int, others: int, masked: bool) -> None:
+        """A policy makes so many decisions at once, beside others that are open."""
+        self.crowd = max(self.crowd, others)
+        if masked:
+            self.masked += size
+        if size > 1:
+            self.at_once += size
+            self.longest_at_once = max(self.longest_at_once, size)
+
+
+def prove_insured(learner: InsuredState, rounds: int) -> Guarantee:
     """What is proved for so many rounds; nothing of those with masks."""
     promise = _proved(learner, rounds)
-    return promises.masked(promise, learner._masked) if learner._masked else promise
+    masked = learner._counts.masked
+    return promises.masked(promise, masked) if masked else promise
 
 
-def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
+def _proved(learner: InsuredState, rounds: int) -> Guarantee:
     """Theorem I1 with the robust learner's bound, for so many rounds."""
     ledger, settings, engine = learner.ledger, learner.settings, learner.engine
     played, lateness = _seen(learner, rounds)
 
     def bound(halvings: int, rounds: int) -> Guarantee:
-        robust = learner._robust_for(halvings) if halvings else learner.robust
-        hull = learner._hull
+        robust, hull = learner._robust.tuned(halvings), learner._units.hull
         promise = prove(robust, robust.rates, learner.batch, rounds, settings.horizon, played, hull)
-        revived = 0 if learner._exp2 is None else learner._exp2.revived
+        exp2 = learner._robust.exp2
+        revived = 0 if exp2 is None else exp2.revived
         return learner._roster.promise(promise, robust, revived)
 
     if learner._is_short:
@@ -56,30 +79,31 @@ def _proved(learner: InsuredBandit, rounds: int) -> Guarantee:
     return promise.of_rewards() if engine.sign < 0 else promise
 
 
-def _seen(learner: InsuredBandit, rounds: int) -> tuple[promises.Played, insured.Lateness]:
+def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.Lateness]:
     """What the bounds need to know of the game so far: the robust learner's, and what came late."""
-    stage, ledger, settings = learner._exp2, learner.ledger, learner.settings
+    stage, ledger, settings = learner._robust.exp2, learner.ledger, learner.settings
+    counts = learner._counts
     delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
     longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
     played = promises.Played()
     late = forgotten = plays = 0
     if stage is not None:
         laws: list[Any] = [entry.law for entry in ledger if _is_robust(entry.law)]
-        overdue = sum(map(learner._is_overdue, laws))
-        late, forgotten = learner._robust_late + overdue, stage.made - stage.heard - len(laws)
+        overdue = sum(map(learner._robust.is_overdue, laws))
+        late, forgotten = counts.robust_late + overdue, stage.made - stage.heard - len(laws)
         # What waits will be heard in time, where that was promised.
         unheard = forgotten + (0 if delay else len(laws) - overdue)
         played = replace(stage.played(longest, unheard), late=late)
         plays = min(stage.made + max(rounds - made, 0), rounds)
-    at_once = learner._at_once + played.at_once
-    longest_at_once = max(learner._longest_at_once, played.longest_at_once)
+    at_once = counts.at_once + played.at_once
+    longest_at_once = max(counts.longest_at_once, played.longest_at_once)
     played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
     lateness = insured.Lateness(
         delay=delay,
         hold=settings.hold,
-        crowd=max(delay, learner._crowd),
+        crowd=max(delay, counts.crowd),
         overdraft=learner._last.allowance.debt(rounds),
-        policy=learner._late,
+        policy=counts.late,
         robust=late,
         robust_rounds=plays,
         kept=longest <= delay,

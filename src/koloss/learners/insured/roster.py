@@ -36,6 +36,9 @@ SINCE = "against an action added later the bound counts from then on, against a 
 """What it says of actions that were not there all the time."""
 
 
+MASKS_KEPT = 16
+"""Explorations among some of the actions that are kept for when they are asked for again."""
+
 NOBODY: Rows = np.zeros(0, dtype=np.int64)
 """No rows."""
 
@@ -94,6 +97,15 @@ class Roster:
         more[rows] = True
         return more
 
+    def among(self, mask: Bools | None) -> Bools | None:
+        """Which of the actions on offer may be chosen in a request; None where all of these may."""
+        if mask is None or (mask | ~self.offered).all():
+            return None
+        mask = mask & self.offered
+        if not mask.any():
+            raise ValueError("`allowed` must leave an action that is available, got none")
+        return mask
+
     def offer(self, offered: Bools, added: Rows) -> None:
         """A new era begins."""
         self.offered, self.era = offered, self.era + 1
@@ -134,9 +146,7 @@ class Roster:
     def from_dict(cls, data: Reader, actions: int) -> Roster:
         """The roster in a snapshot."""
         roster = cls(actions)
-        roster.offered, roster.met = (
-            data.array(name, (actions,), 0, 1, whole=True) == 1 for name in ("offered", "met")
-        )
+        roster.offered, roster.met = (data.flags(name, actions) for name in ("offered", "met"))
         roster.era, roster.returned = data.count("era", 1), data.count("returned")
         roster.price = data.number("price", 1)
         if not roster.offered.any() or (roster.offered & ~roster.met).any():
@@ -160,3 +170,23 @@ def explore(
     weights = np.zeros(len(offered))
     features[offered], weights[offered] = white, to_numpy(chosen.weights)
     return Exploration(number, features, weights, era=era, among=among)
+
+
+class Masks:
+    """How policies explored of late in requests among some of the actions."""
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, Exploration] = {}
+
+    def find(
+        self, mask: Bools, engine: PointsEngine, design: str | Design, number: int, era: int
+    ) -> Exploration:
+        """One that was made in this era, or a new one with this number."""
+        key = mask.tobytes()
+        found = self._made.get(key)
+        if found is None or found.era != era:
+            found = explore(engine, mask, design, number, era, mask)
+            if len(self._made) >= MASKS_KEPT:
+                self._made.clear()
+            self._made[key] = found
+        return found

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from koloss.learners.insured.diagnostics import REASONS
 from koloss.learners.insured.forecast import Trusted
 from koloss.learners.insured.per_context import HandOver
-from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
-    from koloss.learners.insured.insured_bandit import InsuredBandit
+    from koloss.learners.insured.state import InsuredState
 
 SHOWN = 20
 """Most segments that the text has a line for; those that were handed over come first."""
@@ -78,14 +77,13 @@ class SegmentDiagnostics:
         return "\n".join(lines)
 
 
-def diagnose_segments(learner: InsuredBandit) -> SegmentDiagnostics:
+def diagnose_segments(learner: InsuredState) -> SegmentDiagnostics:
     """What there is to see of an insured learner with contexts."""
     game, ledger = learner._game, learner.ledger
     assert game is not None
     play, contexts, rho = game.play, game.contexts, game.width
     watch, used = play.watch, play.watch.used * rho
-    own = isinstance(watch, OneByOne)
-    budgets = play.budgets() * rho
+    own, budgets = watch.one_by_one, watch.budgets * rho
     latest = {one.context: one for one in play.passed if not one.back}
     segments = []
     for c in range(len(contexts)):

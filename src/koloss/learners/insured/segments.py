@@ -16,13 +16,14 @@ one budget for all. Whoever is handed over plays exponential weights (`Rows`), a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from koloss import _linalg
+from koloss.learners.insured.exploration import softmax
 from koloss.learners.reading import ROUNDING, Reader
 
 Floats = NDArray[np.float64]
@@ -89,8 +90,23 @@ class Footing:
             weights=rows,
             rates=data.array("rates", (C,), 0, 1),
             discounts=data.array("discounts", (C,), 0, 1),
-            exploits=data.array("exploits", (C,), 0, 1, whole=True) == 1,
+            exploits=data.flags("exploits", C),
         )
+
+
+class OnFooting:
+    """Who explores by a footing."""
+
+    footing: Footing
+
+    def rate(self, context: int) -> float:
+        """γ_c."""
+        return self.footing.rates.item(context)
+
+    def weights(self, context: int) -> Floats:
+        """π(·|c)."""
+        pi: Floats = self.footing.weights[context]
+        return pi
 
 
 # Exponential weights.
@@ -110,7 +126,7 @@ class Observed:
         return {"awake": awake, "factor": self.factor, "bonus": self.bonus}
 
 
-class Rows:
+class Rows(OnFooting):
     """Exponential weights of the contexts that were handed over (Theorem F6), each on its own row of sums.
 
     A round of theirs is used always, that of others where it explored:
@@ -135,21 +151,9 @@ class Rows:
         self.awake = self.awake.copy()
         self.awake[context] = False
 
-    def rate(self, context: int) -> float:
-        """γ_c."""
-        return self.footing.rates.item(context)
-
-    def weights(self, context: int) -> Floats:
-        """π(·|c)."""
-        pi: Floats = self.footing.weights[context]
-        return pi
-
     def law(self, context: Any) -> Floats:
         """q(·|c) ∝ exp(-η S(c, ·)), of one context or several."""
-        score = -self.eta * self.sums[context]
-        q = np.exp(score - score.max(axis=-1, keepdims=True))
-        q /= q.sum(axis=-1, keepdims=True)
-        return q  # type: ignore[no-any-return]
+        return softmax(-self.eta * self.sums[context])
 
     def observe(self, contexts: Any, keys: Any) -> Observed | None:
         """What the losses of a round will need, given what was drawn in which contexts."""
@@ -194,14 +198,14 @@ class Rows:
         """Take back what `to_dict` gave."""
         C, K = self.footing.shape
         self.sums = data.array("sums", (C, K))
-        self.awake = data.array("awake", (C,), 0, 1, whole=True) == 1
+        self.awake = data.flags("awake", C)
         if (self.awake & ~self.footing.exploits).any():
             data.refuse("awake", "must be contexts that exploit", self.awake)
 
     def observed_from_dict(self, data: Reader) -> Observed:
         """Of a round in a snapshot."""
         C, K = self.footing.shape
-        awake = data.array("awake", (C,), 0, 1, whole=True) == 1
+        awake = data.flags("awake", C)
         factor = data.factor("factor", self.footing.features.shape[2])
         if not self.epsilon:
             data.nothing("bonus")
@@ -215,9 +219,13 @@ class Rows:
 class Watch:
     """Estimated losses of all pairs while policies play, and what they paid."""
 
-    def __init__(self, watched: Bools, actions: int) -> None:
+    one_by_one: ClassVar[bool] = False  # whether contexts are handed over by themselves
+
+    def __init__(self, watched: Bools, actions: int, budgets: Any) -> None:
         self.watched = watched.copy()  # contexts in which the policy plays
         self.watchable = watched
+        # What the estimated regret of every context may reach; one budget for all is for their sum.
+        self.budgets: Floats = np.array(np.broadcast_to(budgets, watched.shape), dtype=float)
         self.total: Floats = np.zeros((len(watched), actions))  # S
         self.paid: Floats = np.zeros(len(watched))
 
@@ -235,30 +243,19 @@ class Watch:
         """Take back what `to_dict` gave."""
         C, K = self.total.shape
         self.total, self.paid = data.array("total", (C, K)), data.array("paid", (C,))
-        self.watched = data.array("watched", (C,), 0, 1, whole=True) == 1
+        self.watched = data.flags("watched", C)
         if (self.watched & ~self.watchable).any():
             data.refuse("watched", "must be contexts that exploit", self.watched)
-
-    def _all_or_none(self, data: Reader) -> None:
-        if self.watched.any() != self.watched.all():
+        if not self.one_by_one and self.watched.any() != self.watched.all():
             data.refuse("watched", "must be all or none", self.watched)
 
 
-class SharedWatch(Watch):
+class SharedWatch(OnFooting, Watch):
     """With estimates that the contexts share."""
 
-    def __init__(self, footing: Footing) -> None:
-        super().__init__(footing.exploits, footing.shape[1])
+    def __init__(self, footing: Footing, budgets: Any) -> None:
+        super().__init__(footing.exploits, footing.shape[1], budgets)
         self.footing = footing
-
-    def rate(self, context: int) -> float:
-        """γ_c."""
-        return self.footing.rates.item(context)
-
-    def weights(self, context: int) -> Floats:
-        """π(·|c)."""
-        pi: Floats = self.footing.weights[context]
-        return pi
 
     @property
     def used(self) -> Floats:
@@ -272,9 +269,7 @@ class OneByOne(SharedWatch):
     One loss adds at most (1 + μ_c)/2 + μ_c R to Ĉ(c) (Theorem F6.6c).
     """
 
-    def __init__(self, footing: Footing, budgets: Floats) -> None:
-        super().__init__(footing)
-        self.budgets = budgets  # (C,), β_c B
+    one_by_one = True
 
     @classmethod
     def sharing(cls, footing: Footing, budget: float) -> OneByOne:
@@ -308,7 +303,7 @@ class Together(SharedWatch):
     """
 
     def __init__(self, footing: Footing, budget: float) -> None:
-        super().__init__(footing)
+        super().__init__(footing, budget)
         self.budget = budget  # β B
 
     def learn(
@@ -322,7 +317,3 @@ class Together(SharedWatch):
         self.paid += self.footing.law * h
         self.paid[context] += y - h.item(context)
         return list(range(len(h))) if self.used.sum() > self.budget else []
-
-    def load(self, data: Reader) -> None:
-        super().load(data)
-        self._all_or_none(data)

@@ -15,7 +15,7 @@ from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
-from koloss.learners.insured.policies import BUILT_IN, check_policy
+from koloss.learners.insured.policies import check_policies
 from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
@@ -32,6 +32,13 @@ PLAYED: dict[str, tuple[Any, ...]] = {
     "ridge": ("auto", 0),
 }
 """What settings may be with several contexts, beside those of `BanditExpWeights`."""
+
+GROWN: dict[str, tuple[Any, ...]] = {
+    "ridge": ("auto", 0),
+    "loss_class": ("general",),
+    "design": DESIGNS,
+}
+"""What they may be where a set grows."""
 
 FLAT = 3
 """Dimensions up to which `grow="auto"` leaves a set as it is: nets are small."""
@@ -110,16 +117,7 @@ class InsuredSettings(Settings):
             if width > SIZES[1]:
                 raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {width:.6g}")
             self._set("width", width)
-        if not self.policies:
-            raise ValueError("`policy` must have at least one policy, got none")
-        for policy in self.policies:
-            if isinstance(policy, Described):
-                continue
-            if not isinstance(policy, str):
-                check_policy(policy)
-            elif policy not in BUILT_IN:
-                names = ", ".join(map(repr, BUILT_IN))
-                raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
+        check_policies(self.policies)
         for name in ("trigger", "premium"):
             value = getattr(self, name)
             values = _one_each(name, value, len(self.policies))
@@ -183,15 +181,19 @@ class InsuredSettings(Settings):
         if np.ndim(self.trigger) or np.ndim(self.premium):
             for name in ("trigger", "premium"):
                 self._set(name, _one_each(name, getattr(self, name), 1)[0])
-        for name, allowed in PLAYED.items():
-            value = getattr(self, name)
-            if not any(value is one or value == one for one in allowed):
-                rule = " or ".join(map(repr, allowed))
-                raise ValueError(f"`{name}` must be {rule} with several contexts, got {value!r}")
+        self._check_among(PLAYED, "with several contexts")
         if self.order == "independent" and contexts.weights is None:
             raise ValueError(
                 "`contexts` must have weights where `order` is 'independent' and a policy is insured"
             )
+
+    def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
+        """Refuse settings that are none of those that can be played."""
+        for name, allowed in rules.items():
+            value = getattr(self, name)
+            if not any(value is one or value == one for one in allowed):
+                rule = " or ".join(map(repr, allowed))
+                raise ValueError(f"`{name}` must be {rule} {where}, got {value!r}")
 
     @property
     def has_contexts(self) -> bool:
@@ -241,16 +243,7 @@ class InsuredSettings(Settings):
             if not self.is_default(name):
                 value = getattr(self, name)
                 raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
-        allowed: dict[str, tuple[Any, ...]] = {
-            "ridge": ("auto", 0),
-            "loss_class": ("general",),
-            "design": DESIGNS,
-        }
-        for name, values in allowed.items():
-            value = getattr(self, name)
-            if not any(value is one or value == one for one in values):
-                rule = " or ".join(map(repr, values))
-                raise ValueError(f"`{name}` must be {rule} where the set grows, got {value!r}")
+        self._check_among(GROWN, "where the set grows")
         for policy in self.policies:
             if not isinstance(policy, str):
                 name = type(policy).__name__

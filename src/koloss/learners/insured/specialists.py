@@ -297,7 +297,7 @@ def _era_from_dict(whole: PointsEngine, data: Reader) -> Era:
     if number == 0:
         return Era(0, first, whole)
     N = len(whole.points)
-    offered = data.array("offered", (N,), 0, 1, whole=True) == 1
+    offered = data.flags("offered", N)
     features = data.array("features", (N, None), order="F")
     columns = data.array("columns", (features.shape[1], None)) if data.has("columns") else None
     if (columns is None) != (whole.columns is None):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,8 +24,10 @@ import numpy as np
 from koloss import _linalg
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.exploration import Exploration, Floats, largest, lowest, smallest
+from koloss.learners.insured.allowance import Allowance
+from koloss.learners.insured.bets import SUSPICION, Bets
+from koloss.learners.insured.exploration import Exploration, Floats, lowest, within
+from koloss.learners.insured.explorer import LEAST, NOISIEST, Explorer
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import Among, BuiltIn, Thompson, UserPolicy
@@ -33,29 +35,8 @@ from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
 
-SUSPICION = 0.25
-"""Share of exploration while the policy does worse than exploration itself."""
-
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
-
-DEAREST = 5.0
-"""Largest ratio of prices."""
-
-JUMP = 0.3
-"""Share of the room that is left which one loss may use, if that can be had by exploring: ..."""
-
-USUAL = 3.0
-"""... one that is within so many deviations of its prediction."""
-
-SPARED, LEAST = 0.5, 1 / 3
-"""Share of the room that is left which may go, by the forecast, to losses that are not counted in full; and how much of each is."""
-
-DEVIATIONS = 2.0
-"""Deviations of its own noise that the estimated regret should have room for."""
-
-NOISIEST = 0.25
-"""Most exploration for the sake of that."""
 
 BEYOND_DOUBT = 0.5
 """Regret, in units of B(n), that ends the stage once it is plain: most of the budget is left for a second chance."""
@@ -63,45 +44,8 @@ BEYOND_DOUBT = 0.5
 PLAIN = 3.0
 """Deviations by which it has to be above that."""
 
-STRAINED = 4.0
-"""Most exploration for the sake of losses in flight, over what there would be without them."""
 
-GUESSED = 10.0
-"""Losses in whose place the variance of residuals is 1/4, the largest possible."""
-
-
-@dataclass(frozen=True)
-class Allowance:
-    """What a policy may use of estimated regret, in units of the range."""
-
-    share: float  # of B(n), the robust learner's scale, for all policies up to this one
-    premium: float  # the part of it that one loss may use where the range is learned
-    unit: float  # B(1)
-    horizon: int | None
-    warm_up: int  # rounds played on trust where there is no horizon
-    cap: float | None  # R, the largest leverage allowed; None: the budget of the time
-    early: bool  # whether evidence against the policy ends its stage
-    overdraft: float | None = None  # C; None: that of `insured.overdraft`
-    cost: float | None = None  # most that exploring may be expected to cost ...
-    per: int = 1  # ... in so many rounds
-    learned: bool = False  # whether the range is learned
-
-    def size(self, made: int) -> float:
-        """B of all rounds, or of those up to the next one where there is no horizon."""
-        return self.unit * math.sqrt(self.horizon or max(made, self.warm_up + 1))
-
-    def budget(self, made: int) -> float:
-        """Estimated regret that may be reached once so many decisions have been made."""
-        return self.share * self.size(made)
-
-    def debt(self, made: int) -> float:
-        """C: decisions that may be open beyond what the budget has room for."""
-        if self.overdraft is not None:
-            return self.overdraft
-        return insured.overdraft(self.horizon or max(made, self.warm_up + 1))
-
-
-class Watched:
+class Watched(Explorer):
     """A stage: one policy, its estimated regret and budget, and the bets against it."""
 
     def __init__(
@@ -116,20 +60,13 @@ class Watched:
         designs: int = 1,  # explorations designed so far, by earlier stages too
         pending: Pending | None = None,  # of all stages; None: nothing is
     ) -> None:
+        super().__init__(first, allowance, account, forecaster, designs)
         self.number, self.points, self.policy = number, points, policy
-        self.forecaster, self.allowance, self.designs = forecaster, allowance, designs
-        self.first = self.exploration = first
-        self.account, self.pending = account, pending or Pending(forecaster)
+        self.pending = pending or Pending(forecaster)
         self.paid = 0.0  # A
-        self.heard = 0
         self.skipped = 0.0  # Σ of 1 - w
         self.explored = 0
         self.explored_paid = 0.0
-        self.noise = 0.0  # Σ of squared residuals
-        self.priced = 0.0  # largest ratio of prices at the last design
-        self.quiet = 0.0  # exploration that noise asks for
-        self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
-        self.spent, self.block = 0.0, 0  # expected cost of exploring in a block of rounds
         self.low, self.high = -0.5, 0.5  # where losses and predictions are; learned: what was heard
         self.begin()
 
@@ -148,19 +85,10 @@ class Watched:
 
     def _predicted(self) -> Floats:
         """The forecast, brought into the interval of the losses without leaving the span of the features."""
-        prediction: Floats = self.forecaster.inside
-        if self.allowance.learned:
-            middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-            prediction = prediction - middle
-            size = max(largest(prediction), -smallest(prediction))
-            if size > half:
-                prediction = prediction * (half / size)
-            prediction += middle
-            return prediction
-        size = max(largest(prediction), -smallest(prediction))
-        if size > 0.5:
-            prediction = prediction * (0.5 / size)
-        return prediction
+        if not self.allowance.learned:
+            return within(self.forecaster.inside)
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return within(self.forecaster.inside - middle, half) + middle
 
     # A round.
 
@@ -240,21 +168,6 @@ class Watched:
             return "open" if self.account.used + 1 <= budget else "budget"
         return self.next_round(proposal, prediction, budget, self.afford(made, count), look=look)
 
-    def afford(self, made: int, count: int) -> float:
-        """What exploring may be expected to cost in each of so many rounds."""
-        cost = self.allowance.cost
-        return math.inf if cost is None else (cost - self._spent(made)) / count
-
-    def gap(self, proposal: Any, explore: Exploration) -> float:
-        """What an explored action is expected to cost more than the policy's, by the forecast."""
-        mean = self.forecaster.mean
-        own = mean[proposal] if isinstance(proposal, int) else mean @ proposal
-        return max(float(mean @ explore.weights - own), 0.0)
-
-    def _spent(self, made: int) -> float:
-        """Expected cost of exploring in the rounds that count together with the next one."""
-        return self.spent if made // self.allowance.per == self.block else 0.0
-
     def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
         choice = proposal if isinstance(proposal, int) else None
@@ -305,64 +218,6 @@ class Watched:
             law = (1 - wanted) * proposal
             played.factor = _linalg.mixed_factor(explore.features, law, wanted)
         return played
-
-    def rate_needed(
-        self,
-        choice: int | None,
-        budget: float,
-        exploration: Exploration | None = None,
-        weight: float = 1.0,
-    ) -> float:
-        """The smallest γ that keeps the account within the budget after one more round of this weight; may be above 1."""
-        explore = exploration or self.exploration
-        spread = choice is None or self.account.shares is not None
-        reach = explore.far_reach() if spread else explore.reach(choice)  # type: ignore[arg-type]
-        return weight * max(self.account.rate(reach, budget), explore.largest / self.cap(budget))
-
-    def cap(self, budget: float) -> float:
-        """R: the largest leverage that exploration may leave."""
-        allowance = self.allowance
-        cap = budget if allowance.cap is None else allowance.cap
-        if not allowance.learned:
-            return cap
-        # One loss outside of all that was heard costs as much as it is, times this.
-        return min(cap, budget * allowance.premium / allowance.share)
-
-    def spare(self, budget: float, left: float) -> Floats:
-        """u(a): the variance per round that the account of an action can bear, over so many rounds.
-
-        Where the forecast is sure that an action is worse than the best by g, its account falls by g in every round: noise uses up
-        room r + g s in s rounds, at worst after r/g of them.
-        """
-        room = np.maximum(self.account.room(budget), budget / 2)
-        forecaster = self.forecaster
-        sure = forecaster.mean - 2 * forecaster.deviation
-        mean, offered = forecaster.mean, self.offered
-        gap = np.maximum(sure - mean[lowest(mean, offered)], 1e-12)
-        s = np.minimum(room / gap, left)
-        spare: Floats = np.square(room + gap * s) / s
-        if offered is not None:
-            spare[~offered] = smallest(spare[offered])
-        return spare
-
-    def left(self, made: int) -> float:
-        """Rounds to come, or as many as there were where there is no horizon."""
-        horizon = self.allowance.horizon
-        return max(made if horizon is None else horizon - made, 1.0)
-
-    @property
-    def jump(self) -> float:
-        """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
-        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
-
-    def strain(self, rate: float, explore: Exploration, budget: float) -> float:
-        """How many times as much room there is as will be left when what is in flight has come, with its noise."""
-        waiting = self.account.outstanding
-        if not waiting:
-            return 1.0
-        noise = self.residual_variance * waiting * explore.largest / rate
-        room = budget - 1 - self.account.used
-        return room / max(room - self.thrift * math.sqrt(noise), room / STRAINED)
 
     # Its loss.
 
@@ -417,59 +272,6 @@ class Watched:
         doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
         return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
-    def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
-        """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
-
-        The leverage of an action is to be in proportion to the variance that its account can bear.
-        """
-        used = self.account.used
-        if budget - 1 - used <= 0:
-            return False
-        spare = self.spare(budget, left)
-        ratios = spare / smallest(spare)
-        widest = largest(ratios)
-        changed = now or not 0.7 * self.priced <= widest <= 1.4 * self.priced
-        made = changed and self._reprice(budget, np.minimum(ratios, DEAREST), now)
-        if changed:
-            self.priced = widest
-        if now:  # nothing else, as nothing more was heard
-            return made
-        self.thrift = 1.0 if self.allowance.learned else self.enough(budget, left)
-        noise = DEVIATIONS**2 * self.thrift**2 * self.residual_variance
-        self.quiet = min(noise * largest(self.exploration.leverages / spare), NOISIEST)
-        return made
-
-    def enough(self, budget: float, left: float) -> float:
-        """The smallest weight of losses with which the account stays well within the budget for so many rounds, by the forecast.
-
-        With a weight w the account of an action of loss l rises by y - w l + (1 - w)/2 in a round, whatever is explored; and the
-        exploration that is needed is in proportion to w.
-        """
-        losses = np.clip(self.forecaster.mean, -0.5, 0.5) + 0.5
-        slack = SPARED * self.account.room(budget) / left
-        weights = (self.bets.policy_mean + 0.5 - slack) / np.maximum(losses, 1e-12)
-        if self.offered is not None:
-            weights = weights[self.offered]
-        return min(max(largest(weights), LEAST), 1.0)
-
-    def _reprice(self, budget: float, prices: Floats, now: bool) -> bool:
-        """Explore by these prices, if that costs less."""
-        candidate = self.first.priced(self.designs + 1, prices)
-        mean = self.forecaster.mean
-        choice = lowest(mean, self.offered)
-        costs = mean - mean[choice]
-        if now:
-            costs = np.ones_like(costs)
-        old, new = (
-            self.rate_needed(choice, budget, one) * float(costs @ one.weights)
-            for one in (self.exploration, candidate)
-        )
-        if new >= old:
-            return False
-        self.designs += 1
-        self.exploration = candidate
-        return True
-
     # What is known.
 
     @property
@@ -478,25 +280,10 @@ class Watched:
         return self.account.used
 
     @property
-    def residual_variance(self) -> float:
-        """Of what was heard around what had been predicted."""
-        return (self.noise + GUESSED / 4) / (self.heard + GUESSED)
-
-    @property
-    def suspicious(self) -> bool:
-        """Whether the policy has done worse than exploration of late."""
-        return self.bets.suspects(self.residual_variance)
-
-    @property
     def total(self) -> Floats:
         """Estimated losses of every action, summed; infinite where it is not offered."""
         total: Floats = self.paid - self.account.total
         return total if self.offered is None else np.where(self.offered, total, np.inf)
-
-    @property
-    def offered(self) -> Any:
-        """Which actions are offered; None where all are."""
-        return self.account.offered
 
     def offer(self, first: Exploration, added: Any) -> None:
         """Other actions are offered from now on, some of them anew; explore them by their own design."""
@@ -520,16 +307,6 @@ class Watched:
         played = self.prepare(law, 1, ledger, look=True)
         return played if isinstance(played, str) else played.distribution()
 
-    def exploration_now(self, made: int) -> float:
-        """Share of exploration if the best action by the forecast were proposed."""
-        if made < self.allowance.warm_up:
-            return SUSPICION
-        choice = lowest(self.forecaster.mean, self.offered)
-        budget = self.allowance.budget(made + 1)
-        needed = self.rate_needed(choice, budget, weight=self.thrift)
-        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
-        return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
-
     @property
     def premium_paid(self) -> float:
         """Losses of explored actions less what the policy would have paid on average."""
@@ -542,18 +319,8 @@ class Watched:
     # Snapshots.
 
     _NUMBERS: ClassVar = (
-        *("paid", "heard", "explored", "explored_paid"),
-        *(
-            "noise",
-            "priced",
-            "quiet",
-            "thrift",
-            "skipped",
-            "uncounted",
-            "designs",
-            "spent",
-            "block",
-        ),
+        *("paid", "heard", "explored", "explored_paid", "noise", "priced", "quiet"),
+        *("thrift", "skipped", "uncounted", "designs", "spent", "block"),
     )
 
     def to_dict(self) -> dict[str, Any]:
