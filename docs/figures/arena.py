@@ -6,7 +6,7 @@ again. `--yardstick` writes nothing, and prints how the insured learner did in k
 
 Players may have played in folders of their own: the losses of a run are the same for all, whenever they are played. Of a player
 in a game that is in several folders the last counts; of one that is in none, what was kept before stays, and the guide
-says so.
+says so. Games that are in none of the folders stay as they were.
 """
 
 from __future__ import annotations
@@ -63,9 +63,11 @@ def keep(*folders: Path, path: Path = KEPT) -> None:
     entries = fresh | stale
     games = [name for name in arena.games() if any(game == name for game, _ in entries)]
     players = [slug for slug in arena.players() if any(player == slug for _, player in entries)]
+    played_now, before_that = {game for game, _ in fresh}, before.get("former", {})
     earlier: dict[str, list[str]] = {}
     for game, player in sorted(stale, key=lambda pair: games.index(pair[0])):
-        earlier.setdefault(player, []).append(game)
+        if game in played_now or game in before_that.get(player, ()):
+            earlier.setdefault(player, []).append(game)
     kept = {"games": games, "players": players, "machine": machine, "former": earlier}
     order = [(game, player) for game in games for player in players if (game, player) in entries]
     lines = ",\n".join(json.dumps(run, ensure_ascii=False) for pair in order for run in entries[pair])  # fmt: skip

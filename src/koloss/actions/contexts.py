@@ -17,6 +17,7 @@ from koloss.actions.space_points import ENUMERATED, SpacePoints, all_rows
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 SAME = 1e-9
 """Coordinates that differ by less, in units of their column, are those of the same context."""
@@ -47,6 +48,8 @@ class Contexts(Plain):
     reservoir : int, optional
         Of a Space of many combinations: how many contexts stand for all others, 64 by default. Half of them are a Sobol' set;
         the others are taken from the contexts that have come, where these are farthest from all that stand for others.
+    allowed : array of shape (C, K), optional
+        Which of K actions may be chosen in which context, as truth values: what is in stock, who may see an offer.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Contexts(Plain):
         period: int | None = None,
         variation: float = 0.0,
         reservoir: int | None = None,
+        allowed: Any = None,
     ) -> None:
         self.space: Space | None = None  # where any of its points may come
         self.reservoir = None if reservoir is None else as_int("reservoir", reservoir, minimum=4)
@@ -109,6 +113,7 @@ class Contexts(Plain):
             raise ValueError(
                 f"`variation` must be left out without a `period`, got {self.variation:.6g}"
             )
+        self.allowed: Bools | None = None if allowed is None else self._as_masks(allowed)
 
     def _begin(self, space: Space) -> tuple[Space | None, SpacePoints]:
         """All combinations where they are few; otherwise the space, and the first half of those that stand for others."""
@@ -142,9 +147,31 @@ class Contexts(Plain):
             rule = "must be such that each context comes a whole number of times"
             raise ValueError(f"`period` {rule}, got {period} with the weights {self.weights}")
 
+    def _as_masks(self, allowed: Any) -> Bools:
+        """Truth values, of which each context has one that is true."""
+        if self.space is not None:
+            raise ValueError("`allowed` must be left out where any point of a Space may come")
+        try:
+            masks = np.array(allowed)
+        except (TypeError, ValueError):  # ragged
+            masks = np.empty(0)
+        truths = masks.dtype.kind == "b" or (masks.size > 0 and np.isin(masks, (0, 1)).all())
+        if masks.ndim != 2 or len(masks) != len(self.X) or not truths:
+            rule = f"must be truth values of shape ({len(self.X)}, actions)"
+            raise ValueError(f"`allowed` {rule}, got {shown(allowed)}")
+        masks = masks.astype(bool)
+        if not masks.any(axis=1).all():
+            c = int(np.argmin(masks.any(axis=1)))
+            raise ValueError(
+                f"`allowed` must leave an action in every context, got none in row {c}"
+            )
+        masks.flags.writeable = False
+        return masks
+
     def parts(self) -> dict[str, Any]:
         X = self.labels or self.points or self.space or self.X
-        return {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
+        parts = {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
+        return parts if self.allowed is None else {**parts, "allowed": self.allowed.astype(int)}
 
     def __len__(self) -> int:
         return len(self.X)
@@ -162,7 +189,8 @@ class Contexts(Plain):
         same = same and self.reservoir == other.reservoir
         law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
         turns = (self.period, self.variation) == (other.period, other.variation)
-        return same and law and turns
+        masks = np.array_equal(_or_none(self.allowed), _or_none(other.allowed))
+        return same and law and turns and masks
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -181,7 +209,22 @@ class Contexts(Plain):
             what += f", period={self.period}"
         if self.variation:
             what += f", variation={self.variation!r}"
+        if self.allowed is not None:
+            what += f", allowed={self.allowed.astype(int).tolist() if few else '...'}"
         return f"Contexts({what})"
+
+    def slots(self, K: int) -> Rows | None:
+        """An action for each of K in every context: itself where it is allowed, otherwise one that is, each of these in turn.
+
+        None where all are allowed. So every context has K actions, some of them more than once, and whatever is proved for K
+        actions holds as it stands.
+        """
+        if self.allowed is None or self.allowed.all():
+            return None
+        slots = np.tile(np.arange(K), (len(self), 1))
+        for row, allowed in zip(slots, self.allowed, strict=True):
+            row[~allowed] = np.resize(np.flatnonzero(allowed), K - allowed.sum())
+        return slots
 
     # Which one it is.
 
@@ -291,8 +334,8 @@ class Contexts(Plain):
 _OTHERS = ("weights", "period", "variation", "reservoir")
 
 
-def _or_none(weights: Floats | None) -> Floats:
-    return np.zeros(0) if weights is None else weights
+def _or_none(values: Any) -> Any:
+    return np.zeros(0) if values is None else values
 
 
 def _item(value: Any) -> Any:

@@ -122,6 +122,8 @@ class Learner(abc.ABC, Generic[S, L]):
         actions = self.settings.actions
         if isinstance(actions, SpacePoints):
             self._params, self.ledger.points = actions.params, actions
+            if (contexts := getattr(self.settings, "contexts", None)) is not None:
+                self.ledger.slots = contexts.slots(len(actions))
 
     def _settle_here(self) -> None:
         """Belong to this process."""

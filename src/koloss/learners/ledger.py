@@ -180,6 +180,7 @@ class Ledger(Generic[L]):
     def __init__(self, mark: str | None = None) -> None:
         self.mark = mark or new_mark()  # by which a learner knows its own decisions again
         self.points: SpacePoints | None = None  # the actions, where they have params
+        self.slots: NDArray[np.int64] | None = None  # actions of pairs, where contexts allow some
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after others that came between their decision and them
@@ -320,6 +321,8 @@ class Ledger(Generic[L]):
         for i in self._entries:
             key = self._entry(i).key
             row = key if key >= 0 else ~key  # explored, in the insured learner
+            if self.slots is not None:
+                row = self.slots.item(row)
             row %= len(points)  # of the pair of a context and an action
             if i not in taken and i not in self.held and points[row].tobytes() == wanted:
                 taken.add(i)

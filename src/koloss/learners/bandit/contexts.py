@@ -78,6 +78,7 @@ class PairsEngine(PointsEngine):
     manner: str = "known"  # the law of contexts: "known", "counted", or contexts come "in turn"
     first: int = 1  # round in which this design began, where it changes
     dear: bool = False  # whether a design was dearer than anytime rates allow for
+    slots: Rows | None = None  # (C, K), the actions that pairs stand for, where not all are allowed
 
     # Algorithm 1.
 
@@ -130,12 +131,27 @@ class PairsEngine(PointsEngine):
         K = len(self.points)
         if isinstance(rows, int):
             i = int(law.cdf[rows].searchsorted(rng.random(), side="right"))
-            return Drawn((rows * K + i,), self.points[i], i, law.p.item(rows, i), (rows,))
+            if self.slots is None:
+                return Drawn((rows * K + i,), self.points[i], i, law.p.item(rows, i), (rows,))
+            a, key = self.slots.item(rows, i), rows * K + i
+            own = float(law.p[rows, self.slots[rows] == a].sum())
+            return Drawn((key,), self.points[a], a, own, (rows,))
         coins, index = rng.random(len(rows)), np.empty(len(rows), dtype=np.int64)
         for c in np.unique(rows):
             here = rows == c
             index[here] = law.cdf[c].searchsorted(coins[here], side="right")
-        return Drawn(rows * K + index, self.points[index], index, law.p[rows, index], rows)
+        keys, p = rows * K + index, self.by_action(law.p)
+        if self.slots is not None:
+            index = self.slots[rows, index]
+        return Drawn(keys, self.points[index], index, p[rows, index], rows)
+
+    def by_action(self, p: Floats) -> Floats:
+        """Probabilities of actions, for those of pairs: in the place of an action that is not allowed stands one that is."""
+        if self.slots is None:
+            return p
+        merged = np.zeros_like(p)
+        np.add.at(merged, (np.arange(len(p))[:, None], self.slots), p)
+        return merged
 
     def estimate(self, law: Any, rows: Any, losses: Any) -> Any:
         """Σ_s A⁻¹ φ(z_s) w loss_s, of one pair or several."""
@@ -280,6 +296,7 @@ class PairsEngine(PointsEngine):
             manner=manner,
             first=data.count("first", 1),
             dear=data.flag("dear"),
+            slots=known.slots(K),
         )
 
     def law_from_dict(self, data: Reader, over: bool) -> Any:

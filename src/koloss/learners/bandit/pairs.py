@@ -71,8 +71,25 @@ def check_contexts(settings: BanditSettings) -> None:
         rule = "must be a Kernel, or have k(X, Y) and k.diag(X), or be 'pairs'"
         raise TypeError(f"`context_kernel` {rule}, got {reprlib.repr(kernel)}")
     manner = manner_of(settings)
+    if contexts.allowed is not None:
+        _check_allowed(settings, contexts.allowed, manner)
     if manner != "alone":
         _check_shared(settings, manner)
+
+
+def _check_allowed(settings: BanditSettings, allowed: NDArray[np.bool_], manner: str) -> None:
+    """Whether actions can be allowed context by context."""
+    actions = settings.actions
+    if manner in ("alone", "apart"):
+        why = {"alone": "one context is given", "apart": "each context has a learner of its own"}
+        raise ValueError(f"`allowed` of `contexts` must be left out where {why[manner]}")
+    if not isinstance(actions, Points):
+        raise ValueError(
+            f"`actions` must be Points where `contexts` allow some of them, got {actions!r}"
+        )
+    if allowed.shape[1] != len(actions):
+        rule = f"must have {len(actions)} columns, one for each action"
+        raise ValueError(f"`allowed` of `contexts` {rule}, got {allowed.shape[1]}")
 
 
 def _is_described(value: Any) -> bool:
@@ -205,7 +222,9 @@ def pairs_of(contexts: Contexts, points: Points) -> Points:
         raise ValueError(
             f"`contexts` must make at most {MOST_PAIRS:,} pairs with the actions, got {C} × {K}"
         )
-    return Points(np.column_stack([np.repeat(contexts.X, K, axis=0), np.tile(X, (C, 1))]))
+    slots = contexts.slots(K)
+    actions = np.tile(X, (C, 1)) if slots is None else X[slots.ravel()]
+    return Points(np.column_stack([np.repeat(contexts.X, K, axis=0), actions]))
 
 
 def without_contexts(settings: BanditSettings, **others: Any) -> BanditSettings:
@@ -326,5 +345,6 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         law_of_contexts=mu,
         capped=capped,
         manner=settings.manner,
+        slots=contexts.slots(K),
         dear=settings.horizon is None and is_dear(problem, capped, first_reach(problem, rates)),
     )

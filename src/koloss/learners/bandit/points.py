@@ -40,7 +40,7 @@ from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 Floats = NDArray[np.float64]
 
 
-SAID = ("outside", "learned", "sign", "shares")
+SAID = ("outside", "learned", "sign", "shares", "slots")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
 

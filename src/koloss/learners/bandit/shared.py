@@ -185,10 +185,10 @@ class SharedExp2(Exp2):
         player = self.ahead()
         if player is self:
             assert self.epoch is not None
-            p: Floats = self.epoch.law.p.copy()
-            return p
+            return self.engine.by_action(self.epoch.law.p.copy())
         eta, gamma = player.rates_now()
-        return player.engine.mixture(self.theta, self.credit, eta, gamma)
+        p = player.engine.mixture(self.theta, self.credit, eta, gamma)
+        return player.engine.by_action(p)
 
     def outlook_in(self, c: int) -> Floats:
         """Probability of every action in the next single decision, in a context."""
@@ -207,6 +207,8 @@ class SharedExp2(Exp2):
         values = self.values()[c]
         index = int(np.argmin(values))
         loss = self.engine.sign * float(values[index])
+        if self.engine.slots is not None:
+            index = int(self.engine.slots[c, index])
         return Recommendation(index, self.engine.points[index], loss, "estimated")
 
     # Snapshots.

@@ -169,6 +169,8 @@ class InsuredSettings(Settings):
         if contexts.space is not None:
             rule = "must be finitely many where a policy is insured; BanditExpWeights plays any point of a Space"
             raise ValueError(f"`contexts` {rule}, got {contexts!r}")
+        if contexts.allowed is not None:
+            raise ValueError("`allowed` of `contexts` must be left out where a policy is insured")
         if self.horizon is None:
             raise ValueError("`horizon` must be a number of rounds with several contexts, got None")
         if len(self.policies) > 1:
