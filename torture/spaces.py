@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,24 +235,18 @@ def params(rng: np.random.Generator) -> Cases:
     digests = [learner.state()["digest"] for learner in learners]
     for what, bad in bad_params(good):
         calls: dict[str, Callable[[], Any]] = {
-            "encode": lambda bad=bad: SPACE.encode(bad),
-            "points": lambda bad=bad: SPACE.points([good, bad]),
-            "find": lambda bad=bad: ACTIONS.find(bad),
+            "encode": partial(SPACE.encode, bad),
+            "points": partial(SPACE.points, [good, bad]),
+            "find": partial(ACTIONS.find, bad),
         }
-        for k, learner in enumerate(learners):
+        for k, (learner, batch) in enumerate(zip(learners, waiting, strict=True)):
             calls |= {
-                f"tell {k}": lambda bad=bad, learner=learner: learner.tell(bad, 0.5),
-                f"tell {k} of several": lambda bad=bad, k=k: learners[k].tell(
-                    [waiting[k][0], bad], [0.5, 0.5]
-                ),
-                f"forget {k}": lambda bad=bad, learner=learner: learner.forget(bad),
-                f"ask {k}": lambda bad=bad, learner=learner: learner.ask(allowed=bad),
-                f"ask {k} of several": lambda bad=bad, learner=learner: learner.ask(
-                    2, allowed=[good, bad]
-                ),
-                f"probability {k}": lambda bad=bad, learner=learner: learner.probability(
-                    [good, bad]
-                ),
+                f"tell {k}": partial(learner.tell, bad, 0.5),
+                f"tell {k} of several": partial(learner.tell, [batch[0], bad], [0.5, 0.5]),
+                f"forget {k}": partial(learner.forget, bad),
+                f"ask {k}": partial(learner.ask, allowed=bad),
+                f"ask {k} of several": partial(learner.ask, 2, allowed=[good, bad]),
+                f"probability {k}": partial(learner.probability, [good, bad]),
             }
         for call, act in calls.items():
             yield _refused(f"{call}, {what} in {good}", act)
