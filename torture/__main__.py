@@ -22,6 +22,7 @@ SUBJECTS = (
     "specs",
     "numbers",
     "spaces",
+    "requests",
 )
 SHOWN = 5  # failures of a row that are printed
 

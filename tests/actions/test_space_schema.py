@@ -185,6 +185,8 @@ TWO = {"x": {"enum": [1, 2]}, "y": {"enum": [1, 2]}}
         ({"properties": TWO, "allOf": [CLAUSE | {"if": {"properties": {"x": {"minimum": 1}}}}]}, ValueError, "got 'minimum'"),
         ({"properties": TWO, "allOf": [CLAUSE | {"if": {"properties": {"x": {}}}}]}, ValueError, "`if` must give 'x' an enum or a const, got {}"),
         ({"properties": TWO, "allOf": [CLAUSE | {"then": {"properties": {"y": {"enum": [3]}}}}]}, ValueError, "`then` must not declare 'y' again"),
+        ({"properties": TWO, "allOf": [CLAUSE | {"else": {"properties": [1]}}]}, TypeError, "`properties` must be an object, got [1]"),
+        (schema_of({"enum": [json.loads("[" * 30 + "]" * 30)]}), ValueError, "`values` must be nested at most 20 deep, got more, in 'x'"),
         ({"properties": TWO, "allOf": [CLAUSE | {"else": {"properties": {"y": {"const": 1}}}}]}, ValueError, "`else` must only exclude properties by false"),
         ({"properties": {"x": TWO["x"], "y": TWO["y"] | {"x-koloss": {"when": {"x": 2}}}}, "allOf": [CLAUSE]}, ValueError, "`when` must agree with `if`"),
     ],
