@@ -1,13 +1,26 @@
-"""Contexts, and some of the actions, in all ways in which they can be given; and what is neither."""
+"""Contexts, params and some of the actions, in all ways in which they can be given; and what is none of these."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import koloss as kl
+from torture.extremes import short
+
+SPACE = kl.Space(
+    method=kl.Choice(["lru", "lfu", "random"]),
+    size=kl.Int(8, 512, log=True),
+    level=kl.Ordinal([1, 2, 3]),
+    flag=kl.Choice([False, True, None]),
+    depth=kl.Int(1, 4, when={"method": "lru"}),
+    decay=kl.Float(0.01, 1.0, log=True, when={"method": ["lfu", "lru"], "flag": True}),
+    step=kl.Float(0.0, 1.0, step=0.1),
+)
+ACTIONS = SPACE.points(24)
 
 
 def forms_of(contexts: kl.Contexts, row: int) -> dict[str, Any]:
@@ -109,3 +122,43 @@ def bad_masks(count: int, available: Any) -> dict[str, Any]:
     if not available.all():
         bad["what is not on offer"] = ~available
     return bad
+
+
+def bad_params(good: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is no action of `SPACE`, made of one that is."""
+    yield "nothing", {}
+    yield "one more", good | {"more": 1}
+    yield "a name that is a number", good | {1: 1}
+    yield "a surrogate as a name", good | {"\ud800": 1}
+    for name, now in good.items():
+        yield f"without {name}", {k: v for k, v in good.items() if k != name}
+        yield f"{name} in capitals", {k.upper() if k == name else k: v for k, v in good.items()}
+        for value in (
+            "nobody",
+            "",
+            b"lru",
+            math.nan,
+            math.inf,
+            -1,
+            10**400,
+            1j,
+            object(),
+            [1],
+            {},
+            np.zeros(2),
+        ):
+            yield f"{name} = {short(value)}", good | {name: value}
+        if now is not None:
+            yield f"{name} = None", good | {name: pick_none(name)}
+    if good["method"] == "random":
+        yield "what does not matter", good | {"depth": 2}
+    yield "True for 1", good | {"level": True}
+    yield "1 for True", good | {"flag": 1}
+    yield "text for a number", good | {"size": "8"}
+    yield "half", good | {"size": 8.5}
+    yield "between steps", good | {"step": 0.05}
+
+
+def pick_none(name: str) -> Any:
+    """None, or what is none where None is a value."""
+    return "None" if name == "flag" else None

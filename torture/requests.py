@@ -18,9 +18,17 @@ from koloss.errors import KolossError, SnapshotError
 from tests.learners.calls import Calls
 from tests.learners.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
 from torture.extremes import FLOATS, INTS, pick, short, tried, waits
-from torture.forms import BAD_CONTEXTS, bad_batches, bad_masks, forms_of, forms_of_mask
-from torture.snapshots import label, mutations, replaced, reseal
-from torture.spaces import ACTIONS, SPACE, bad_params
+from torture.forging import label, mutations, replaced, reseal
+from torture.forms import (
+    ACTIONS,
+    BAD_CONTEXTS,
+    SPACE,
+    bad_batches,
+    bad_masks,
+    bad_params,
+    forms_of,
+    forms_of_mask,
+)
 from torture.trials import Cases, trial
 
 MASKS = np.random.default_rng(3).random((3, 30)) < 0.3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,19 +13,10 @@ import numpy as np
 import koloss as kl
 from koloss.errors import UnknownDecision
 from torture.extremes import FLOATS, INTS, pick, short, tried, waits
-from torture.snapshots import BAD_VALUES, mutations, replaced
+from torture.forging import BAD_VALUES, mutations, replaced
+from torture.forms import ACTIONS, SPACE, bad_params
 from torture.trials import Cases, trial
 
-SPACE = kl.Space(
-    method=kl.Choice(["lru", "lfu", "random"]),
-    size=kl.Int(8, 512, log=True),
-    level=kl.Ordinal([1, 2, 3]),
-    flag=kl.Choice([False, True, None]),
-    depth=kl.Int(1, 4, when={"method": "lru"}),
-    decay=kl.Float(0.01, 1.0, log=True, when={"method": ["lfu", "lru"], "flag": True}),
-    step=kl.Float(0.0, 1.0, step=0.1),
-)
-ACTIONS = SPACE.points(24)
 VALUES = [
     "a",
     "b",
@@ -180,46 +171,6 @@ def _read(schema: Any) -> Any:
 
 
 # Params.
-
-
-def bad_params(good: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What is no action of `SPACE`, made of one that is."""
-    yield "nothing", {}
-    yield "one more", good | {"more": 1}
-    yield "a name that is a number", good | {1: 1}
-    yield "a surrogate as a name", good | {"\ud800": 1}
-    for name, now in good.items():
-        yield f"without {name}", {k: v for k, v in good.items() if k != name}
-        yield f"{name} in capitals", {k.upper() if k == name else k: v for k, v in good.items()}
-        for value in (
-            "nobody",
-            "",
-            b"lru",
-            math.nan,
-            math.inf,
-            -1,
-            10**400,
-            1j,
-            object(),
-            [1],
-            {},
-            np.zeros(2),
-        ):
-            yield f"{name} = {short(value)}", good | {name: value}
-        if now is not None:
-            yield f"{name} = None", good | {name: pick_none(name)}
-    if good["method"] == "random":
-        yield "what does not matter", good | {"depth": 2}
-    yield "True for 1", good | {"level": True}
-    yield "1 for True", good | {"flag": 1}
-    yield "text for a number", good | {"size": "8"}
-    yield "half", good | {"size": 8.5}
-    yield "between steps", good | {"step": 0.05}
-
-
-def pick_none(name: str) -> Any:
-    """None, or what is none where None is a value."""
-    return "None" if name == "flag" else None
 
 
 @trial("spaces: params that name no action are refused", quick=2, full=24)

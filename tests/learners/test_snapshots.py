@@ -35,12 +35,12 @@ from tests.learners.forging import MISSING, forged
 @pytest.mark.slow
 def test_resume_is_exact(any_case, tmp_path):
     halves = any_case.make(rng=7)
-    play(any_case, halves, 40)
+    play(any_case, halves, 22)
     kl.save_state(tmp_path / "state.npz", halves.state())
     again = type(halves).from_state(kl.load_state(tmp_path / "state.npz"))
     assert same(again.state(), halves.state())
     assert repr(again) == repr(halves)
-    rest, expected = play(any_case, again, 50, start=40), play(any_case, halves, 50, start=40)
+    rest, expected = play(any_case, again, 28, start=22), play(any_case, halves, 28, start=22)
     assert rest == expected
     assert same(again.state(), halves.state())
 

@@ -475,7 +475,7 @@ def made(name):
 @pytest.mark.parametrize("game", GAMES)
 def test_no_game_exceeds_the_bound(game, name):
     regrets, promises = [], []
-    for seed in range(3):
+    for seed in range(2):
         learner = fresh_copy(made(name), seed)
         value, width = regret(learner, GAMES[game])
         promise = learner.guarantee(rounds=ROUNDS)
