@@ -149,7 +149,9 @@ def _read_parameter(schema: Mapping[str, Any], condition: dict[str, Any] | None)
     if "when" in ours:
         when = {k: v if isinstance(v, list) else [v] for k, v in _mapping("when", when).items()}
         if condition is not None and not _same(when, condition):
-            raise ValueError(f"`when` must agree with `if`, got {shown(when)} and {shown(condition)}")
+            raise ValueError(
+                f"`when` must agree with `if`, got {shown(when)} and {shown(condition)}"
+            )
     kind = schema.get("type")
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
