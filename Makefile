@@ -43,14 +43,14 @@ arena: $(STAMPS)/arena ## every learner and every peer on the same games; page i
 	$(BIN)/koloss arena --out build/arena $(ARGS)
 
 check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow' tests
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow' tests
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Old packages call what newer ones beside them have deprecated, which is for neither of us to mend.
 test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that pyproject.toml allows (Python 3.11)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n $(WORKERS) -W ignore::DeprecationWarning
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
 test-wheel: $(STAMPS)/test ## a wheel in empty environments, its dependencies fetched by pip
 	KOLOSS_WHEEL=fetch $(BIN)/python -m pytest tests/test_wheel.py

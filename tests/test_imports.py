@@ -6,6 +6,7 @@ Imports inside functions, those for type checking and `importlib.import_module("
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -83,6 +84,7 @@ def modules(root: Path) -> dict[str, Path]:
     return names
 
 
+@functools.cache
 def imports(root: Path) -> list[Import]:
     """All imports of parts of koloss in a tree, once for each line; `koloss/__init__.py` itself is the source ""."""
     known = modules(root)

@@ -13,7 +13,17 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-SUBJECTS = ("calls", "threads", "seeds", "snapshots", "runs", "specs", "numbers")
+SUBJECTS = (
+    "calls",
+    "threads",
+    "seeds",
+    "snapshots",
+    "runs",
+    "specs",
+    "numbers",
+    "spaces",
+    "requests",
+)
 SHOWN = 5  # failures of a row that are printed
 
 

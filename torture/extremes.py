@@ -29,7 +29,7 @@ from tests.learners.calls import documented
 MEMORY = 3 * 2**30
 PATIENCE = 30  # seconds of computing
 NAMED = re.compile(
-    r"`\w+`| has no |^no (sampler|oracle|tractable)"
+    r"`[\w-]+`| has no |^no (sampler|oracle|tractable)"
 )  # an argument, or what there is not for it
 LISTED = frozenset().union(*documented().values())  # what some call raises, by the guide
 

@@ -19,17 +19,18 @@ import koloss as kl
 from koloss.samplers.quadratic_ball import quadratic_ball
 
 INK = {"light": "#24292f", "dark": "#e6e6ea"}
+ROUNDS = 1000  # of each game
 LINES = {
     "light": [("#0072B2", "-"), ("#D55E00", "--"), ("#007f5c", "-."), ("#8a4f7d", ":")],
     "dark": [("#56B4E9", "-"), ("#E69F00", "--"), ("#2fd0a0", "-."), ("#e29fc4", ":")],
 }
 
 
-def proxies(scheme: str) -> Figure:
-    """Certified error against rank: by construction, and by kernel."""
-    actions = kl.Points(np.random.default_rng(0).random((2000, 2)))
-    smooth, most = kl.Gaussian(0.3), 100
-    panels = {
+@functools.cache
+def _proxies(most: int) -> dict[str, dict[str, kl.Proxy]]:
+    """Four constructions for one kernel, and one for four kernels."""
+    actions, smooth = kl.Points(np.random.default_rng(0).random((2000, 2))), kl.Gaussian(0.3)
+    return {
         "Gaussian kernel, four constructions": {
             "kernel PCA": kl.kernel_pca(smooth, actions, rank=most),
             "pivoted Cholesky": kl.pivoted_cholesky(smooth, actions, rank=most),
@@ -45,9 +46,14 @@ def proxies(scheme: str) -> Figure:
             "Matérn 1/2": kl.pivoted_cholesky(kl.Matern(0.5, 0.5), actions, rank=most),
         },
     }
+
+
+def proxies(scheme: str) -> Figure:
+    """Certified error against rank: by construction, and by kernel."""
+    most = 100
     figure = Figure(figsize=(7.6, 3.3), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
-    for axis, (title, made) in zip(axes, panels.items(), strict=True):
+    for axis, (title, made) in zip(axes, _proxies(most).items(), strict=True):
         for (name, proxy), (colour, dash) in zip(made.items(), LINES[scheme], strict=True):
             axis.semilogy(proxy.residual_curve, dash, color=colour, label=name, linewidth=1.8)
         axis.set(title=title, xlabel="rank", xlim=(0, most), ylim=(1e-8, 2))
@@ -136,7 +142,7 @@ def sampling(scheme: str) -> Figure:
 @functools.cache
 def _games() -> dict[str, dict[str, tuple[Any, Any]]]:
     """Mean regret and guarantee of three learners in two games of quadratics on the ball."""
-    actions, kernel, rounds, runs = kl.Ball(3), kl.Quadratic(), 1000, 2
+    actions, kernel, rounds, runs = kl.Ball(3), kl.Quadratic(), ROUNDS, 2
     makers = {
         "exponential weights": kl.ExpWeights,
         "regularised leader": kl.FollowTheRegularizedLeader,
@@ -173,7 +179,7 @@ def learners(scheme: str) -> Figure:
             t = np.unique(np.geomspace(10, len(regret), 200).astype(int))
             axis.loglog(t, regret[t - 1], dash, color=colour, linewidth=1.8, label=name)
             axis.loglog(t, bound[t - 1], dash, color=colour, linewidth=0.8)
-        axis.set(title=title, xlabel="round", xlim=(10, 1000), ylim=(1, 2e3))
+        axis.set(title=title, xlabel="round", xlim=(10, ROUNDS), ylim=(1, 2e3))
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("regret (thick), guarantee (thin)")
     axes[0].legend(frameon=False, loc="lower right")

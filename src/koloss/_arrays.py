@@ -179,7 +179,7 @@ def as_flag(name: str, value: Any, other: str = "") -> bool:
     """True or False, and nothing that merely counts as one of them; `other` is what else would do."""
     if not isinstance(value, bool):
         rule = f"must be True, False or {other}" if other else "must be True or False"
-        raise TypeError(f"`{name}` {rule}, got {value!r}")
+        raise TypeError(f"`{name}` {rule}, got {shown(value)}")
     return value
 
 

@@ -170,11 +170,24 @@ def test_of_a_space_with_many_points_any_may_come():
         ([0.5], r"`context` must be params or 2 coordinates, got an array of shape \(1,\)"),
         ("warm", "`context` must be params or 2 coordinates, got 'warm'"),
         (3, r"`context` must be params or 2 coordinates, got an array of shape \(\)"),
+        ([10**400, 0.5], "`context` must be params or 2 coordinates, got"),
+        (np.array([0.5 + 1j, 0.5]), "`context` must be params or 2 coordinates, got"),
+        (np.array([True, False]), "`context` must be params or 2 coordinates, got"),
+        (["0.5", "0.5"], "`context` must be params or 2 coordinates, got"),
+        (np.ma.masked, "`context` must be params or 2 coordinates, got"),
     ],
 )
 def test_what_is_no_point_of_the_space_is_refused(context, message):
     with pytest.raises(ValueError, match=message):
         kl.Contexts(WEATHER).place(context)
+
+
+def test_truth_values_are_no_labels():
+    week = kl.Contexts(list(range(7)))
+    for context in (True, False, np.True_):
+        with pytest.raises(ValueError, match="`context` must be one of 0, 1, 2"):
+            week.find(context)
+    assert week.find(np.int64(1)) == 1
 
 
 def test_a_reservoir_is_for_spaces_of_many():

@@ -243,8 +243,11 @@ class Calls:
     """A learner that is called in all shapes, and one that is called plainly."""
 
     def __init__(self, name: str, start: int, rng: np.random.Generator) -> None:
-        self.case, self.rng = LEARNERS[name], rng
-        state = starts(name)[start]
+        self.begin(LEARNERS[name], starts(name)[start], rng)
+
+    def begin(self, case: Case, state: Any, rng: np.random.Generator) -> None:
+        """Two learners of one state."""
+        self.case, self.rng = case, rng
         self.shaped, self.plain = (self.case.kind.from_state(state) for _ in range(2))
         self.waiting: dict[int, Any] = {}
         self.batches: list[Any] = []
@@ -325,7 +328,10 @@ class Calls:
         )
         forms |= {} if count is None else {f"array {count}": np.array(count)}
         got = self.shaped.ask(self._one_of(forms, "ask"))
-        expected = self.plain.ask(count)
+        return self.asked(got, self.plain.ask(count), count)
+
+    def asked(self, got: Any, expected: Any, count: int | None) -> str | None:
+        """Whether both have answered alike."""
         fields = ("id", "action", "index", "probability", "epoch", "learner")
         for field in fields:
             if not np.array_equal(getattr(got, field), getattr(expected, field)):

@@ -13,11 +13,16 @@ import numpy as np
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
+from tests.learners.copies import fresh_copy
 
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 SQUARE, DISC = kl.Box([0.5, 0.5], [1.0, 1.5]), kl.Ball(2)
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2]])
 SHARES = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.2)}
+
+
+BUILT: dict[Any, Any] = {}
+"""Cases, and learners that have not played, by case and seed."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,16 @@ class Case:
             found = [(x + np.array([0.37, 0.11]) * t) % 1 for x in found]
         return {"context": found if count else found[0]}
 
-    def make(self, rng=0):
+    def build(self, rng=0):
         return self.kind(self.actions, self.kernel, rng=rng, **self.settings)
+
+    def make(self, rng=0):
+        """The same, built once for each seed and copied."""
+        if not isinstance(rng, int):
+            return self.build(rng)
+        if (id(self), rng) not in BUILT:
+            BUILT[id(self), rng] = self, self.build(rng)
+        return fresh_copy(BUILT[id(self), rng][1])
 
     @property
     def finite(self):

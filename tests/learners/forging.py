@@ -12,11 +12,11 @@ MISSING = object()
 
 def forged(state, path, value):
     """The state with another value at a place like "ledger.laws.0.eta", or with nothing there, sealed again."""
-    state = copy.deepcopy(state)
     *outer, last = path.split(".")
-    holder = state
-    for key in outer:
-        holder = holder[int(key)] if isinstance(holder, list) else holder[key]
+    state = holder = copy.copy(state)
+    for key in outer:  # what is on the way is copied, the rest shared
+        place = int(key) if isinstance(holder, list) else key
+        holder[place] = holder = copy.copy(holder[place])
     last = int(last) if isinstance(holder, list) else last
     if value is MISSING:
         del holder[last]

@@ -272,6 +272,7 @@ BAD = {
     "short": ([True, False], ValueError, "`allowed` must have 9 truth values, got 2"),
     "long": ([True] * 10, ValueError, "`allowed` must have 9 truth values, got 10"),
     "nan": ([math.nan] * 9, TypeError, "`allowed` must be 9 truth values, or rows, or params"),
+    "masked": (np.ma.array([True] * 9, mask=[True] * 9), TypeError, "`allowed` must be 9 truth"),
     "floats": ([0.0, 1.0], TypeError, "`allowed` must be 9 truth values"),
     "zeros and ones": ([0, 1, 0, 1, 1, 1, 1, 1, 1], ValueError, "`allowed` must not repeat a row"),
     "below": ([-1], ValueError, "`allowed` must have rows from 0 to 8, got -1"),

@@ -90,11 +90,11 @@ def draw(envelope, order, size, rng):
     return plain[:, :-2]
 
 
-def projection_cdf(values, linear, direction):
+def projection_cdf(values, linear, direction, fine=1):
     """Distribution function of direction·x, by Gauss-Legendre quadrature over the slices of the ball."""
     d = len(values)
     # Dense at the ends, where large densities sit.
-    grid = -np.cos(np.linspace(0, math.pi, 801 if d == 3 else 2001))
+    grid = -np.cos(np.linspace(0, math.pi, 400 * fine + 1 if d == 3 else 2001))
     basis = np.linalg.svd(direction[None, :])[2]
     basis[0] = direction
     nodes, weights = np.polynomial.legendre.leggauss(60)
@@ -103,11 +103,12 @@ def projection_cdf(values, linear, direction):
     elif d == 2:
         offsets, area = nodes[:, None], weights
     else:
-        nodes, weights = np.polynomial.legendre.leggauss(100)
-        radius, angle = (nodes + 1) / 2, np.arange(200) * 2 * math.pi / 200
+        nodes, weights = np.polynomial.legendre.leggauss(50 * fine)
+        count = 100 * fine
+        radius, angle = (nodes + 1) / 2, np.arange(count) * 2 * math.pi / count
         circle = np.cos(angle), np.sin(angle)
         offsets = np.stack([np.outer(radius, side).ravel() for side in circle], axis=1)
-        area = np.repeat(weights / 2 * radius, 200) * 2 * math.pi / 200
+        area = np.repeat(weights / 2 * radius, count) * 2 * math.pi / count
     half = np.sqrt(np.maximum(1 - grid**2, 0.0))
     density, peaks = np.empty(len(grid)), np.empty(len(grid))
     for k, t in enumerate(grid):
@@ -133,7 +134,10 @@ def directions(d):
 def test_every_envelope_against_quadrature(d, family, rng):
     values, linear = families(d)[family]
     fitted, order = envelopes(values, linear)
-    tests = [(u, projection_cdf(values, linear, u)) for u in directions(d)]
+    fine = (
+        2 if family == "large" else 1
+    )  # otherwise off by less than 3e-4, of 5e-3 that could be seen
+    tests = [(u, projection_cdf(values, linear, u, fine)) for u in directions(d)]
     for name, envelope in fitted.items():
         x = draw(envelope, order, SIZE, rng)
         assert np.all(np.sum(x**2, axis=1) <= 1 + 1e-12)

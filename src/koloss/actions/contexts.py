@@ -251,6 +251,8 @@ class Contexts(Plain):
 
     def _find_label(self, context: Any) -> int:
         try:
+            if isinstance(context, (bool, np.bool_)):  # which is equal to 0 or 1
+                raise TypeError
             return self._rows[context]
         except (KeyError, TypeError):
             assert self.labels is not None
@@ -270,10 +272,13 @@ class Contexts(Plain):
     def _coordinates(self, context: Any) -> Floats:
         d, what = self.dimension, "a row or " if self.space is None else "params or "
         try:
-            if isinstance(context, (str, bytes, bool, np.bool_, Mapping)):
+            if isinstance(context, (Mapping, np.ma.MaskedArray)):
                 raise TypeError
-            x = np.asarray(context, dtype=float)
-        except (TypeError, ValueError):
+            given = np.asarray(context)
+            if given.dtype.kind not in "iufO":  # text, flags and complex numbers are none
+                raise TypeError
+            x = given.astype(float)
+        except (OverflowError, TypeError, ValueError):
             rule = f"must be {what}{d} coordinates"
             raise ValueError(f"`context` {rule}, got {shown(context)}") from None
         if x.shape != (d,) and not (x.ndim == 0 and d == 1):

@@ -90,7 +90,8 @@ class SpacePoints(Points):
     def find(self, params: Mapping[str, Any]) -> int:
         """Row of the action with these params."""
         if self._rows is None:
-            self._rows = {row.tobytes(): k for k, row in enumerate(self.X)}
+            rows = [row.tobytes() for row in self.X]
+            self._rows = {rows[k]: k for k in reversed(range(len(rows)))}  # of equal ones the first
         row = self._rows.get(self.space.encode([params])[0].tobytes())
         if row is None:
             raise ValueError(f"`params` must be one of the {len(self)} actions, got {params!r}")

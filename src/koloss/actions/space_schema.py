@@ -125,7 +125,8 @@ def _read_clause(
         properties[name] = inner
     otherwise = _mapping("else", clause.get("else", {}))
     _only("`else`", otherwise, NOTES | {"properties"})
-    if any(rule is not False for rule in otherwise.get("properties", {}).values()):
+    excluded = _mapping("properties", otherwise.get("properties", {}))
+    if any(rule is not False for rule in excluded.values()):
         raise ValueError(f"`else` must only exclude properties by false, got {shown(otherwise)}")
     for name in {**dict.fromkeys(_names("required", then.get("required", []))), **declared}:
         if name in required:
@@ -148,7 +149,9 @@ def _read_parameter(schema: Mapping[str, Any], condition: dict[str, Any] | None)
     if "when" in ours:
         when = {k: v if isinstance(v, list) else [v] for k, v in _mapping("when", when).items()}
         if condition is not None and not _same(when, condition):
-            raise ValueError(f"`when` must agree with `if`, got {when!r} and {condition!r}")
+            raise ValueError(
+                f"`when` must agree with `if`, got {shown(when)} and {shown(condition)}"
+            )
     kind = schema.get("type")
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
@@ -164,8 +167,8 @@ def _read_parameter(schema: Mapping[str, Any], condition: dict[str, Any] | None)
         _only("a boolean", ours, {"when"}, OURS)
         return Choice([False, True], when=when)
     if kind not in ("integer", "number"):
-        rule = "must be an integer, number or boolean with ends, or an enum"
-        raise ValueError(f"a property {rule}, got {shown(dict(schema))}")
+        rule = "must be integers, numbers or booleans with ends, or enums"
+        raise ValueError(f"`properties` {rule}, got {shown(dict(schema))}")
     _only(f"a {kind}", schema, NOTES | RANGE | {"type", "format"})
     _only(f"a {kind}", ours, {"log", "step", "when"}, OURS)
     return (_integer if kind == "integer" else _number)(schema, ours, when)

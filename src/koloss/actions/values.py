@@ -132,7 +132,11 @@ class Parameter(Plain, abc.ABC):
         return f"{type(self).__name__}({', '.join(first + rest)})"
 
 
-def plain(name: str, value: Any) -> Any:
+DEEPEST = 20
+"""Tuples within tuples of a value."""
+
+
+def plain(name: str, value: Any, depth: int = 0) -> Any:
     """A value as plain data: None, True, False, a finite number, text, or a tuple of these."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -145,7 +149,9 @@ def plain(name: str, value: Any) -> Any:
     if isinstance(value, float):
         return as_float(name, value)
     if isinstance(value, (list, tuple)):
-        return tuple(plain(name, v) for v in value)
+        if depth == DEEPEST:
+            raise ValueError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
+        return tuple(plain(name, v, depth + 1) for v in value)
     rule = "must be None, True, False, numbers, text or tuples of these"
     raise TypeError(f"`{name}` {rule}, got {shown(value)}")
 

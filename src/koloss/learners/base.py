@@ -409,7 +409,7 @@ class Learner(abc.ABC, Generic[S, L]):
         Equal points count together.
         """
         p, points = self.distribution, self.actions
-        named = rows_of("actions", actions, self.settings.actions)
+        named = rows_of("actions", actions, self._named_points)
         rows = as_indices(actions if named is None else named, len(p))
         if rows is not None:
             chosen: NDArray[np.float64] = p[rows]
@@ -443,7 +443,13 @@ class Learner(abc.ABC, Generic[S, L]):
             raise ValueError(f"`allowed` must be left out where {actions!r} is played as a whole")
         if getattr(self.settings, "shares", None) is not None:
             raise ValueError("`allowed` must be left out where there are `shares`")
-        return as_allowed(allowed, self.settings.actions, len(actions))
+        return as_allowed(allowed, self._named_points, len(actions))
+
+    @property
+    def _named_points(self) -> Any:
+        """The actions, where they have params: those that have entered by now among them."""
+        points = self.ledger.points
+        return self.settings.actions if points is None else points
 
     def _named(self, best: Recommendation) -> Recommendation:
         """With its params, where there are any."""

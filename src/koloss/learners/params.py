@@ -32,6 +32,8 @@ def as_allowed(allowed: Any, actions: ActionSet, count: int) -> Bools | None:
     rows = rows_of("allowed", allowed, actions)
     rule = f"must be {count} truth values, or rows, or params"
     try:
+        if isinstance(allowed, np.ma.MaskedArray):  # of which some values are none
+            raise TypeError
         given = np.asarray(allowed if rows is None else rows)
     except (TypeError, ValueError):  # ragged
         raise TypeError(f"`allowed` {rule}, got {shown(allowed)}") from None

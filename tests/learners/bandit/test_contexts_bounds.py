@@ -11,6 +11,7 @@ import koloss as kl
 from koloss.guarantees.contexts import DRAWN
 from koloss.learners.bandit import context_designs as designs
 from koloss.learners.bandit import contexts
+from tests.learners.copies import fresh_copy
 
 K = 4
 ACTIONS = kl.Points(np.linspace(0, 1, K)[:, None])
@@ -72,19 +73,19 @@ def pseudo_regret(learner, law, world, rounds, seed, turns=None):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_bound_holds_for_rare_contexts(law, kernel):
     n, worst = 150, 0.0
-    for k, kind in enumerate(("constant", "switching", "hostile")):
-        for horizon, ridge in ((n, 0), (n, 0.03), (None, 0), (None, 0.03)):
-            learner = kl.BanditExpWeights(
-                ACTIONS,
-                kl.White(),
-                horizon=horizon,
-                loss_range=(0, 1),
-                contexts=places(LAWS[law]),
-                context_kernel=KERNELS[kernel],
-                ridge=ridge,
-                rng=k,
-            )
-            assert (learner.engine.problem.ridge is not None) == (ridge > 0)
+    for horizon, ridge in ((n, 0), (n, 0.03), (None, 0), (None, 0.03)):
+        made = kl.BanditExpWeights(
+            ACTIONS,
+            kl.White(),
+            horizon=horizon,
+            loss_range=(0, 1),
+            contexts=places(LAWS[law]),
+            context_kernel=KERNELS[kernel],
+            ridge=ridge,
+        )
+        assert (made.engine.problem.ridge is not None) == (ridge > 0)
+        for k, kind in enumerate(("constant", "switching", "hostile")):
+            learner = fresh_copy(made, k)
             world = World(kind, learner.engine, n, seed=k)
             regret = pseudo_regret(learner, LAWS[law], world.losses, n, seed=10 + k)
             promise = learner.guarantee(rounds=n)

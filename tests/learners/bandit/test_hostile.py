@@ -7,6 +7,7 @@ import pytest
 
 import koloss as kl
 from tests.learners.bandit.hostile import Losses, game
+from tests.learners.copies import fresh_copy
 
 X = np.random.default_rng(11).random((20, 2))
 KERNELS = {
@@ -30,8 +31,9 @@ def make(kernel, norm, hull, **settings):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_game_exceeds_the_bound(kernel, hull, ridge):
     losses = Losses(KERNELS[kernel], X, 1.0, hull)
+    made = make(kernel, 1.0, hull, ridge=ridge)
     for k, name in enumerate(GAMES):
-        learner = make(kernel, 1.0, hull, ridge=ridge)
+        learner = fresh_copy(made)
         regret = game(learner, losses, name, ROUNDS, np.random.default_rng(k))
         promise = learner.guarantee()
         assert promise.valid

@@ -7,10 +7,13 @@ same games do exceed the bound when the learner is broken.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 import koloss as kl
+from tests.learners.copies import fresh_copy
 
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
 N_ROUNDS = 600
@@ -61,15 +64,19 @@ SETTINGS = {
 }
 
 
+@functools.cache
+def made(name):
+    return kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), **{"horizon": N_ROUNDS} | SETTINGS[name])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("adversary", ["random", "fixed", "switching", "alternating", "predictive"])
 def test_bound_holds_over_settings(name, adversary):
     kernel = kl.Gaussian(0.5)
-    settings = {"horizon": N_ROUNDS} | SETTINGS[name]
     regrets = []
     for seed in range(2):
-        learner = kl.BanditExpWeights(POINTS, kernel, rng=seed, **settings)
+        learner = fresh_copy(made(name), seed)
         predictive = adversary == "predictive"
         regrets.append(regret(learner, table(kernel, adversary), predictive=predictive))
     promise = learner.guarantee(rounds=N_ROUNDS, **({"printed": False} if name == "paper" else {}))

@@ -239,7 +239,7 @@ def test_the_promise_is_kept_on_every_path(telling, form, seed, budget, overdraf
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("telling", TELLING)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(**HOSTILE)
 def test_the_promise_is_kept_on_long_paths(telling, form, seed, budget, overdraft, kind):
     assert HostilePath(seed, budget, overdraft, telling, form, rounds=150).play(kind) >= -ROUNDING

@@ -341,6 +341,8 @@ def test_spaces_grow_by_params():
             twin = kl.InsuredBandit.from_state(learner.state())
             assert twin.ask().params == kl.InsuredBandit.from_state(learner.state()).ask().params
     assert max(played) >= 32
+    latest = int(np.flatnonzero(learner.available)[-1])  # which is not among the first points
+    assert learner.ask(allowed=[learner._params[latest]]).index == latest >= 32
     assert SPACE.contains(learner.actions).all()
     assert (
         learner.recommend().params == SPACE.decode(learner.actions[[learner.recommend().index]])[0]

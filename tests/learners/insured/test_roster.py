@@ -16,6 +16,7 @@ from koloss.errors import PolicyError, SnapshotError
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.roster import SINCE, UNSEEN
 from koloss.learners.insured.specialists import Specialists
+from tests.learners.copies import fresh_copy
 from tests.learners.forging import sealed
 from tests.learners.insured.games import Always, Calls, make
 from tests.learners.insured.inside import digest, is_robust, resumed
@@ -26,9 +27,19 @@ POINTS = kl.Points(np.random.default_rng(5).random((12, 2)))
 N = len(POINTS)
 
 
+PLAIN = (int, float, str, type(None))
+BUILT = {}
+
+
 def game(**settings):
-    """A learner that has played nothing yet."""
-    return make(POINTS, kl.Gaussian(0.5), **{"horizon": 2000, **settings})
+    """A learner that has played nothing yet; built once where its settings are plain."""
+    settings = {"horizon": 2000, "rng": 0, **settings}
+    if not all(isinstance(value, PLAIN) for value in settings.values()):
+        return make(POINTS, kl.Gaussian(0.5), **settings)
+    key = repr(sorted(settings.items()))
+    if key not in BUILT:
+        BUILT[key] = make(POINTS, kl.Gaussian(0.5), **settings)
+    return fresh_copy(BUILT[key])
 
 
 def shuffled(rng, rows, least=1, most=None):

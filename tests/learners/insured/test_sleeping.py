@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.exp2 import Exp2
+from tests.learners.copies import fresh_copy
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import is_robust, resumed, stage_of
 
@@ -70,11 +72,16 @@ def start_again(learner):
     learner.hand_over()
 
 
+@functools.cache
+def made(spiky):
+    place = (kl.Points(np.eye(4)), kl.Linear()) if spiky else (LINE, KERNEL)
+    settings = {"horizon": ROUNDS, "trigger": 50.0, "early": False, "batch": 1, "ridge": 0}
+    return make(*place, policy=Always(3), **settings)
+
+
 def regret_of_own_rounds(game, schedule, seed, hand_over=kl.InsuredBandit.hand_over):
     """Against every action, in the rounds that the robust learner plays, and how many there are."""
-    place = (kl.Points(np.eye(4)), kl.Linear()) if game is spike else (LINE, KERNEL)
-    settings = {"horizon": ROUNDS, "trigger": 50.0, "early": False, "batch": 1, "ridge": 0}
-    learner = make(*place, policy=Always(3), rng=seed, **settings)
+    learner = fresh_copy(made(game is spike), seed)
     rng, loss, regret, rounds = np.random.default_rng(seed), 0.5, 0.0, 0
     for t in range(ROUNDS):
         robust = SCHEDULES[schedule](rng, t, loss, is_robust(learner))
