@@ -407,7 +407,7 @@ class Learner(abc.ABC, Generic[S, L]):
         Equal points count together.
         """
         p, points = self.distribution, self.actions
-        named = rows_of("actions", actions, self.settings.actions)
+        named = rows_of("actions", actions, self._by_params)
         rows = _as_rows(actions if named is None else named, len(p))
         if rows is not None:
             chosen: NDArray[np.float64] = p[rows]
@@ -441,7 +441,13 @@ class Learner(abc.ABC, Generic[S, L]):
             raise ValueError(f"`allowed` must be left out where {actions!r} is played as a whole")
         if getattr(self.settings, "shares", None) is not None:
             raise ValueError("`allowed` must be left out where there are `shares`")
-        return as_allowed(allowed, self.settings.actions, len(actions))
+        return as_allowed(allowed, self._by_params, len(actions))
+
+    @property
+    def _by_params(self) -> Any:
+        """The actions that params may name, those that entered later as well."""
+        named = self.ledger.points
+        return self.settings.actions if named is None else named
 
     def _named(self, best: Recommendation) -> Recommendation:
         """With its params, where there are any."""
