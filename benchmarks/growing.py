@@ -19,9 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.growing_botorch import BoTorch
+
 ROUNDS, NOISE = 2000, 0.1
 SHOWN = (200, 500, 1000, 2000)
-PLAYERS = ("koloss", "koloss thompson", "fixed set", "random", "optuna", "botorch")
+BOTORCH = tuple(f"botorch {way}" for way in ("ucb", "nei", "thompson", "region"))
+PLAYERS = ("koloss", "koloss wide", "koloss thompson", "fixed set", "random", "optuna", *BOTORCH)
 
 
 # Games, on the unit cube.
@@ -73,6 +76,7 @@ GAMES = {  # dimension, function, minimum
     "ackley5": (5, ackley, 0.0),
     "rosenbrock4": (4, rosenbrock, 0.0),
     "levy5": (5, levy, 0.0),
+    "levy8": (8, levy, 0.0),
     "styblinski6": (6, styblinski, -39.16617 * 6),
     "bump6": (6, bump, -1.0),
 }
@@ -98,11 +102,12 @@ class Game:
 
 
 class Koloss:
-    def __init__(self, d, rounds, seed, *, fixed=False, policy="ucb"):
+    def __init__(self, d, rounds, seed, *, fixed=False, policy="ucb", width="auto"):
         import koloss as kl
 
         box = kl.Box(np.zeros(d), np.ones(d))
-        common = {"horizon": rounds, "loss_range": (-0.5, 1.5), "policy": policy, "rng": seed}
+        common = {"horizon": rounds, "loss_range": (-0.5, 1.5), "policy": policy, "width": width}
+        common["rng"] = seed
         if fixed:
             from scipy.stats import qmc
 
@@ -148,63 +153,15 @@ class Optuna:
         self.study.tell(self.trial, loss)
 
 
-class BoTorch:
-    """A Gaussian process with noise, confidence bounds (β = 4); its parameters are fitted anew after each tenth more losses."""
-
-    FIRST = 32
-
-    def __init__(self, d, rounds, seed):
-        import torch
-
-        torch.set_num_threads(1)
-        torch.manual_seed(seed)
-        self.torch, self.d = torch, d
-        self.X, self.y, self.model, self.fitted = [], [], None, 0
-        self.start = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(self.FIRST)
-
-    def ask(self):
-        torch, n = self.torch, len(self.X)
-        if n < self.FIRST:
-            return self.start[n].numpy().astype(float)
-        from botorch.acquisition import UpperConfidenceBound
-        from botorch.optim import optimize_acqf
-
-        self.fit()
-        acquisition = UpperConfidenceBound(self.model, beta=4.0)
-        bounds = torch.tensor([[0.0] * self.d, [1.0] * self.d], dtype=torch.double)
-        x, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=128)
-        return x[0].detach().numpy()
-
-    def fit(self):
-        from botorch import fit_gpytorch_mll
-        from botorch.models import SingleTaskGP
-        from botorch.models.transforms import Standardize
-        from gpytorch.mlls import ExactMarginalLogLikelihood
-
-        torch, n = self.torch, len(self.X)
-        X = torch.tensor(np.array(self.X), dtype=torch.double)
-        y = -torch.tensor(self.y, dtype=torch.double)[:, None]
-        known = None if self.model is None else self.model.state_dict()
-        self.model = SingleTaskGP(X, y, outcome_transform=Standardize(1))
-        if known is not None:
-            known = {k: v for k, v in known.items() if not k.startswith("outcome_transform")}
-            self.model.load_state_dict(known, strict=False)
-        if n >= 1.1 * self.fitted:
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(self.model.likelihood, self.model))
-            self.fitted = n
-        self.model.eval()
-
-    def tell(self, x, loss):
-        self.X.append(x)
-        self.y.append(loss)
-
-
 def player(name, d, rounds, seed):
     if name.startswith("koloss"):
-        return Koloss(d, rounds, seed, policy="thompson" if "thompson" in name else "ucb")
+        wide = {"width": 2.0} if "wide" in name else {}
+        return Koloss(d, rounds, seed, policy="thompson" if "thompson" in name else "ucb", **wide)
     if name == "fixed set":
         return Koloss(d, rounds, seed, fixed=True)
-    return {"random": Chance, "optuna": Optuna, "botorch": BoTorch}[name](d, rounds, seed)
+    if name.startswith("botorch"):
+        return BoTorch(d, seed, name.removeprefix("botorch "))
+    return {"random": Chance, "optuna": Optuna}[name](d, rounds, seed)
 
 
 # Playing, and the table.

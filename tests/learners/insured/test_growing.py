@@ -351,6 +351,69 @@ def test_spaces_grow_by_params():
     assert space_loss(learner.recommend().params) < min(first)
 
 
+# Requests among some of the actions.
+
+
+def test_requests_among_some_actions_live_with_a_set_that_grows():
+    learner, rng = made(horizon=200), np.random.default_rng(0)
+    inside, outside = [], []
+    for t in range(160):
+        allowed = learner.actions[:, 0] < 0.25
+        decision = learner.ask(allowed=allowed) if t % 2 else learner.ask()
+        assert learner.available[decision.index]
+        (inside if t % 2 else outside).append(decision.action[0])
+        learner.tell(decision, float(np.clip(mean_loss(decision.action), 0, 1)))
+        if t == 101:  # a request waits while the set grows, and in a snapshot
+            waits = learner.ask(allowed=allowed)
+            assert waits.action[0] < 0.25
+            learner = kl.InsuredBandit.from_state(learner.state())
+        if t == 150:
+            learner.tell(waits.id, 0.4)
+    assert max(inside) < 0.25 < max(outside)
+    assert learner._growth.filled > 64
+    assert max(learner.ask(12, allowed=learner.actions[:, 0] < 0.25).action[:, 0]) < 0.25
+    assert "masks: 93 decisions were made among the actions allowed then" in str(
+        learner.guarantee()
+    )
+    # The robust learner, too.
+    learner.hand_over()
+    play(learner, 10, rng)
+    assert all(
+        learner.ask(allowed=learner.actions[:, 0] < 0.25).action[0] < 0.25 for _ in range(10)
+    )
+
+
+def test_slots_that_are_free_are_no_choice():
+    learner = made(horizon=100)
+    play(learner, 40, np.random.default_rng(0))
+    free = np.arange(learner._growth.filled, len(learner.actions))
+    before = learner.state()
+    with pytest.raises(ValueError, match="`allowed` must leave an action that is available"):
+        learner.ask(allowed=free)
+    assert learner.ask(allowed=[*free, 7]).index == 7
+    twin = kl.InsuredBandit.from_state(before)
+    assert twin.ask(allowed=[7]).index == 7
+
+
+def test_newcomers_of_a_space_are_named_by_their_params():
+    learner, rng = made(SPACE, horizon=100), np.random.default_rng(0)
+    for _ in range(70):
+        decision = learner.ask()
+        told = space_loss(decision.params) + 0.05 * rng.standard_normal()
+        learner.tell(decision, float(np.clip(told, 0, 1)))
+    rows = [3, int(np.flatnonzero(learner.available)[-1])]
+    assert rows[1] >= 32
+    named = SPACE.decode(learner.actions[rows])
+    assert np.array_equal(learner.probability(named), learner.distribution[rows])
+    for row, params in zip(rows, named, strict=True):
+        decision = learner.ask(allowed=[params])
+        assert (decision.index, decision.params) == (row, params)
+        learner.tell(params, 0.5)
+    unknown = {**named[1], "share": 0.123456}
+    with pytest.raises(ValueError, match="`params` must be one of the"):
+        learner.ask(allowed=[unknown])
+
+
 def test_few_dimensions_are_played_on_a_net_as_ever():
     box = kl.Box([0.0, 0.0], [1.0, 1.0])
     common = {"horizon": 60, "loss_range": (0, 1), "rng": 0}
@@ -387,6 +450,36 @@ def test_guarantee_has_slots_and_the_distance_to_the_points_that_stay(game):
     assert promise.valid
     wide = made(kl.Box([0.0] * 8, [1.0] * 8), horizon=40)
     assert wide.settings.robust_kernel == kl.Linear()
+
+
+@pytest.mark.parametrize(
+    "actions, settings",
+    [
+        (BOX, {}),
+        (BOX, {"robust_kernel": kl.Gaussian((0.5, 1.0, 0.5, 0.5)), "rank": 12}),
+        (kl.Ball(5, 2.0), {}),
+        (SPACE, {}),
+    ],
+)
+def test_discretisation_stands_in_the_guarantee(actions, settings):
+    """Against distances of features: losses of the norm differ by no more between an action and the nearest that stays."""
+    learner = made(actions, horizon=100, **settings)
+    kernel, before = learner.settings.robust_kernel, learner.guarantee()
+    first = learner.actions[:32]
+    X = np.asarray(actions.sample(4000, np.random.default_rng(0)))
+    cross = (
+        np.asarray(kernel.diag(X))[:, None] + np.asarray(kernel.diag(first)) - 2 * kernel(X, first)
+    )
+    farthest = math.sqrt(cross.min(axis=1).max())
+    apart = before.terms["net"] / (100 * learner.engine.norm)
+    assert farthest <= apart
+    assert farthest > apart / 12  # a twelfth of it would be wrong
+    assert math.isclose(before.total, min(sum(before.terms.values()), before.trivial))
+    play(learner, 60, np.random.default_rng(0), loss=lambda x: 0.5)
+    assert learner._growth.filled > 32
+    # Those that enter come nearer, which is not proved: the term does not fall.
+    assert learner.guarantee().terms["net"] == before.terms["net"]
+    assert "is not proved" in str(learner.guarantee())
 
 
 def test_rewards_are_told_with_the_same_words():
