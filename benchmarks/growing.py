@@ -18,7 +18,7 @@ After 2,000 rounds, mean regret and its standard error (the guide on mixed param
     botorch thompson  240 ± 22     447 ± 9                            190 ms
     optuna            354 ± 16     609 ± 3    220 ± 68   48 ± 10      13 ms
 
-`koloss` has six seeds and the others three; one of the six got stuck on hartmann6, at 1,119, and the median is 224.
+Koloss has six seeds and the others three; one of the six of `koloss` got stuck on hartmann6, at 1,119, and the median is 224.
 `botorch nei` had 400 seconds for a game and was stopped after 419 to 470 rounds; `botorch` has a GPU, and its times are those of a wall
 clock with other games on the same GPU. At first, up to 200 rounds, TPE and the trust region are ahead on the first two.
 
