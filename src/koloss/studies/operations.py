@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import Event
 from koloss.studies.log import Transaction
+from koloss.studies.plain import as_choice, as_plain
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import State
 
@@ -144,6 +146,22 @@ class Ask(Operation):
             assert events[0].decision is not None
             events = turn.log.about(events[0].decision)[:1]
         return answer(turn.state, events, self.count)
+
+
+def asking(count: Any, context: Any, subject: Any, request: str | None, allowed: Any) -> Ask:
+    """What a caller asks for, if it can be asked."""
+    if count is not None:
+        count = as_int("count", count, minimum=1)
+        if subject is not None:
+            raise ValueError(f"`count` must be left out beside a `subject`, got {count}")
+    return Ask(
+        request=request,
+        count=count,
+        context=as_plain("context", context),
+        allowed=allowed,
+        choice=None if allowed is None else as_choice(allowed),
+        subject=subject,
+    )
 
 
 def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:

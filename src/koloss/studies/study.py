@@ -26,8 +26,8 @@ from koloss.learners.ledger import Told
 from koloss.learners.sharing import Forks
 from koloss.studies.events import Event
 from koloss.studies.log import Store, Transaction
-from koloss.studies.operations import Ask, Operation, Press, Tell, Turn
-from koloss.studies.plain import as_choice, as_plain, as_text
+from koloss.studies.operations import Operation, Press, Tell, Turn, asking
+from koloss.studies.plain import as_plain, as_text
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
 from koloss.studies.state import LEARNERS, State, created, grouped
@@ -240,20 +240,7 @@ class Study:
         RequestConflict
             Where the key was used for something else.
         """
-        if count is not None:
-            count = as_int("count", count, minimum=1)
-            if subject is not None:
-                raise ValueError(f"`count` must be left out beside a `subject`, got {count}")
-        plain = as_plain("context", context)
-        choice = None if allowed is None else as_choice(allowed)
-        asked = Ask(
-            request=request,
-            count=count,
-            context=plain,
-            allowed=allowed,
-            choice=choice,
-            subject=subject,
-        )
+        asked = asking(count, context, subject, request, allowed)
         return self._submit(asked).answer  # type: ignore[no-any-return]
 
     def tell(self, decision: Told, value: Any, *, request: str | None = None) -> None:
@@ -405,12 +392,20 @@ class Study:
 
     def _submit(self, operation: Op) -> Op:
         """Have an operation carried out, by this thread or by another that is at it."""
+        self._enqueue(operation)
+        return self._finish(operation)
+
+    def _enqueue(self, operation: Operation) -> None:
+        """Let an operation wait for whoever carries out the next ones."""
         self._check_fork()
         if operation.request is not None:
             as_text("request", operation.request)
         elif self.store.may_lose_answers:
             operation.request = uuid.uuid4().hex
         self._queue.append(operation)
+
+    def _finish(self, operation: Op) -> Op:
+        """See to it that an operation that waits is carried out."""
         with self._mutex:
             if not operation.done:
                 self._work()
