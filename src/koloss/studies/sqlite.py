@@ -365,6 +365,12 @@ class _Transaction(Transaction):
         )
         return self._events(statement, (self._study, request))
 
+    def about(self, decision: int) -> list[Event]:
+        statement = (
+            f"select {_COLUMNS} from koloss_events where study = ? and decision = ? order by seq"
+        )
+        return self._events(statement, (self._study, decision))
+
     def append(self, events: Sequence[Event]) -> None:
         numbers = [event.seq for event in events]
         last = self.last + len(numbers)
