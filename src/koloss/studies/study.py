@@ -6,6 +6,7 @@ state in memory is only ever what the log says; where anything fails it is throw
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Callable, Iterator
