@@ -237,6 +237,7 @@ def test_what_comes_in_the_meantime_is_left_out(study_of, monkeypatch, tmp_path)
     monkeypatch.setattr(module, "_fates", meanwhile)
     assert module.export(study, tmp_path / "table.csv") == 4
     assert {row["status"] for row in read_csv(tmp_path / "table.csv")} == {"outstanding"}
+    monkeypatch.undo()
     assert module.export(study, tmp_path / "table.csv") == 7
 
 
@@ -288,3 +289,14 @@ def test_without_pyarrow_the_extra_is_named(study_of, monkeypatch, tmp_path):
     with pytest.raises(ImportError, match=r"pip install 'koloss\[parquet\]'"):
         study_of().export(tmp_path / "table.parquet")
     assert not list(tmp_path.glob("*parquet*"))
+
+
+def test_a_batch_of_one_has_one_context(study_of, tmp_path):
+    X, contexts = kl.Points([[0.0], [1.0]]), kl.Contexts(["a", "b"])
+    settings = {"horizon": 100, "loss_range": (0, 1), "contexts": contexts, "rng": 0}
+    study = study_of(kl.BanditExpWeights(X, KERNEL, **settings))
+    study.ask(1, context=["b"])
+    study.ask(context="a")
+    study.export(tmp_path / "table.csv")
+    assert [row["context"] for row in read_csv(tmp_path / "table.csv")] == ["b", "a"]
+    assert kl.studies.verify(study.store, "prices").ok

@@ -23,6 +23,7 @@ from koloss.studies import study as blocking
 from koloss.studies.events import Event
 from koloss.studies.log import Store
 from koloss.studies.operations import Operation, Tell, asking
+from koloss.studies.plain import as_key
 from koloss.studies.status import Status
 
 PAGE = 1000
@@ -127,7 +128,7 @@ class Study:
 
     async def tell(self, decision: Told, value: Any, *, request: str | None = None) -> None:
         """Say what a decision has brought, or several."""
-        await self._submit(Tell(request=request, decision=decision, value=value))
+        await self._submit(Tell(request=as_key(request), decision=decision, value=value))
 
     # What an operator does.
 
@@ -164,6 +165,10 @@ class Study:
     async def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far."""
         return await self._run(self._study.recommend, context)
+
+    async def probabilities(self, context: Any = None) -> list[dict[str, Any]]:
+        """Actions of a finite set and how likely each is next."""
+        return await self._run(self._study.probabilities, context)
 
     async def guarantee(self, **options: Any) -> Guarantee:
         """The learner's regret bound."""
@@ -207,8 +212,8 @@ class Study:
 
     async def _submit(self, operation: Op) -> Op:
         """Have an operation carried out, together with all that wait when the worker comes to it."""
-        self._study._enqueue(operation)
-        return await self._run(self._study._finish, operation)
+        self._study._worker.enqueue(operation)
+        return await self._run(self._study._worker.finish, operation)
 
     async def _run(self, call: Callable[..., R], *arguments: Any, **named: Any) -> R:
         if self._home != Forks.count:  # a fork has no threads

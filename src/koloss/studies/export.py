@@ -69,7 +69,7 @@ def export(study: Study, path: str | Path) -> int:
     kinds: dict[str, type[_Writer]] = {".csv": _Csv, ".parquet": _Parquet}
     if path.suffix.lower() not in kinds:
         raise ValueError(f"`path` must end in .csv or .parquet, got {str(path)!r}")
-    learner, settings = study._look(lambda state: (state.learner, state.settings))
+    learner, settings = study._worker.look(lambda state: (state.learner, state.settings))
     kind, table = kinds[path.suffix.lower()], Table(learner)
     about = {"study": study.name, "goal": settings.goal, "unit": settings.unit}
     last, fates = _fates(_pages(study.store, study.name))
