@@ -193,10 +193,11 @@ def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
         key = ledger.entry(one.id).key
         data: dict[str, Any] = {"index": one.index, "p": one.probability, "epoch": one.epoch}
         data = {name: value for name, value in data.items() if value is not None}
-        if isinstance(key, np.ndarray) or key != one.index:
-            data["key"] = key.tolist() if isinstance(key, np.ndarray) else int(key)
         if one.index is None or turn.state.grows:
             data["action"] = one.action.tolist()
+        plain = key.tolist() if isinstance(key, np.ndarray) else int(key)
+        if plain not in (data.get("index"), data.get("action")):
+            data["key"] = plain
         events.append(turn.event("asked", one.id, **data))
     return events
 

@@ -315,6 +315,11 @@ class Study:
         """What was said when it was created."""
         return self._worker.look(lambda state: state.settings)
 
+    @property
+    def learner(self) -> Learner[Any, Any]:
+        """A copy of the learner as it is now, to look at: what is done to it is not done to the study."""
+        return self._worker.look(lambda state: copy.deepcopy(state.learner))
+
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far, with its mean value in the study's units."""
 
@@ -400,7 +405,7 @@ def _assumed(state: State, promise: Guarantee) -> Guarantee:
     settings = state.settings
     if settings.goal == "maximize":
         promise = promise.of_rewards()
-    if settings.release:
+    if settings.release and not state.counts["late"]:
         return promise
-    text = "when a value is told does not depend on what it is"
+    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
     return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
