@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import Event
 from koloss.studies.log import Transaction
+from koloss.studies.plain import as_choice, as_key, as_plain
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import State
 
@@ -140,6 +142,8 @@ class Ask(Operation):
         made = state.learner.ask(self.count, context=self.context, allowed=self.allowed)
         turn.changing = True
         events = _asked(turn, made)
+        if self.count is not None:
+            events[0].data["batch"] = self.count  # one, too: its context is a list of one
         for name, value in (("context", self.context), ("allowed", self.choice)):
             if value is not None:
                 events[0].data[name] = value
@@ -163,6 +167,22 @@ class Ask(Operation):
             assert events[0].decision is not None
             events = turn.log.about(events[0].decision)[:1]
         return answer(turn.state, events, self.count)
+
+
+def asking(count: Any, context: Any, subject: Any, request: Any, allowed: Any) -> Ask:
+    """What a caller asks for, if it can be asked."""
+    if count is not None:
+        count = as_int("count", count, minimum=1)
+        if subject is not None:
+            raise ValueError(f"`count` must be left out beside a `subject`, got {count}")
+    return Ask(
+        request=as_key(request),
+        count=count,
+        context=as_plain("context", context),
+        allowed=allowed,
+        choice=None if allowed is None else as_choice(allowed),
+        subject=subject,
+    )
 
 
 def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:

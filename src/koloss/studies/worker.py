@@ -84,10 +84,18 @@ class Worker:
 
     def submit(self, operation: Op) -> Op:
         """Have an operation carried out, by this thread or by another that is at it."""
+        self.enqueue(operation)
+        return self.finish(operation)
+
+    def enqueue(self, operation: Operation) -> None:
+        """Let an operation wait for whoever carries out the next ones."""
         self._check_fork()
         if operation.request is None and self.store.may_lose_answers:
             operation.request = uuid.uuid4().hex
         self._queue.append(operation)
+
+    def finish(self, operation: Op) -> Op:
+        """See to it that an operation that waits is carried out."""
         with self._mutex:
             if not operation.done:
                 waiting = [self._queue.popleft() for _ in range(len(self._queue))]
