@@ -10,6 +10,7 @@ from typing import Any
 KINDS = (
     "created",
     "asked",
+    "repeated",
     "told",
     "expired",
     "released",

@@ -1,0 +1,274 @@
+"""What can be done to a study in a transaction: each writes its events and gives an answer, or the same answer again."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
+from koloss.learners import Decision, Decisions
+from koloss.studies.events import Event
+from koloss.studies.log import Transaction
+from koloss.studies.platform import PLATFORM
+from koloss.studies.state import State
+
+
+@dataclass
+class Turn:
+    """A transaction, the state up to it, and its time."""
+
+    state: State
+    log: Transaction
+    micros: int
+
+    def event(self, kind: str, decision: int | None = None, **data: Any) -> Event:
+        """One to be appended."""
+        return Event(0, kind, self.micros, decision, None, data)
+
+    def append(self, events: list[Event], request: str | None = None) -> list[Event]:
+        """Number events on, and write them down; the first of several says how many there are."""
+        first = self.state.seq + 1
+        if len(events) > 1:
+            events[0].data["batch"] = len(events)
+        if self.state.platform != PLATFORM:
+            events[0].data["platform"] = PLATFORM
+        numbered = [
+            replace(event, seq=first + k, request=request) for k, event in enumerate(events)
+        ]
+        self.log.append(numbered)
+        return numbered
+
+    def do(self, events: list[Event], request: str | None = None) -> None:
+        """Write events down, and do what they say."""
+        self.state.apply(self.append(events, request))
+
+    def expire(self) -> None:
+        """Let leases run out."""
+        state, default = self.state, self.state.settings.default
+        due = state.due(self.micros)
+        if not due:
+            return
+        silent = [i for i in due if i not in state.held]
+        self.log.unbind([i for i in due if i in state.sticky])
+        data = {} if default is None else {"value": default}
+        if silent:
+            self.do([self.event("expired", i, **data) for i in silent])
+        if state.settings.release:
+            ready = [i for i in due if i in state.held]
+            if ready:
+                self.do([self.event("released", ids=ready)])
+
+
+@dataclass
+class Operation(abc.ABC):
+    """Something that a caller waits for."""
+
+    request: str | None = None
+    answer: Any = field(default=None, init=False)
+    error: BaseException | None = field(default=None, init=False)
+    done: bool = field(default=False, init=False)
+
+    def carry_out(self, turn: Turn) -> Any:
+        """Do it, or give the answer that its request got before."""
+        if self.request is not None:
+            before = turn.log.by_request(self.request)
+            if before:
+                if not self.is_same(before):
+                    what = f"{before[0].kind!r}, event {before[0].seq}"
+                    raise RequestConflict(
+                        f"`request` must be a new key for another request, got {self.request!r} of {what}"
+                    )
+                return self.again(turn, before)
+        return self.run(turn)
+
+    @abc.abstractmethod
+    def run(self, turn: Turn) -> Any:
+        """Do it."""
+
+    @abc.abstractmethod
+    def is_same(self, events: Sequence[Event]) -> bool:
+        """Whether it is what was asked for when these were written."""
+
+    def again(self, turn: Turn, events: Sequence[Event]) -> Any:
+        """The answer that it had."""
+        return None
+
+
+@dataclass
+class Ask(Operation):
+    """Make decisions, or find the one that a subject has."""
+
+    count: int | None = None
+    context: Any = None
+    allowed: Any = None
+    choice: Any = None  # `allowed` as it is written down
+    subject: str | None = None
+
+    def run(self, turn: Turn) -> Decision | Decisions:
+        state = turn.state
+        if state.paused:
+            raise StudyPaused("this study is paused and makes no decisions until it is resumed")
+        subject = None if self.subject is None else state.settings.subject(self.subject)
+        if subject is not None:
+            decision = turn.log.decision_of(subject)
+            if decision is not None and decision in state.sticky:
+                if self.request is not None:
+                    turn.do([turn.event("repeated", decision)], self.request)
+                return answer(state, turn.log.about(decision)[:1], None)
+        made = state.learner.ask(self.count, context=self.context, allowed=self.allowed)
+        events = _asked(turn, made)
+        for name, value in (("context", self.context), ("allowed", self.choice)):
+            if value is not None:
+                events[0].data[name] = value
+        if subject is not None:
+            events[0].data["sticky"] = True
+            turn.log.bind(subject, int(made.id))
+        state.note(turn.append(events, self.request))
+        return made
+
+    def is_same(self, events: Sequence[Event]) -> bool:
+        first = events[0]
+        if first.kind == "repeated":
+            return self.subject is not None
+        data = first.data
+        theirs = (data.get("context"), data.get("allowed"), bool(data.get("sticky")))
+        mine = (self.context, self.choice, self.subject is not None)
+        return (first.kind, len(events)) == ("asked", self.count or 1) and theirs == mine
+
+    def again(self, turn: Turn, events: Sequence[Event]) -> Any:
+        if events[0].kind == "repeated":
+            assert events[0].decision is not None
+            events = turn.log.about(events[0].decision)[:1]
+        return answer(turn.state, events, self.count)
+
+
+def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
+    """Events of decisions that were made."""
+    ledger = turn.state.learner.ledger
+    events = []
+    for one in [made] if isinstance(made, Decision) else made:
+        key = ledger.entry(one.id).key
+        data: dict[str, Any] = {"index": one.index, "p": one.probability, "epoch": one.epoch}
+        data = {name: value for name, value in data.items() if value is not None}
+        if isinstance(key, np.ndarray) or key != one.index:
+            data["key"] = key.tolist() if isinstance(key, np.ndarray) else int(key)
+        if one.index is None or turn.state.grows:
+            data["action"] = one.action.tolist()
+        events.append(turn.event("asked", one.id, **data))
+    return events
+
+
+def answer(state: State, events: Sequence[Event], count: int | None) -> Decision | Decisions:
+    """Decisions as they were handed out."""
+    learner, data = state.learner, [event.data for event in events]
+    mark = learner.ledger.mark
+    index = None
+    if "index" in data[0]:
+        index = np.array([one["index"] for one in data], dtype=np.int64)
+    if "action" in data[0]:
+        action = np.array([one["action"] for one in data])
+    else:
+        action = np.array(learner.actions[index])
+    p = np.array([one["p"] for one in data]) if "p" in data[0] else None
+    epochs = np.array([one["epoch"] for one in data], dtype=np.int64)
+    ids = np.array([event.decision for event in events], dtype=np.int64)
+    made = Decisions(ids, action, index, p, epochs, mark, learner.params)
+    return made if count is not None else made[0]
+
+
+@dataclass
+class Tell(Operation):
+    """Hear what decisions have brought."""
+
+    decision: Any = None
+    value: Any = None
+
+    def run(self, turn: Turn) -> None:
+        state = turn.state
+        ids = self._ids(state)
+        values = state.settings.read(state.learner, self.value, len(ids))
+        events = []
+        for i, value in zip(ids, values, strict=True):
+            data = {} if self._is_used(turn, i) else {"used": False}
+            events.append(turn.event("told", i, value=value, **data))
+        if events:
+            turn.log.unbind([i for i in ids if i in state.sticky])
+            turn.do(events, self.request)
+
+    def _ids(self, state: State) -> list[int]:
+        ids = state.learner.ledger.ids(self.decision, taken=set(state.held))
+        if len(set(ids)) < len(ids):
+            raise UnknownDecision("`decision` must not repeat an id, got one twice")
+        return ids
+
+    def _is_used(self, turn: Turn, decision: int) -> bool:
+        """Whether the learner still waits for the value; False where a default was counted in its place."""
+        state, ledger = turn.state, turn.state.learner.ledger
+        told = decision in state.held or decision in ledger.held
+        if not told and decision in ledger:
+            return True
+        kinds = [event.kind for event in turn.log.about(decision)]
+        if told or "told" in kinds:
+            raise AlreadyTold(
+                f"`decision` must be outstanding, got {decision}, which was told already"
+            )
+        if "expired" in kinds:
+            return False
+        fate = "told already" if 0 <= decision < ledger.made else "never made"
+        raise UnknownDecision(f"`decision` must be outstanding, got {decision}, which was {fate}")
+
+    def is_same(self, events: Sequence[Event]) -> bool:
+        if events[0].kind != "told":
+            return False
+        theirs = [(event.decision, event.data["value"]) for event in events]
+        try:
+            values = np.ravel(np.asarray(self.value, dtype=float)).tolist()
+        except (TypeError, ValueError):
+            return False
+        ids = [i for i, _ in theirs]
+        return _named(self.decision, ids) and values == [value for _, value in theirs]
+
+
+def _named(decision: Any, ids: list[int | None]) -> bool:
+    """Whether decisions, which need not wait any more, are these; params may mean any."""
+    if isinstance(decision, Decision):
+        return [decision.id] == ids
+    if isinstance(decision, Decisions):
+        return decision.id.tolist() == ids  # type: ignore[no-any-return]
+    if isinstance(decision, (int, np.integer)):
+        return [int(decision)] == ids
+    if isinstance(decision, dict):
+        return len(ids) == 1
+    try:
+        items = list(decision)
+    except TypeError:
+        return False
+    at = 0
+    for item in items:
+        size = len(item) if isinstance(item, (Decisions, list, tuple)) else 1
+        if not _named(item, ids[at : at + size]):
+            return False
+        at += size
+    return at == len(ids)
+
+
+@dataclass
+class Press(Operation):
+    """Something that an operator does."""
+
+    kind: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, turn: Turn) -> None:
+        if self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused"):
+            return
+        turn.do([turn.event(self.kind, **self.data)], self.request)
+
+    def is_same(self, events: Sequence[Event]) -> bool:
+        return events[0].kind == self.kind and all(
+            events[0].data.get(name) == value for name, value in self.data.items()
+        )

@@ -1,0 +1,228 @@
+"""What the log of a study says: a learner, the decisions that are waited for, and what has been counted.
+
+    state = State.begin(created)          from the first event
+    state.apply(group)                    event by event; those of one call together, as the learner was asked or told them
+
+Whoever applies the same events has the same state. Live, an ask is the only thing that is not done by applying its events.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+import numpy as np
+
+from koloss.errors import StoreError
+from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
+from koloss.learners.base import Learner
+from koloss.learners.snapshots import state_from_bytes, state_to_bytes
+from koloss.studies.events import EPOCH, Event
+from koloss.studies.settings import StudySettings
+
+FORMAT = 1
+"""Form of the events written here; those of a later one are refused."""
+
+LEARNERS: dict[str, type[Learner[Any, Any]]] = {
+    kind.__name__: kind for kind in (BanditExpWeights, InsuredBandit)
+}
+
+
+def created(
+    learner: Learner[Any, Any], settings: StudySettings, micros: int, platform: str
+) -> Event:
+    """The first event of a study."""
+    content = base64.b64encode(state_to_bytes(learner.state())).decode()
+    data = {
+        "format": FORMAT,
+        "learner": type(learner).__name__,
+        "platform": platform,
+        "settings": settings.to_dict(),
+        "state": content,
+    }
+    return Event(1, "created", micros, data=data)
+
+
+def grouped(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Events of one call together; the first of several says how many there are."""
+    group: list[Event] = []
+    for event in events:
+        group.append(event)
+        if len(group) == group[0].data.get("batch", 1):
+            yield group
+            group = []
+
+
+class State:
+    """The state of a study after an event."""
+
+    learner: Learner[Any, Any]
+    settings: StudySettings
+
+    def __init__(self, first: Event, policy: Any) -> None:
+        format = first.data.get("format")
+        if first.kind != "created" or not isinstance(format, int):
+            raise StoreError(f"a study must begin with a created event, got {first.kind!r}")
+        if format > FORMAT:
+            raise StoreError(
+                f"this study is of format {format} and needs a newer koloss, which reads more than {FORMAT}"
+            )
+        self.created = first
+        self.settings = StudySettings(**first.data["settings"])
+        self.kind = LEARNERS[first.data["learner"]]
+        self.seq, self.micros = first.seq, first.micros
+        self.paused = False
+        self.platform: str = first.data["platform"]  # of whoever has written last
+        self.counts: Counter[str] = Counter()  # events, and what became of values
+        self.waiting: dict[int, int] = {}  # by decision, when its lease runs out
+        self.held: dict[int, float] = {}  # values that wait for the end of their lease
+        self.sticky: set[int] = set()  # decisions that wait and that a subject has
+        self._queue: deque[int] = deque()  # decisions in the order in which their leases run out
+        self._policy = policy
+
+    @classmethod
+    def begin(cls, first: Event, policy: Any = None) -> Self:
+        """The state after the first event."""
+        state = cls(first, policy)
+        state._restore(state_from_bytes(base64.b64decode(first.data["state"])))
+        return state
+
+    def _restore(self, learner: dict[str, Any]) -> None:
+        if self.kind is InsuredBandit:
+            policy = copy.deepcopy(self._policy)
+            self.learner = InsuredBandit.from_state(learner, policy=policy)
+        else:
+            self.learner = self.kind.from_state(learner)
+
+    # Events.
+
+    def apply(self, group: Sequence[Event]) -> Decision | Decisions | None:
+        """What events of one call have done; of an ask, what would have been drawn."""
+        first, drawn = group[0], None
+        if first.kind == "asked":
+            drawn = self._replay(group)
+        self.note(group)
+        if first.kind == "told":
+            self._tell(group)
+        elif first.kind == "expired":
+            self._expire(group)
+        elif first.kind == "released":
+            ids = first.data["ids"]
+            self._hear(ids, [self.held.pop(i) for i in ids])
+        elif first.kind == "handed over":
+            self.insured.hand_over(context=first.data.get("context"))
+        elif first.kind == "re-armed":
+            self.insured.re_arm(context=first.data.get("context"))
+        elif first.kind == "changed":
+            self.change(first.data["setting"], first.data["value"])
+        return drawn
+
+    def note(self, group: Sequence[Event]) -> None:
+        """Count events, and wait for decisions that were made."""
+        for event in group:
+            self.counts[event.kind] += 1
+            self.platform = event.data.get("platform", self.platform)
+            i = event.decision
+            if event.kind == "asked" and i is not None:
+                if self.settings.lease is not None:
+                    self.waiting[i] = event.micros + self.settings.lease
+                    self._queue.append(i)
+                if event.data.get("sticky"):
+                    self.sticky.add(i)
+        last = group[-1]
+        self.seq, self.micros = last.seq, last.micros
+        if last.kind in ("paused", "resumed"):
+            self.paused = last.kind == "paused"
+
+    def _replay(self, group: Sequence[Event]) -> Decision | Decisions:
+        data = group[0].data
+        keys = [_key(event.data) for event in group]
+        count = data.get("batch")
+        context, allowed = data.get("context"), data.get("allowed")
+        return self.learner.replay(keys, count, context=context, allowed=allowed)
+
+    def _tell(self, group: Sequence[Event]) -> None:
+        now = []
+        for event in group:
+            i, value = event.decision, event.data["value"]
+            assert i is not None
+            if event.data.get("used") is False:
+                self.counts["unused"] += 1
+            elif i in self.waiting and self.settings.release:
+                self.held[i] = value
+            else:
+                self._settle(i)
+                now.append((i, value))
+        if now:
+            self._hear([i for i, _ in now], [value for _, value in now])
+
+    def _expire(self, group: Sequence[Event]) -> None:
+        ids = [event.decision for event in group if event.decision is not None]
+        for i in ids:
+            self._settle(i)
+        default = group[0].data.get("value")
+        if default is not None:
+            self.counts["defaulted"] += len(ids)
+            if self.settings.release:
+                self.held.update(dict.fromkeys(ids, default))
+            else:
+                self._hear(ids, [default] * len(ids))
+
+    def _settle(self, decision: int) -> None:
+        self.waiting.pop(decision, None)
+        self.sticky.discard(decision)
+
+    def _hear(self, ids: list[int], values: list[float]) -> None:
+        for i in ids:
+            self._settle(i)
+        self.learner.tell(ids, self.settings.told(values))
+
+    def due(self, micros: int) -> list[int]:
+        """Decisions whose leases have run out, oldest first."""
+        due = []
+        while self._queue:
+            i = self._queue[0]
+            end = self.waiting.get(i)
+            if end is not None and end > micros:
+                break
+            self._queue.popleft()
+            if end is not None:
+                due.append(i)
+        return due
+
+    @property
+    def at(self) -> datetime:
+        """When the newest event happened."""
+        return EPOCH + timedelta(microseconds=self.micros)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the learner's actions change as it learns."""
+        return bool(getattr(self.learner.settings, "in_play", None))
+
+    @property
+    def insured(self) -> InsuredBandit:
+        """The learner, where it has an operator's buttons."""
+        if not isinstance(self.learner, InsuredBandit):
+            rule = "is for studies of an InsuredBandit"
+            raise TypeError(f"this {rule}, got one of a {type(self.learner).__name__}")
+        return self.learner
+
+    def change(self, setting: str, value: Any) -> None:
+        """Change a setting in the middle."""
+        if setting == "withdraw":
+            self.insured.withdraw(value)
+        elif setting == "add":
+            self.insured.add(value)
+        else:
+            raise ValueError(f"`setting` must be 'withdraw' or 'add', got {setting!r}")
+
+
+def _key(data: dict[str, Any]) -> Any:
+    """What the learner keeps of an action that was recorded."""
+    key = data.get("key", data["index"])
+    return np.array(key) if isinstance(key, list) else key
