@@ -17,7 +17,8 @@ import pytest
 from koloss.errors import CommitUnknown, StoreError, StudyNotFound
 from koloss.studies import postgres_connections
 from koloss.studies.events import Event
-from koloss.studies.log import FORMAT
+from koloss.studies.log import FORMAT, Snapshot
+from koloss.studies.sqlite import SQLiteStore
 from koloss.studies.stores import open_store
 from tests.forks import in_fork
 
@@ -325,7 +326,7 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
             "FROM koloss_studies, generate_series(2, 20000) AS n"
         )
         admin.execute("ANALYZE koloss_events")
-        from koloss.studies.postgres import EVENTS, PAGE
+        from koloss.studies.postgres_statements import EVENTS, PAGE
 
         cases = {
             "koloss_events_pkey": (EVENTS + PAGE, [1, 19000, 100]),
@@ -337,11 +338,49 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
             assert "Seq Scan" not in plan
 
 
-def test_a_backup_is_left_to_postgresql(store, tmp_path):
-    with pytest.raises(StoreError, match="pg_dump") as raised:
-        store.backup(tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-    assert "s3cret" not in str(raised.value)
+def test_a_backup_is_a_store_in_a_file(store, tmp_path, monkeypatch):
+    """Of one moment, although others go on; more than a page, and all that is not in the log."""
+
+    def slowly(self, name, events, create=SQLiteStore.create):
+        add(store)  # in the middle of the backup
+        create(self, name, events)
+
+    with store.transaction("prices") as log:
+        log.append(
+            [Event(k, "asked", micros=k, decision=k, request=f"r{k}") for k in range(2, 2502)]
+        )
+        log.bind("anna", 7)
+        log.save_snapshot(Snapshot(100, b"a"))
+        log.save_snapshot(Snapshot(200, b"b"))
+    store.create("other", FIRST)
+    path = tmp_path / "copy.db"
+    before = [*store.events("prices", limit=9999)]
+    monkeypatch.setattr(SQLiteStore, "create", slowly)
+    store.backup(path)
+    assert add(store) == 2504
+    with contextlib.closing(open_store(f"sqlite:///{path}")) as copy:
+        assert copy.names() == ["other", "prices"]
+        assert copy.events("other") == FIRST
+        assert copy.events("prices", limit=9999) == before
+        assert copy.snapshots("prices") == store.snapshots("prices")
+        with copy.transaction("prices") as log:
+            assert log.decision_of("anna") == 7
+    with pytest.raises(FileExistsError, match="new file"):
+        store.backup(path)
+
+
+def test_a_backup_that_fails_leaves_nothing(store, tmp_path, server, schema):
+    with server.connect(schema) as admin:
+        admin.execute("UPDATE koloss_events SET data = '{'")
+    with pytest.raises(StoreError, match="event 1 of study 'prices' is damaged"):
+        store.backup(tmp_path / "copy.db")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_there_is_no_backup_of_nothing(postgres_url, tmp_path):
+    store = open_store(postgres_url)
+    with contextlib.closing(store), pytest.raises(StoreError, match="no study to back up"):
+        store.backup(tmp_path / "copy.db")
 
 
 # Threads and forks.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,62 +19,25 @@ from pathlib import Path
 from typing import Any, ClassVar, LiteralString
 
 from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
+from koloss.studies.copies import Content, write_copy
 from koloss.studies.events import Event
 from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Store, Transaction
 from koloss.studies.names import check_name
 from koloss.studies.postgres_connections import Connections
+from koloss.studies.postgres_statements import (
+    APPEND,
+    BEGIN,
+    EVENTS,
+    PAGE,
+    SCHEMA,
+    SCHEMA_LOCK,
+    SIZES,
+    SNAPSHOTS,
+    SUBJECTS,
+)
 from koloss.studies.stores import Durability
 
 logger = logging.getLogger("koloss.studies")
-
-SCHEMA = (
-    """CREATE TABLE koloss_studies (
-        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        name text COLLATE "C" NOT NULL UNIQUE,
-        last bigint NOT NULL)""",
-    """CREATE TABLE koloss_events (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        seq bigint NOT NULL CHECK (seq > 0),
-        kind text NOT NULL,
-        micros bigint NOT NULL,
-        decision bigint,
-        request text COLLATE "C",
-        data text NOT NULL,
-        PRIMARY KEY (study, seq))""",
-    "CREATE INDEX koloss_events_request ON koloss_events (study, request) WHERE request IS NOT NULL",
-    "CREATE INDEX koloss_events_decision ON koloss_events (study, decision) WHERE decision IS NOT NULL",
-    """CREATE TABLE koloss_snapshots (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        seq bigint NOT NULL,
-        content bytea NOT NULL,
-        PRIMARY KEY (study, seq))""",
-    """CREATE TABLE koloss_subjects (
-        study bigint NOT NULL REFERENCES koloss_studies,
-        subject text COLLATE "C" NOT NULL,
-        decision bigint NOT NULL,
-        PRIMARY KEY (study, subject))""",
-    "CREATE INDEX koloss_subjects_decision ON koloss_subjects (study, decision)",
-)
-
-SCHEMA_LOCK = 0x6B6F6C6F7373
-"""Key of the advisory lock under which the tables are made."""
-
-BEGIN: LiteralString = """BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-    SET LOCAL tcp_keepalives_idle = 30; SET LOCAL tcp_keepalives_interval = 10; SET LOCAL tcp_keepalives_count = 3;"""
-"""A machine that vanishes in the middle of a transaction holds its lock for a minute, not for two hours."""
-
-EVENTS: LiteralString = (
-    "SELECT seq, kind, micros, decision, request, data FROM koloss_events WHERE study = %s "
-)
-PAGE: LiteralString = "AND seq > %s ORDER BY seq LIMIT %s"
-
-APPEND: LiteralString = """WITH added AS (
-        INSERT INTO koloss_events (study, seq, kind, micros, decision, request, data)
-        SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::text[], %s::text[]))
-    UPDATE koloss_studies SET last = %s WHERE id = %s AND last = %s"""
-
-SIZES: LiteralString = """SELECT sum(pg_total_relation_size(name)) FROM unnest(
-    ARRAY['koloss_studies', 'koloss_events', 'koloss_snapshots', 'koloss_subjects']) AS name"""
 
 HARM = {
     "fsync": "a power cut can destroy the database",
@@ -155,13 +117,11 @@ class PostgresStore(Store):
                 log.over = True
 
     def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
-        rows = self._read_of(name, EVENTS + PAGE, after, limit)
+        rows = self._read_of(name, EVENTS + PAGE, after, max(limit, 0))
         return [_event(name, row) for row in rows]
 
     def snapshots(self, name: str) -> list[Snapshot]:
-        wanted: LiteralString = "SELECT seq, content FROM koloss_snapshots WHERE study = "
-        rows = self._read_of(name, wanted + "%s ORDER BY seq DESC")
-        return [Snapshot(seq, bytes(content)) for seq, content in rows]
+        return [Snapshot(*row) for row in self._read_of(name, SNAPSHOTS)]
 
     def facts(self) -> dict[str, Any]:
         self._settings = self._read_settings()
@@ -179,10 +139,28 @@ class PostgresStore(Store):
         }
 
     def backup(self, path: str | Path) -> None:
-        raise StoreError(
-            f"{self.url}: a PostgreSQL database is backed up by PostgreSQL, while others go on: "
-            f"pg_dump --format=custom --table='koloss_*' --file={shlex.quote(str(path))} URL, and pg_restore to read it back"
-        )
+        """Write a copy of everything that is committed, while others go on: a file of SQLite's, itself a store."""
+        if not self.names():
+            raise StoreError(f"{self.url}: there is no study to back up")
+        begin: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        find: LiteralString = "SELECT id, name FROM koloss_studies ORDER BY name"
+        with self._connections.begun((begin, ()), (find, ())) as (connection, found):
+            try:
+                write_copy(path, (self._content(connection, *study) for study in found))
+            finally:
+                self._connections.undo(connection)
+
+    def _content(self, connection: Any, study: int, name: str) -> Content:
+        def pages() -> Iterator[list[Event]]:
+            page = log.events(after=0)
+            yield page
+            while page:
+                if page := log.events(after=page[-1].seq):
+                    yield page
+
+        log = _Log(self._connections, connection, name, study, 0)
+        snapshots = [Snapshot(*row) for row in log._run(SNAPSHOTS, study)]
+        return Content(name, pages(), snapshots, dict(log._run(SUBJECTS, study)))
 
     def close(self) -> None:
         self._connections.close()
@@ -304,7 +282,7 @@ class _Log(Transaction):
         self.over = False
 
     def events(self, after: int, limit: int = 1000) -> list[Event]:
-        rows = self._run(EVENTS + PAGE, self._study, after, limit).fetchall()
+        rows = self._run(EVENTS + PAGE, self._study, after, max(limit, 0)).fetchall()
         return [_event(self._name, row) for row in rows]
 
     def by_request(self, request: str) -> list[Event]:
@@ -327,6 +305,8 @@ class _Log(Transaction):
         self.last = last
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
+        if not 1 <= snapshot.seq <= self.last:
+            raise ValueError(f"`snapshot.seq` must be from 1 to {self.last}, got {snapshot.seq}")
         self._run(
             "INSERT INTO koloss_snapshots VALUES (%s, %s, %s) "
             "ON CONFLICT (study, seq) DO UPDATE SET content = excluded.content",
