@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
+import logging
 import os
 import secrets
 import sqlite3
@@ -22,36 +22,33 @@ from koloss._files import sync_folder
 from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
 from koloss.studies.events import Event
 from koloss.studies.filesystems import is_network, kind_of
-from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Store, Transaction
+from koloss.studies.log import FORMAT, Snapshot, Store, Transaction
 from koloss.studies.names import check_name
+from koloss.studies.sqlite_log import (
+    SCHEMA,
+    SQLiteTransaction,
+    find_study,
+    page_of_events,
+    read_event,
+)
 from koloss.studies.stores import Durability
 from koloss.studies.turns import Turns
 
 SOUND_VERSION = (3, 51, 3)
 """The first SQLite whose connections may write and checkpoint at once."""
 
+NOT_COMMITTED = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR_WRITE,
+)
+"""Failures of a commit before all of it was written."""
+
+LOGGER = logging.getLogger("koloss.studies")
+
 WAL_BYTES = 1 << 26
 """Size that the log is cut back to after a transaction that made it larger."""
-
-SCHEMA = """
-create table koloss_format (version integer not null);
-create table koloss_studies (id integer primary key, name text not null unique, last integer not null);
-create table koloss_events (
-    study integer not null, seq integer not null, kind text not null, micros integer not null,
-    decision integer, request text, data text not null, primary key (study, seq)
-) without rowid;
-create index koloss_events_request on koloss_events (study, request) where request is not null;
-create index koloss_events_decision on koloss_events (study, decision) where decision is not null;
-create table koloss_snapshots (
-    study integer not null, seq integer not null, content blob not null, primary key (study, seq)
-);
-create table koloss_subjects (
-    study integer not null, subject text not null, decision integer not null, primary key (study, subject)
-) without rowid;
-create index koloss_subjects_decision on koloss_subjects (study, decision);
-"""
-
-_COLUMNS = "seq, kind, micros, decision, request, data"
 
 
 class SQLiteStore(Store):
@@ -85,6 +82,12 @@ class SQLiteStore(Store):
         self._file: os.stat_result | None = None  # what was opened
         self._turns = Turns.at(self.path)
         self._turns.visitors.add(self)
+        kind = kind_of(self.path)
+        if is_network(kind):
+            raise StoreError(
+                f"{self.path}: a file system of type {kind} is shared by machines, which SQLite cannot bear; "
+                "take a local disk, or PostgreSQL"
+            )
         with self._turn():  # what is wrong with the file is said at once
             pass
 
@@ -109,11 +112,11 @@ class SQLiteStore(Store):
         with self._turn(make=True) as db, _failing(self.path):
             assert db is not None
             with self._transaction(db):
-                if _find(db, name) is not None:
+                if find_study(db, name) is not None:
                     raise StudyExists(f"there is a study {name!r} in {self.url} already")
                 made = db.execute("insert into koloss_studies (name, last) values (?, 0)", (name,))
                 assert made.lastrowid is not None
-                _Transaction(self, db, name, made.lastrowid, 0).append(events)
+                SQLiteTransaction(db, name, made.lastrowid, 0, self._check_parentage).append(events)
 
     def names(self) -> list[str]:
         with self._turn() as db, _failing(self.path):
@@ -126,22 +129,21 @@ class SQLiteStore(Store):
             if db is None:
                 raise self._not_found(name)
             with self._transaction(db):
-                found = _find(db, name)
+                found = find_study(db, name)
                 if found is None:
                     raise self._not_found(name)
-                transaction = _Transaction(self, db, name, *found)
+                transaction = SQLiteTransaction(db, name, *found, self._check_parentage)
                 try:
                     yield transaction
                 finally:
                     transaction.over = True
             if transaction.erased:
-                # The log has what the pages were before.
-                db.execute("pragma wal_checkpoint(truncate)").fetchall()
+                self._empty_log(db)
 
     def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
         with self._reading(name) as (db, study):
-            rows = db.execute(*_page(study, after, limit)).fetchall()
-        return [_event(name, row) for row in rows]
+            rows = db.execute(*page_of_events(study, after, limit)).fetchall()
+        return [read_event(name, row) for row in rows]
 
     def snapshots(self, name: str) -> list[Snapshot]:
         with self._reading(name) as (db, study):
@@ -195,8 +197,9 @@ class SQLiteStore(Store):
             part.unlink(missing_ok=True)
 
     def close(self) -> None:
-        with self._turns.take():
-            self.disconnect()
+        if self._db is not None:
+            with self._turns.take():
+                self.disconnect()
 
     # One door to the database.
 
@@ -212,7 +215,7 @@ class SQLiteStore(Store):
     @contextmanager
     def _reading(self, name: str) -> Iterator[tuple[sqlite3.Connection, int]]:
         with self._turn() as db, _failing(self.path):
-            found = None if db is None else _find(db, name)
+            found = None if db is None else find_study(db, name)
             if db is None or found is None:
                 raise self._not_found(name)
             yield db, found[0]
@@ -220,21 +223,30 @@ class SQLiteStore(Store):
     @contextmanager
     def _transaction(self, db: sqlite3.Connection) -> Iterator[None]:
         """Commit at the end, or undo everything."""
-        db.execute("begin immediate")
         try:
+            db.execute("begin immediate")
             yield
             self._check_parentage()
             try:
                 db.execute("commit")
-            except sqlite3.OperationalError as error:
-                # The log is written and its sync failed: a crash before the next commit may bring it back.
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
-                    raise CommitUnknown(f"{self.path}: {error} while committing") from error
-                raise
+            except sqlite3.Error as error:
+                if error.sqlite_errorcode in NOT_COMMITTED:
+                    raise
+                # The log may be whole on the disk: a crash before the next commit would bring it back.
+                raise CommitUnknown(f"{self.path}: {error}, while committing") from error
         except BaseException as error:
             if not self._turns.inherited:
                 self._undo(db, broken=isinstance(error, (sqlite3.Error, CommitUnknown)))
             raise
+
+    def _empty_log(self, db: sqlite3.Connection) -> None:
+        """Copy the log, which has the pages as they were before something was erased, into the file, and cut it."""
+        try:
+            (busy, _, _) = db.execute("pragma wal_checkpoint(truncate)").fetchone()
+        except sqlite3.Error as error:  # what was to be done is committed all the same
+            busy = error
+        if busy:
+            LOGGER.warning("%s: what was erased is still in the log (%s)", self.path, busy)
 
     def _undo(self, db: sqlite3.Connection, broken: bool) -> None:
         try:
@@ -273,12 +285,6 @@ class SQLiteStore(Store):
         if file is None and not make:
             return None
         with _failing(self.path):
-            kind = kind_of(self.path)
-            if is_network(kind):
-                raise StoreError(
-                    f"{self.path}: a file system of type {kind} is shared by machines, where SQLite loses data; "
-                    "take a local disk, or PostgreSQL"
-                )
             db = sqlite3.connect(
                 f"{self.path.as_uri()}?mode={'rwc' if make else 'rw'}",
                 uri=True,
@@ -346,94 +352,6 @@ class SQLiteStore(Store):
         return StudyNotFound(f"there is no study {name!r} in {self.url}")
 
 
-class _Transaction(Transaction):
-    """What is done within one transaction of a connection."""
-
-    def __init__(
-        self, store: SQLiteStore, db: sqlite3.Connection, name: str, study: int, last: int
-    ) -> None:
-        self._store, self._db, self._name, self._study, self.last = store, db, name, study, last
-        self.over = False
-        self.erased = False  # whether something was, and must not stay in the log either
-
-    def events(self, after: int, limit: int = 1000) -> list[Event]:
-        return self._events(*_page(self._study, after, limit))
-
-    def by_request(self, request: str) -> list[Event]:
-        statement = (
-            f"select {_COLUMNS} from koloss_events where study = ? and request = ? order by seq"
-        )
-        return self._events(statement, (self._study, request))
-
-    def append(self, events: Sequence[Event]) -> None:
-        numbers = [event.seq for event in events]
-        last = self.last + len(numbers)
-        if numbers != list(range(self.last + 1, last + 1)):
-            raise ValueError(
-                f"`events` must be numbered on from {self.last + 1}, got {numbers[:5]}"
-            )
-        rows = [
-            (self._study, e.seq, e.kind, e.micros, e.decision, e.request, e.text) for e in events
-        ]
-        self._live().executemany("insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)", rows)
-        self._run("update koloss_studies set last = ? where id = ?", last, self._study)
-        self.last = last
-
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        if not 1 <= snapshot.seq <= self.last:
-            raise ValueError(f"`snapshot.seq` must be from 1 to {self.last}, got {snapshot.seq}")
-        self._run("pragma secure_delete = off")  # they are large, and hold nothing to be forgotten
-        self._run(
-            "insert or replace into koloss_snapshots values (?, ?, ?)",
-            *(self._study, snapshot.seq, snapshot.content),
-        )
-        self._run(
-            "delete from koloss_snapshots where study = ?1 and seq not in "
-            "(select seq from koloss_snapshots where study = ?1 order by seq desc limit ?2)",
-            *(self._study, KEPT_SNAPSHOTS),
-        )
-        self._run("pragma secure_delete = on")
-
-    def decision_of(self, subject: str) -> int | None:
-        found = self._run(
-            "select decision from koloss_subjects where study = ? and subject = ?",
-            *(self._study, subject),
-        ).fetchone()
-        return None if found is None else int(found[0])
-
-    def bind(self, subject: str, decision: int) -> None:
-        self._run(
-            "insert or replace into koloss_subjects values (?, ?, ?)",
-            self._study,
-            subject,
-            decision,
-        )
-
-    def unbind(self, decisions: Sequence[int]) -> None:
-        self._live().executemany(
-            "delete from koloss_subjects where study = ? and decision = ?",
-            [(self._study, decision) for decision in decisions],
-        )
-
-    def forget_subject(self, subject: str) -> int:
-        gone = self._run(
-            "delete from koloss_subjects where study = ? and subject = ?", self._study, subject
-        )
-        self.erased = True
-        return gone.rowcount
-
-    def _live(self) -> sqlite3.Connection:
-        if self.over or self._store._turns.inherited:
-            raise StoreError(f"{self._store.path}: this transaction is over")
-        return self._db
-
-    def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
-        return self._live().execute(statement, values)
-
-    def _events(self, statement: str, values: tuple[Any, ...]) -> list[Event]:
-        return [_event(self._name, row) for row in self._run(statement, *values).fetchall()]
-
-
 @contextmanager
 def _failing(path: Path) -> Iterator[None]:
     """Let failures of the database be those of the store."""
@@ -441,29 +359,6 @@ def _failing(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from error
-
-
-def _find(db: sqlite3.Connection, name: str) -> tuple[int, int] | None:
-    """The number of a study and that of its newest event."""
-    found: tuple[int, int] | None = db.execute(
-        "select id, last from koloss_studies where name = ?", (name,)
-    ).fetchone()
-    return found
-
-
-def _page(study: int, after: int, limit: int) -> tuple[str, tuple[int, int, int]]:
-    statement = (
-        f"select {_COLUMNS} from koloss_events where study = ? and seq > ? order by seq limit ?"
-    )
-    return statement, (study, after, max(limit, 0))
-
-
-def _event(name: str, row: tuple[Any, ...]) -> Event:
-    try:
-        seq, kind, micros, decision, request, text = row
-        return Event(seq, kind, micros, decision, request, json.loads(text))
-    except ValueError as error:
-        raise StoreError(f"event {row[0]} of the study {name!r} is damaged: {error}") from error
 
 
 def _size(path: Path) -> int:

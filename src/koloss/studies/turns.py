@@ -66,22 +66,21 @@ class Turns:
         """Have a turn; where it is another's, wait or raise a `StoreError`."""
         if self._owner == threading.get_ident():
             raise StoreError(f"{self.path}: this thread is in a transaction of this store already")
-        mutex = self._mutex  # a fork has another
-        if not mutex.acquire(blocking=wait):
+        if not wait and self._mutex.locked():
             raise StoreError(f"{self.path}: another thread uses it")
-        try:
+        with self._mutex:
             if self.inherited:
                 raise StoreError(
                     f"{self.path}: this process was forked in the middle of a transaction and cannot use the store; "
                     "fork between transactions, or start processes by 'spawn'"
                 )
-            self._owner = threading.get_ident()
-            self._lock(wait)
-            yield
-        finally:
-            self._owner = None
-            self._unlock()
-            mutex.release()
+            try:
+                self._owner = threading.get_ident()
+                self._lock(wait)
+                yield
+            finally:
+                self._owner = None
+                self._unlock()
 
     def _lock(self, wait: bool) -> None:
         path = f"{self.path}.lock"
@@ -98,9 +97,9 @@ class Turns:
             raise StoreError(f"{path}: {error.strerror or error}") from error
 
     def _unlock(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)  # with it goes the lock
-            self._descriptor = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)  # with it goes the lock
 
     def _before_fork(self) -> None:
         if self._owner == threading.get_ident() or not self._mutex.acquire(timeout=FORK_WAITS):
