@@ -28,6 +28,8 @@ from koloss.studies.postgres_statements import (
     APPEND,
     BEGIN,
     EVENTS,
+    OF_DECISION,
+    OF_REQUEST,
     PAGE,
     SCHEMA,
     SCHEMA_LOCK,
@@ -282,12 +284,13 @@ class _Log(Transaction):
         self.over = False
 
     def events(self, after: int, limit: int = 1000) -> list[Event]:
-        rows = self._run(EVENTS + PAGE, self._study, after, max(limit, 0)).fetchall()
-        return [_event(self._name, row) for row in rows]
+        return self._events(PAGE, after, max(limit, 0))
 
     def by_request(self, request: str) -> list[Event]:
-        rows = self._run(EVENTS + "AND request = %s ORDER BY seq", self._study, request).fetchall()
-        return [_event(self._name, row) for row in rows]
+        return self._events(OF_REQUEST, request)
+
+    def about(self, decision: int) -> list[Event]:
+        return self._events(OF_DECISION, decision)
 
     def append(self, events: Sequence[Event]) -> None:
         numbers = [event.seq for event in events]
@@ -347,6 +350,10 @@ class _Log(Transaction):
     def forget_subject(self, subject: str) -> int:
         gone: LiteralString = "DELETE FROM koloss_subjects WHERE study = %s AND subject = %s"
         return int(self._run(gone, self._study, subject).rowcount)
+
+    def _events(self, wanted: LiteralString, *values: Any) -> list[Event]:
+        rows = self._run(EVENTS + wanted, self._study, *values).fetchall()
+        return [_event(self._name, row) for row in rows]
 
     def _run(self, statement: LiteralString, *values: Any) -> Any:
         if self.over:

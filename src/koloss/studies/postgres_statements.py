@@ -44,6 +44,8 @@ EVENTS: LiteralString = (
     "SELECT seq, kind, micros, decision, request, data FROM koloss_events WHERE study = %s "
 )
 PAGE: LiteralString = "AND seq > %s ORDER BY seq LIMIT %s"
+OF_REQUEST: LiteralString = "AND request = %s ORDER BY seq"
+OF_DECISION: LiteralString = "AND decision = %s ORDER BY seq"
 
 APPEND: LiteralString = """WITH added AS (
         INSERT INTO koloss_events (study, seq, kind, micros, decision, request, data)
