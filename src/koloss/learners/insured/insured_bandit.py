@@ -515,7 +515,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
         if self._game is not None:
-            return self._game.draw(count, context, allowed, self._rng)
+            return self._game.draw(count, context, allowed, self._rng, self._recorded)
         if self.settings.contexts is not None:  # one is none, but it must be the one
             context = self._no_context(context, count)
         refuse_extras(context, None)
@@ -540,7 +540,8 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             self._end_stage(drawn)
             stage = self._stage
         if mask is not None:
-            law, actions, p = draw_among(self._wake(), mask, count, self._rng, self.settings.design)
+            design, recorded = self.settings.design, self._recorded
+            law, actions, p = draw_among(self._wake(), mask, count, self._rng, design, recorded)
             self._pending.draw(p, size)
             self._masked += size
             return law, actions
