@@ -15,11 +15,11 @@ from functools import partial
 import pytest
 
 from koloss.errors import CommitUnknown, StoreError, StudyNotFound
-from koloss.studies import postgres_connections
+from koloss.studies import postgres, postgres_connections
 from koloss.studies.events import Event
-from koloss.studies.log import FORMAT, Snapshot
+from koloss.studies.log import FORMAT
 from koloss.studies.postgres_statements import EVENTS, OF_DECISION, OF_REQUEST, PAGE
-from koloss.studies.sqlite import SQLiteStore
+from koloss.studies.sqlite_log import make_tables
 from koloss.studies.stores import open_store
 from koloss.testing import StoreContract
 from tests.forks import in_fork
@@ -346,49 +346,35 @@ def test_a_long_history_is_read_by_its_index(server, schema, store):
             assert "Seq Scan" not in plan
 
 
-def test_a_backup_is_a_store_in_a_file(store, tmp_path, monkeypatch):
-    """Of one moment, although others go on; more than a page, and all that is not in the log."""
+def test_a_backup_is_of_one_moment(store, tmp_path, monkeypatch):
+    """Although others go on between one table and the next."""
 
-    def slowly(self, name, events, create=SQLiteStore.create):
-        add(store)  # in the middle of the backup
-        create(self, name, events)
+    def slowly(copies):
+        for copy in copies:
+            yield copy
+            add(store)
 
-    with store.transaction("prices") as log:
-        log.append(
-            [Event(k, "asked", micros=k, decision=k, request=f"r{k}") for k in range(2, 2502)]
-        )
-        log.bind("anna", 7)
-        log.save_snapshot(Snapshot(100, b"a"))
-        log.save_snapshot(Snapshot(200, b"b"))
-    store.create("other", FIRST)
-    path = tmp_path / "copy.db"
-    before = [*store.events("prices", limit=9999)]
-    monkeypatch.setattr(SQLiteStore, "create", slowly)
-    store.backup(path)
-    assert add(store) == 2504
-    with contextlib.closing(open_store(f"sqlite:///{path}")) as copy:
-        assert copy.names() == ["other", "prices"]
-        assert copy.events("other") == FIRST
-        assert copy.events("prices", limit=9999) == before
-        assert copy.snapshots("prices") == store.snapshots("prices")
-        with copy.transaction("prices") as log:
-            assert log.decision_of("anna") == 7
-    with pytest.raises(FileExistsError, match="new file"):
-        store.backup(path)
+    monkeypatch.setattr(postgres, "COPIES", slowly(postgres.COPIES))
+    store.backup(tmp_path / "copy.db")
+    assert numbers(store) == [1, 2, 3, 4, 5]
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'copy.db'}")) as copy:
+        assert numbers(copy) == [1]
+        assert add(copy) == 2
 
 
-def test_a_backup_that_fails_leaves_nothing(store, tmp_path, server, schema):
-    with server.connect(schema) as admin:
-        admin.execute("UPDATE koloss_events SET data = '{'")
-    with pytest.raises(StoreError, match="event 1 of study 'prices' is damaged"):
-        store.backup(tmp_path / "copy.db")
+def test_a_backup_that_fails_leaves_nothing(distant, proxy, tmp_path, monkeypatch):
+    monkeypatch.setattr(postgres, "make_tables", lambda copy: make_tables(copy) or proxy.cut_all())
+    with pytest.raises(StoreError, match="reading postgresql://"):
+        distant.backup(tmp_path / "copy.db")
     assert [*tmp_path.iterdir()] == []
+    assert add(distant) == 2
 
 
 def test_there_is_no_backup_of_nothing(postgres_url, tmp_path):
     store = open_store(postgres_url)
-    with contextlib.closing(store), pytest.raises(StoreError, match="no study to back up"):
+    with contextlib.closing(store), pytest.raises(StoreError, match="nothing to back up"):
         store.backup(tmp_path / "copy.db")
+    assert [*tmp_path.iterdir()] == []
 
 
 # Threads and forks.

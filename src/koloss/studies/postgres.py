@@ -10,7 +10,6 @@ stand in between, in transaction mode too.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, LiteralString
 
 from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
-from koloss.studies.copies import Content, write_copy
 from koloss.studies.events import Event
 from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Store, Transaction
 from koloss.studies.names import check_name
@@ -27,6 +25,7 @@ from koloss.studies.postgres_connections import Connections
 from koloss.studies.postgres_statements import (
     APPEND,
     BEGIN,
+    COPIES,
     EVENTS,
     OF_DECISION,
     OF_REQUEST,
@@ -35,8 +34,8 @@ from koloss.studies.postgres_statements import (
     SCHEMA_LOCK,
     SIZES,
     SNAPSHOTS,
-    SUBJECTS,
 )
+from koloss.studies.sqlite_log import make_tables, new_file, read_event
 from koloss.studies.stores import Durability
 
 logger = logging.getLogger("koloss.studies")
@@ -120,7 +119,7 @@ class PostgresStore(Store):
 
     def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Event]:
         rows = self._read_of(name, EVENTS + PAGE, after, max(limit, 0))
-        return [_event(name, row) for row in rows]
+        return [read_event(name, row) for row in rows]
 
     def snapshots(self, name: str) -> list[Snapshot]:
         return [Snapshot(*row) for row in self._read_of(name, SNAPSHOTS)]
@@ -142,27 +141,22 @@ class PostgresStore(Store):
 
     def backup(self, path: str | Path) -> None:
         """Write a copy of everything that is committed, while others go on: a file of SQLite's, itself a store."""
-        if not self.names():
-            raise StoreError(f"{self.url}: there is no study to back up")
+        if not self._check_tables():
+            raise StoreError(f"{self.url}: there is nothing to back up")
         begin: LiteralString = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        find: LiteralString = "SELECT id, name FROM koloss_studies ORDER BY name"
-        with self._connections.begun((begin, ()), (find, ())) as (connection, found):
+        with new_file(path) as copy, self._connections.begun((begin, ())) as (connection, _):
             try:
-                write_copy(path, (self._content(connection, *study) for study in found))
+                make_tables(copy)
+                copy.execute("begin")
+                for read, write in COPIES:
+                    with connection.cursor("koloss_copy") as rows:  # read in pages
+                        rows.itersize = 1000
+                        copy.executemany(write, rows.execute(read))
+                copy.execute("commit")
+            except self._connections.psycopg.Error as error:
+                raise self._connections.error(error, "reading") from None
             finally:
                 self._connections.undo(connection)
-
-    def _content(self, connection: Any, study: int, name: str) -> Content:
-        def pages() -> Iterator[list[Event]]:
-            page = log.events(after=0)
-            yield page
-            while page:
-                if page := log.events(after=page[-1].seq):
-                    yield page
-
-        log = _Log(self._connections, connection, name, study, 0)
-        snapshots = [Snapshot(*row) for row in log._run(SNAPSHOTS, study)]
-        return Content(name, pages(), snapshots, dict(log._run(SUBJECTS, study)))
 
     def close(self) -> None:
         self._connections.close()
@@ -353,18 +347,9 @@ class _Log(Transaction):
 
     def _events(self, wanted: LiteralString, *values: Any) -> list[Event]:
         rows = self._run(EVENTS + wanted, self._study, *values).fetchall()
-        return [_event(self._name, row) for row in rows]
+        return [read_event(self._name, row) for row in rows]
 
     def _run(self, statement: LiteralString, *values: Any) -> Any:
         if self.over:
             raise StoreError("the transaction is over")
         return self._connections.execute(self._connection, statement, *values)
-
-
-def _event(name: str, row: tuple[Any, ...]) -> Event:
-    seq, kind, micros, decision, request, text = row
-    try:
-        data = json.loads(text)
-    except ValueError:
-        raise StoreError(f"event {seq} of study {name!r} is damaged") from None
-    return Event(seq, kind, micros, decision, request, data)

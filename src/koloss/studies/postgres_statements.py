@@ -58,4 +58,20 @@ SIZES: LiteralString = """SELECT sum(pg_total_relation_size(name)) FROM unnest(
 SNAPSHOTS: LiteralString = (
     "SELECT seq, content FROM koloss_snapshots WHERE study = %s ORDER BY seq DESC"
 )
-SUBJECTS: LiteralString = "SELECT subject, decision FROM koloss_subjects WHERE study = %s"
+
+COPIES: tuple[tuple[LiteralString, str], ...] = (
+    ("SELECT id, name, last FROM koloss_studies", "insert into koloss_studies values (?, ?, ?)"),
+    (
+        "SELECT study, seq, kind, micros, decision, request, data FROM koloss_events ORDER BY study, seq",
+        "insert into koloss_events values (?, ?, ?, ?, ?, ?, ?)",
+    ),
+    (
+        "SELECT study, seq, content FROM koloss_snapshots",
+        "insert into koloss_snapshots values (?, ?, ?)",
+    ),
+    (
+        "SELECT study, subject, decision FROM koloss_subjects",
+        "insert into koloss_subjects values (?, ?, ?)",
+    ),
+)
+"""How each table is read here, and written to a file of SQLite's."""
