@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
+from koloss._files import sync_folder
 from koloss.errors import StoreError
 from koloss.studies.events import Event
-from koloss.studies.log import KEPT_SNAPSHOTS, Snapshot, Transaction
+from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Transaction
 
 SCHEMA = """
 create table koloss_format (version integer not null);
@@ -126,6 +131,32 @@ class SQLiteTransaction(Transaction):
 
     def _events(self, statement: str, values: tuple[Any, ...]) -> list[Event]:
         return [read_event(self._name, row) for row in self._run(statement, *values).fetchall()]
+
+
+def make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables of an empty store."""
+    for statement in SCHEMA.split(";"):
+        db.execute(statement)
+    db.execute("insert into koloss_format values (?)", (FORMAT,))
+
+
+@contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A database to fill, which is called `path` when it is whole and on the disk; where anything fails, there is none."""
+    target = Path(os.path.abspath(path))
+    if os.path.lexists(target):
+        raise FileExistsError(f"`path` must be that of a new file, got {str(path)!r}")
+    part = target.with_name(f".koloss-{secrets.token_hex(8)}.part")
+    try:
+        try:
+            with closing(sqlite3.connect(part, isolation_level=None)) as db:
+                yield db
+        except sqlite3.Error as error:
+            raise StoreError(f"{target}: {error}") from error
+        os.replace(part, target)
+        sync_folder(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def find_study(db: sqlite3.Connection, name: str) -> tuple[int, int] | None:

@@ -120,6 +120,7 @@ class Worker:
 
     def _work(self, waiting: list[Operation], own: Operation) -> None:
         """Carry out all that waits: whatever happens, every one of these has an answer, has failed, or is left to its thread."""
+        unknown: CommitUnknown | None = None
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(PATIENCE * 2**attempt)
@@ -129,7 +130,7 @@ class Worker:
                 return
             except CommitUnknown as error:
                 # With a key it is seen next time whether it happened.
-                self._state = None
+                self._state, unknown = None, error
                 log.warning("study %s: %s", self.name, error)
                 for operation in waiting:
                     if operation.request is None or attempt == ATTEMPTS - 1:
@@ -139,9 +140,9 @@ class Worker:
                     return
             except Exception as error:
                 self._state = None
-                if isinstance(error, StoreError) or len(waiting) == 1:
+                if unknown or isinstance(error, StoreError) or len(waiting) == 1:
                     for operation in waiting:
-                        operation.fail(error)
+                        operation.fail(unknown or error)  # what cannot be seen has not failed
                 else:  # one of them is to blame, and the others shall not pay for it
                     for operation in waiting:
                         self._work([operation], operation)
