@@ -23,9 +23,9 @@ BEGINNING = [Event(1, "created", micros=0)]
 
 
 class TestContract(StoreContract):
-    @pytest.fixture(params=["power", "process"])
-    def connect(self, tmp_path, request):
-        return lambda: SQLiteStore(tmp_path / "studies.db", durability=request.param)
+    @pytest.fixture
+    def connect(self, tmp_path):
+        return lambda: SQLiteStore(tmp_path / "studies.db")
 
 
 @pytest.fixture
