@@ -5,5 +5,16 @@ from koloss.studies.log import Snapshot, Store, Transaction
 from koloss.studies.status import Status
 from koloss.studies.stores import open_store
 from koloss.studies.study import Study
+from koloss.studies.verify import Report, verify
 
-__all__ = ["Event", "Snapshot", "Status", "Store", "Study", "Transaction", "open_store"]
+__all__ = [
+    "Event",
+    "Report",
+    "Snapshot",
+    "Status",
+    "Store",
+    "Study",
+    "Transaction",
+    "open_store",
+    "verify",
+]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,32 +25,41 @@ class Turn:
     state: State
     log: Transaction
     micros: int
+    changing: bool = False  # whether something has been begun that must not be left half done
 
     def event(self, kind: str, decision: int | None = None, **data: Any) -> Event:
         """One to be appended."""
         return Event(0, kind, self.micros, decision, None, data)
 
-    def append(self, events: list[Event], request: str | None = None) -> list[Event]:
-        """Number events on, and write them down; the first of several says how many there are."""
+    def numbered(self, events: list[Event], request: str | None) -> list[Event]:
+        """Events with their numbers; the first of several says how many there are."""
         first = self.state.seq + 1
         if len(events) > 1:
             events[0].data["batch"] = len(events)
         if self.state.platform != PLATFORM:
             events[0].data["platform"] = PLATFORM
-        numbered = [
-            replace(event, seq=first + k, request=request) for k, event in enumerate(events)
-        ]
-        self.log.append(numbered)
-        return numbered
+        return [replace(event, seq=first + k, request=request) for k, event in enumerate(events)]
 
     def do(self, events: list[Event], request: str | None = None) -> None:
-        """Write events down, and do what they say."""
-        self.state.apply(self.append(events, request))
+        """Write events down, and do what they say, of which nothing can be refused."""
+        self.changing = True
+        group = self.numbered(events, request)
+        self.log.append(group)
+        self.state.apply(group)
+        self.changing = False
+
+    def note(self, events: list[Event], request: str | None = None) -> None:
+        """Write events down that have been done."""
+        self.changing = True
+        group = self.numbered(events, request)
+        self.log.append(group)
+        self.state.note(group)
+        self.changing = False
 
     def expire(self) -> None:
         """Let leases run out."""
         state, default = self.state, self.state.settings.default
-        due = state.due(self.micros)
+        due = state.overdue(self.micros)
         if not due:
             return
         silent = [i for i in due if i not in state.held]
@@ -71,6 +81,14 @@ class Operation(abc.ABC):
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
+
+    def fail(self, error: BaseException) -> None:
+        """It has failed, as others may have by the same error; each raises its own."""
+        self.done = True
+        try:
+            self.error = copy(error)
+        except TypeError:  # one that cannot be copied
+            self.error = error
 
     def carry_out(self, turn: Turn) -> Any:
         """Do it, or give the answer that its request got before."""
@@ -120,6 +138,7 @@ class Ask(Operation):
                     turn.do([turn.event("repeated", decision)], self.request)
                 return answer(state, turn.log.about(decision)[:1], None)
         made = state.learner.ask(self.count, context=self.context, allowed=self.allowed)
+        turn.changing = True
         events = _asked(turn, made)
         for name, value in (("context", self.context), ("allowed", self.choice)):
             if value is not None:
@@ -127,7 +146,7 @@ class Ask(Operation):
         if subject is not None:
             events[0].data["sticky"] = True
             turn.log.bind(subject, int(made.id))
-        state.note(turn.append(events, self.request))
+        turn.note(events, self.request)
         return made
 
     def is_same(self, events: Sequence[Event]) -> bool:
@@ -154,10 +173,11 @@ def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
         key = ledger.entry(one.id).key
         data: dict[str, Any] = {"index": one.index, "p": one.probability, "epoch": one.epoch}
         data = {name: value for name, value in data.items() if value is not None}
-        if isinstance(key, np.ndarray) or key != one.index:
-            data["key"] = key.tolist() if isinstance(key, np.ndarray) else int(key)
         if one.index is None or turn.state.grows:
             data["action"] = one.action.tolist()
+        plain = key.tolist() if isinstance(key, np.ndarray) else int(key)
+        if plain not in (data.get("index"), data.get("action")):
+            data["key"] = plain
         events.append(turn.event("asked", one.id, **data))
     return events
 
@@ -196,6 +216,7 @@ class Tell(Operation):
             data = {} if self._is_used(turn, i) else {"used": False}
             events.append(turn.event("told", i, value=value, **data))
         if events:
+            turn.changing = True
             turn.log.unbind([i for i in ids if i in state.sticky])
             turn.do(events, self.request)
 
@@ -227,33 +248,40 @@ class Tell(Operation):
         theirs = [(event.decision, event.data["value"]) for event in events]
         try:
             values = np.ravel(np.asarray(self.value, dtype=float)).tolist()
+            named = _named(self.decision)
         except (TypeError, ValueError):
             return False
-        ids = [i for i, _ in theirs]
-        return _named(self.decision, ids) and values == [value for _, value in theirs]
+        mine = [(i, value) for i, value in zip(named, values, strict=False)]
+        return len(named) == len(values) == len(theirs) and all(
+            value == other and i in (None, j)
+            for (i, value), (j, other) in zip(mine, theirs, strict=True)
+        )
 
 
-def _named(decision: Any, ids: list[int | None]) -> bool:
-    """Whether decisions, which need not wait any more, are these; params may mean any."""
+def _named(decision: Any) -> list[int | None]:
+    """Ids of decisions, which need not wait any more; None for params, which could be any's."""
     if isinstance(decision, Decision):
-        return [decision.id] == ids
+        return [decision.id]
     if isinstance(decision, Decisions):
-        return decision.id.tolist() == ids  # type: ignore[no-any-return]
+        return list(decision.id.tolist())
     if isinstance(decision, (int, np.integer)):
-        return [int(decision)] == ids
-    if isinstance(decision, dict):
-        return len(ids) == 1
-    try:
-        items = list(decision)
-    except TypeError:
+        return [int(decision)]
+    if isinstance(decision, Mapping):
+        return [None]
+    return [i for one in decision for i in _named(one)]
+
+
+@dataclass
+class Forget(Operation):
+    """Erase what is held of a subject."""
+
+    subject: str = ""
+
+    def run(self, turn: Turn) -> int:
+        return turn.log.forget_subject(turn.state.settings.subject(self.subject))
+
+    def is_same(self, events: Sequence[Event]) -> bool:
         return False
-    at = 0
-    for item in items:
-        size = len(item) if isinstance(item, (Decisions, list, tuple)) else 1
-        if not _named(item, ids[at : at + size]):
-            return False
-        at += size
-    return at == len(ids)
 
 
 @dataclass
@@ -266,7 +294,9 @@ class Press(Operation):
     def run(self, turn: Turn) -> None:
         if self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused"):
             return
-        turn.do([turn.event(self.kind, **self.data)], self.request)
+        event = turn.event(self.kind, **self.data)
+        turn.state.act(event)  # which may be refused
+        turn.note([event], self.request)
 
     def is_same(self, events: Sequence[Event]) -> bool:
         return events[0].kind == self.kind and all(

@@ -60,9 +60,9 @@ class StudySettings:
             goal=goal,
             turned=_turned(learner) if goal != own else None,
             unit=unit,
-            lease=_as_lease(lease),
+            lease=as_lease(lease),
             release=None if release is None else one_of("release", release, ("window",)),
-            labels=_as_labels(labels),
+            labels=as_labels(labels),
             subjects=one_of("subjects", subjects, ("hashed", "plain")),
             key=secrets.token_hex(16),
         )
@@ -117,7 +117,8 @@ def _turned(learner: Learner[Any, Any]) -> float:
     return float(ends[0] + ends[1]) if isinstance(ends, tuple) else 0.0
 
 
-def _as_lease(lease: Any) -> int | None:
+def as_lease(lease: Any) -> int | None:
+    """A lease in microseconds."""
     if lease is None:
         return None
     seconds = lease.total_seconds() if isinstance(lease, timedelta) else lease
@@ -128,7 +129,8 @@ def _as_lease(lease: Any) -> int | None:
     return micros
 
 
-def _as_labels(labels: Any) -> dict[str, str]:
+def as_labels(labels: Any) -> dict[str, str]:
+    """Labels as a dict of their own."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(

@@ -9,19 +9,21 @@ Whoever applies the same events has the same state. Live, an ask is the only thi
 from __future__ import annotations
 
 import base64
-import copy
-from collections import Counter, deque
+import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
 import numpy as np
 
-from koloss.errors import StoreError
+from koloss.errors import SnapshotError, StoreError
 from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
 from koloss.learners.base import Learner
-from koloss.learners.snapshots import state_from_bytes, state_to_bytes
+from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
+from koloss.studies.changes import change
 from koloss.studies.events import EPOCH, Event
+from koloss.studies.log import Snapshot
 from koloss.studies.settings import StudySettings
 
 FORMAT = 1
@@ -81,22 +83,71 @@ class State:
         self.waiting: dict[int, int] = {}  # by decision, when its lease runs out
         self.held: dict[int, float] = {}  # values that wait for the end of their lease
         self.sticky: set[int] = set()  # decisions that wait and that a subject has
-        self._queue: deque[int] = deque()  # decisions in the order in which their leases run out
+        self._queue: list[tuple[int, int]] = []  # a heap of leases' ends and decisions
         self._policy = policy
 
-    @classmethod
-    def begin(cls, first: Event, policy: Any = None) -> Self:
-        """The state after the first event."""
-        state = cls(first, policy)
-        state._restore(state_from_bytes(base64.b64decode(first.data["state"])))
-        return state
+    def begin(self) -> None:
+        """Take the learner from the first event."""
+        self._restore(state_from_bytes(base64.b64decode(self.created.data["state"])))
 
     def _restore(self, learner: dict[str, Any]) -> None:
         if self.kind is InsuredBandit:
-            policy = copy.deepcopy(self._policy)
-            self.learner = InsuredBandit.from_state(learner, policy=policy)
+            made = InsuredBandit.from_state(learner, policy=self._policy)
+            if "own" in made.settings.names and self._policy is None:
+                raise TypeError(
+                    "`policy` must be given: the learner of this study has one of yours"
+                )
+            self.learner = made
         else:
             self.learner = self.kind.from_state(learner)
+
+    @property
+    def restorable(self) -> bool:
+        """Whether a snapshot has all: a policy of one's own is in it if it can say and take back its state."""
+        given = self._policy if isinstance(self._policy, (list, tuple)) else [self._policy]
+        own = [one for one in given if one is not None and not isinstance(one, str)]
+        return all(hasattr(one, "state") and hasattr(one, "restore") for one in own)
+
+    # Snapshots.
+
+    def to_bytes(self) -> bytes:
+        """A snapshot, sealed by a digest."""
+        return state_to_bytes(seal("Study", self.to_dict()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the learner, and what is waited for."""
+        waiting, held = self.waiting, self.held
+        return {
+            "seq": self.seq,
+            "micros": self.micros,
+            "settings": self.settings.to_dict(),
+            "paused": self.paused,
+            "platform": self.platform,
+            "counts": dict(self.counts),
+            "waiting": np.array(list(waiting.items()), dtype=np.int64).reshape(-1, 2),
+            "held_ids": np.array(list(held), dtype=np.int64),
+            "held": np.array(list(held.values()), dtype=float),
+            "sticky": np.array(sorted(self.sticky), dtype=np.int64),
+            "learner": self.learner.state(),
+        }
+
+    @classmethod
+    def from_bytes(cls, first: Event, snapshot: Snapshot, policy: Any = None) -> Self:
+        """The state in a snapshot, or a `SnapshotError` where it is damaged."""
+        state = cls(first, policy)
+        data, _ = unseal("Study", state_from_bytes(snapshot.content))
+        if data["seq"] != snapshot.seq:
+            raise SnapshotError(f"it is of event {data['seq']}")
+        state.seq, state.micros = data["seq"], data["micros"]
+        state.settings = StudySettings(**data["settings"])
+        state.paused, state.platform = data["paused"], data["platform"]
+        state.counts.update(data["counts"])
+        state.waiting.update((i, end) for i, end in data["waiting"].tolist())
+        state._queue = sorted((end, i) for i, end in state.waiting.items())
+        state.held.update(zip(data["held_ids"].tolist(), data["held"].tolist(), strict=True))
+        state.sticky.update(data["sticky"].tolist())
+        state._restore(data["learner"])
+        return state
 
     # Events.
 
@@ -105,21 +156,26 @@ class State:
         first, drawn = group[0], None
         if first.kind == "asked":
             drawn = self._replay(group)
-        self.note(group)
-        if first.kind == "told":
+        elif first.kind == "told":
             self._tell(group)
         elif first.kind == "expired":
             self._expire(group)
         elif first.kind == "released":
             ids = first.data["ids"]
             self._hear(ids, [self.held.pop(i) for i in ids])
-        elif first.kind == "handed over":
-            self.insured.hand_over(context=first.data.get("context"))
-        elif first.kind == "re-armed":
-            self.insured.re_arm(context=first.data.get("context"))
-        elif first.kind == "changed":
-            self.change(first.data["setting"], first.data["value"])
+        else:
+            self.act(first)
+        self.note(group)
         return drawn
+
+    def act(self, event: Event) -> None:
+        """Do to the learner what an operator has done, or refuse it and change nothing."""
+        if event.kind == "handed over":
+            self.insured.hand_over(context=event.data.get("context"))
+        elif event.kind == "re-armed":
+            self.insured.re_arm(context=event.data.get("context"))
+        elif event.kind == "changed":
+            change(self, event.data["setting"], event.data.get("value"))
 
     def note(self, group: Sequence[Event]) -> None:
         """Count events, and wait for decisions that were made."""
@@ -130,7 +186,7 @@ class State:
             if event.kind == "asked" and i is not None:
                 if self.settings.lease is not None:
                     self.waiting[i] = event.micros + self.settings.lease
-                    self._queue.append(i)
+                    heapq.heappush(self._queue, (self.waiting[i], i))
                 if event.data.get("sticky"):
                     self.sticky.add(i)
         last = group[-1]
@@ -155,6 +211,7 @@ class State:
             elif i in self.waiting and self.settings.release:
                 self.held[i] = value
             else:
+                self.counts["late"] += self.settings.lease is not None and i not in self.waiting
                 self._settle(i)
                 now.append((i, value))
         if now:
@@ -181,18 +238,16 @@ class State:
             self._settle(i)
         self.learner.tell(ids, self.settings.told(values))
 
-    def due(self, micros: int) -> list[int]:
+    def overdue(self, micros: int) -> list[int]:
         """Decisions whose leases have run out, oldest first."""
-        due = []
-        while self._queue:
-            i = self._queue[0]
-            end = self.waiting.get(i)
-            if end is not None and end > micros:
-                break
-            self._queue.popleft()
-            if end is not None:
-                due.append(i)
-        return due
+        queue, waiting, due = self._queue, self.waiting, []
+        while queue and (queue[0][0] <= micros or queue[0][1] not in waiting):
+            end, i = heapq.heappop(queue)
+            if i in waiting:
+                due.append((end, i))
+        for one in due:  # they wait until an event says otherwise
+            heapq.heappush(queue, one)
+        return [i for _, i in due]
 
     @property
     def at(self) -> datetime:
@@ -212,17 +267,8 @@ class State:
             raise TypeError(f"this {rule}, got one of a {type(self.learner).__name__}")
         return self.learner
 
-    def change(self, setting: str, value: Any) -> None:
-        """Change a setting in the middle."""
-        if setting == "withdraw":
-            self.insured.withdraw(value)
-        elif setting == "add":
-            self.insured.add(value)
-        else:
-            raise ValueError(f"`setting` must be 'withdraw' or 'add', got {setting!r}")
-
 
 def _key(data: dict[str, Any]) -> Any:
     """What the learner keeps of an action that was recorded."""
-    key = data.get("key", data["index"])
+    key = next(data[name] for name in ("key", "index", "action") if name in data)
     return np.array(key) if isinstance(key, list) else key

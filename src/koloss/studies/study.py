@@ -6,46 +6,33 @@ state in memory is only ever what the log says; where anything fails it is throw
 
 from __future__ import annotations
 
+import copy
 import logging
-import threading
 import time
-import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 from koloss._arrays import as_int
-from koloss.errors import KolossError, PolicyError
+from koloss.errors import CommitUnknown, StudyNotFound
 from koloss.guarantees import Assumption, Guarantee
 from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
-from koloss.learners.sharing import Forks
 from koloss.studies.events import Event
-from koloss.studies.log import Store, Transaction
-from koloss.studies.operations import Ask, Operation, Press, Tell, Turn
+from koloss.studies.log import Store
+from koloss.studies.operations import Ask, Forget, Press, Tell
 from koloss.studies.plain import as_choice, as_plain, as_text
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, created, grouped
+from koloss.studies.state import LEARNERS, State, created
 from koloss.studies.status import Status, status_of
+from koloss.studies.stores import open_store
+from koloss.studies.worker import PAGE, Worker
 
 log = logging.getLogger("koloss.studies")
-
-PAGE = 1000
-"""Events that are read at a time."""
-
-ATTEMPTS = 5
-"""How often what may have been committed is looked for or done again."""
-
-REFUSALS = (KolossError, ValueError, TypeError)
-"""Errors of a single caller, before which nothing has changed."""
-
-Op = TypeVar("Op", bound=Operation)
-R = TypeVar("R")
 
 
 class Study:
@@ -77,16 +64,8 @@ class Study:
     def __init__(
         self, store: Store, name: str, *, policy: Any, clock: Callable[[], float], owned: bool
     ) -> None:
-        self.name, self.store = name, store
-        self._policy, self._clock, self._owned = policy, clock, owned
-        self._settle_here()
-
-    def _settle_here(self) -> None:
-        """Belong to this process."""
-        self._home = Forks.count
-        self._mutex = threading.Lock()  # of whoever carries out what waits
-        self._queue: deque[Operation] = deque()
-        self._state: State | None = None
+        self.name, self.store, self._owned = name, store, owned
+        self._worker = Worker(store, name, policy, clock)
 
     @classmethod
     def create(
@@ -148,11 +127,11 @@ class Study:
             learner, **said, release=release, labels=labels, subjects=subjects
         )
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
-        opened = _opened(store)
-        opened.create(name, [first])
+        opened = open_store(store)
+        _begin(opened, name, first)
         log.info("study %s created in %s", name, opened.url)
         owned = not isinstance(store, Store)
-        policy = getattr(learner.settings, "policy", None)
+        policy = copy.deepcopy(getattr(learner.settings, "policy", None))
         return cls(opened, name, policy=policy, clock=clock, owned=owned)
 
     @classmethod
@@ -180,10 +159,10 @@ class Study:
         StudyNotFound
             Where the store has no study of this name.
         """
-        opened = _opened(store)
+        opened = open_store(store)
         study = cls(opened, name, policy=policy, clock=clock, owned=not isinstance(store, Store))
         try:
-            study._look(lambda _: None)
+            study._worker.look(lambda _: None)
         except BaseException:
             study.close()
             raise
@@ -247,14 +226,14 @@ class Study:
         plain = as_plain("context", context)
         choice = None if allowed is None else as_choice(allowed)
         asked = Ask(
-            request=request,
+            request=_as_key(request),
             count=count,
             context=plain,
             allowed=allowed,
             choice=choice,
             subject=subject,
         )
-        return self._submit(asked).answer  # type: ignore[no-any-return]
+        return self._worker.submit(asked).answer  # type: ignore[no-any-return]
 
     def tell(self, decision: Told, value: Any, *, request: str | None = None) -> None:
         """Say what a decision has brought, or several; once this returns, it is in the log.
@@ -276,7 +255,7 @@ class Study:
         LossOutOfBounds
             Outside of what was promised to the learner.
         """
-        self._submit(Tell(request=request, decision=decision, value=value))
+        self._worker.submit(Tell(request=_as_key(request), decision=decision, value=value))
 
     # What an operator does.
 
@@ -331,25 +310,28 @@ class Study:
 
     def _press(self, kind: str, request: str | None, **data: Any) -> None:
         given = {name: value for name, value in data.items() if value not in (None, "")}
-        self._submit(Press(request=request, kind=kind, data=given))
+        self._worker.submit(Press(request=_as_key(request), kind=kind, data=given))
 
     def forget_subject(self, subject: str) -> int:
         """Erase what is held of a subject, who gets another decision next time; how many entries there were."""
-        with self._mutex, self.store.transaction(self.name) as transaction:
-            kept = self._caught_up(transaction).settings.subject(subject)
-            return transaction.forget_subject(kept)
+        return int(self._worker.submit(Forget(subject=subject)).answer)
 
     # What is known.
 
     def status(self) -> Status:
         """Where the study stands."""
         facts = self.store.facts()
-        return self._look(lambda state: status_of(self.name, self.store.url, state, facts))
+        return self._worker.look(lambda state: status_of(self.name, self.store.url, state, facts))
 
     @property
     def settings(self) -> StudySettings:
         """What was said when it was created."""
-        return self._look(lambda state: state.settings)
+        return self._worker.look(lambda state: state.settings)
+
+    @property
+    def learner(self) -> Learner[Any, Any]:
+        """A copy of the learner as it is now, to look at: what is done to it is not done to the study."""
+        return self._worker.look(lambda state: copy.deepcopy(state.learner))
 
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far, with its mean value in the study's units."""
@@ -358,11 +340,11 @@ class Study:
             found = state.learner.recommend(**({} if context is None else {"context": context}))
             return replace(found, loss=state.settings.shown(found.loss))
 
-        return self._look(best)
+        return self._worker.look(best)
 
     def guarantee(self, **options: Any) -> Guarantee:
         """The learner's regret bound, with what it assumes of late values."""
-        return self._look(lambda state: _assumed(state, state.learner.guarantee(**options)))
+        return self._worker.look(lambda state: _assumed(state, state.learner.guarantee(**options)))
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, from the event after this number on, read in pages."""
@@ -401,93 +383,23 @@ class Study:
     def __repr__(self) -> str:
         return f"Study({self.store.url!r}, {self.name!r})"
 
-    # Transactions.
 
-    def _submit(self, operation: Op) -> Op:
-        """Have an operation carried out, by this thread or by another that is at it."""
-        self._check_fork()
-        if operation.request is not None:
-            as_text("request", operation.request)
-        elif self.store.may_lose_answers:
-            operation.request = uuid.uuid4().hex
-        self._queue.append(operation)
-        with self._mutex:
-            if not operation.done:
-                self._work()
-        if operation.error is not None:
-            raise operation.error
-        return operation
+def _as_key(request: Any) -> str | None:
+    return None if request is None else as_text("request", request)
 
-    def _check_fork(self) -> None:
-        if self._home != Forks.count:
-            self._settle_here()
 
-    def _work(self) -> None:
-        """Carry out all that waits, in one transaction."""
-        waiting = []
-        while self._queue:
-            waiting.append(self._queue.popleft())
+def _begin(store: Store, name: str, first: Event) -> None:
+    """Create a study; where it cannot be known whether that happened, look."""
+    try:
+        store.create(name, [first])
+    except CommitUnknown:
         try:
-            self._carry_out(waiting)
-        except BaseException as error:
-            self._state = None
-            for operation in waiting:
-                operation.done, operation.error = True, error
-
-    def _carry_out(self, operations: list[Operation]) -> None:
-        with self.store.transaction(self.name) as transaction:
-            state = self._caught_up(transaction)
-            turn = Turn(state, transaction, self._now(state))
-            turn.expire()
-            for operation in operations:
-                try:
-                    operation.answer = operation.carry_out(turn)
-                except PolicyError:
-                    raise
-                except REFUSALS as error:
-                    operation.error = error
-        for operation in operations:
-            operation.done = True
-
-    def _now(self, state: State) -> int:
-        """Microseconds since 1970; never before the newest event."""
-        return max(round(self._clock() * 1e6), state.micros)
-
-    def _caught_up(self, source: Transaction | None = None) -> State:
-        """The state with the events of others."""
-        state = self._state or State.begin(self.store.events(self.name, 0, 1)[0], self._policy)
-        self._state = None
-        for group in grouped(self._newer(state.seq, source)):
-            state.apply(group)
-        self._state = state
-        return state
-
-    def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
-        while True:
-            if source is None:
-                page = self.store.events(self.name, after, PAGE)
-            elif after < source.last:
-                page = source.events(after, PAGE)
-            else:
-                page = []
-            yield from page
-            if not page:
-                return
-            after = page[-1].seq
-
-    def _look(self, at: Callable[[State], R]) -> R:
-        """Something of the state after all that is committed."""
-        self._check_fork()
-        with self._mutex:
-            return at(self._caught_up())
-
-
-def _opened(store: str | Store) -> Store:
-    if isinstance(store, Store):
-        return store
-    from koloss.studies.stores import open_store
-
-    return open_store(store)
+            (there,) = store.events(name, 0, 1)
+        except StudyNotFound:
+            store.create(name, [first])
+            return
+        if there.data != first.data:  # whose key nobody else has
+            raise
 
 
 def _without_secrets(event: Event) -> Event:
@@ -501,7 +413,7 @@ def _assumed(state: State, promise: Guarantee) -> Guarantee:
     settings = state.settings
     if settings.goal == "maximize":
         promise = promise.of_rewards()
-    if settings.release:
+    if settings.release and not state.counts["late"]:
         return promise
-    text = "when a value is told does not depend on what it is"
+    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
     return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
