@@ -75,11 +75,12 @@ class Turn:
                 self.do([self.event("released", ids=ready)])
 
 
-@dataclass
+@dataclass(eq=False)
 class Operation(abc.ABC):
     """Something that a caller waits for."""
 
     request: str | None = None
+    generated: bool = field(default=False, init=False)  # whether the key is ours
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
@@ -118,7 +119,7 @@ class Operation(abc.ABC):
         return None
 
 
-@dataclass
+@dataclass(eq=False)
 class Ask(Operation):
     """Make decisions, or find the one that a subject has."""
 
@@ -136,7 +137,7 @@ class Ask(Operation):
         if subject is not None:
             decision = turn.log.decision_of(subject)
             if decision is not None and decision in state.sticky:
-                if self.request is not None:
+                if self.request is not None and not self.generated:
                     turn.do([turn.event("repeated", decision)], self.request)
                 return answer(state, turn.log.about(decision)[:1], None)
         made = state.learner.ask(self.count, context=self.context, allowed=self.allowed)
@@ -220,7 +221,7 @@ def answer(state: State, events: Sequence[Event], count: int | None) -> Decision
     return made if count is not None else made[0]
 
 
-@dataclass
+@dataclass(eq=False)
 class Tell(Operation):
     """Hear what decisions have brought."""
 
@@ -291,7 +292,7 @@ def _named(decision: Any) -> list[int | None]:
     return [i for one in decision for i in _named(one)]
 
 
-@dataclass
+@dataclass(eq=False)
 class Forget(Operation):
     """Erase what is held of a subject."""
 
@@ -304,7 +305,7 @@ class Forget(Operation):
         return False
 
 
-@dataclass
+@dataclass(eq=False)
 class Press(Operation):
     """Something that an operator does."""
 

@@ -11,23 +11,22 @@ import contextlib
 import ctypes
 import logging
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from koloss._files import sync_folder
 from koloss.errors import CommitUnknown, StoreError, StudyExists, StudyNotFound
 from koloss.studies.events import Event
 from koloss.studies.filesystems import is_network, kind_of
 from koloss.studies.log import FORMAT, Snapshot, Store, Transaction
 from koloss.studies.names import check_name
 from koloss.studies.sqlite_log import (
-    SCHEMA,
     SQLiteTransaction,
     find_study,
+    make_tables,
+    new_file,
     page_of_events,
     read_event,
 )
@@ -181,20 +180,10 @@ class SQLiteStore(Store):
         }
 
     def backup(self, path: str | Path) -> None:
-        target = Path(os.path.abspath(path))
-        if os.path.lexists(target):
-            raise FileExistsError(f"`path` must be that of a new file, got {str(path)!r}")
-        part = target.with_name(f".koloss-{secrets.token_hex(8)}.part")
-        try:
-            with self._turn() as db, _failing(self.path):
-                if db is None:
-                    raise StoreError(f"{self.path}: there is no such file yet")
-                with contextlib.closing(sqlite3.connect(part)) as copy:
-                    db.backup(copy)
-            os.replace(part, target)
-            sync_folder(target.parent)
-        finally:
-            part.unlink(missing_ok=True)
+        with new_file(path) as copy, self._turn() as db, _failing(self.path):
+            if db is None:
+                raise StoreError(f"{self.path}: there is no such file yet")
+            db.backup(copy)
 
     def close(self) -> None:
         if self._db is not None:
@@ -323,9 +312,7 @@ class SQLiteStore(Store):
         db.execute(f"pragma journal_size_limit = {WAL_BYTES}")
         if not tables:
             with self._transaction(db):
-                for statement in SCHEMA.split(";"):
-                    db.execute(statement)
-                db.execute("insert into koloss_format values (?)", (FORMAT,))
+                make_tables(db)
 
     def disconnect(self) -> None:
         """Close the connection, where there is one; for whoever has the turn."""

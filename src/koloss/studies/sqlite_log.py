@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
+from koloss._files import sync_folder
 from koloss.errors import StoreError
 from koloss.studies.events import Event
-from koloss.studies.log import KEPT_SNAPSHOTS, Snapshot, Transaction
+from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Transaction
 
 SCHEMA = """
 create table koloss_format (version integer not null);
@@ -31,6 +36,20 @@ create index koloss_subjects_decision on koloss_subjects (study, decision);
 
 _COLUMNS = "seq, kind, micros, decision, request, data"
 
+# Indices are named, since SQLite takes a study for a few rows and would read all of it.
+BY_REQUEST = (
+    f"select {_COLUMNS} from koloss_events indexed by koloss_events_request "
+    "where study = ? and request = ? order by seq"
+)
+ABOUT = (
+    f"select {_COLUMNS} from koloss_events indexed by koloss_events_decision "
+    "where study = ? and decision = ? order by seq"
+)
+UNBIND = (
+    "delete from koloss_subjects indexed by koloss_subjects_decision "
+    "where study = ? and decision = ?"
+)
+
 
 class SQLiteTransaction(Transaction):
     """What is done within one transaction of a connection."""
@@ -47,16 +66,10 @@ class SQLiteTransaction(Transaction):
         return self._events(*page_of_events(self._study, after, limit))
 
     def by_request(self, request: str) -> list[Event]:
-        return self._events(
-            f"select {_COLUMNS} from koloss_events where study = ? and request = ? order by seq",
-            (self._study, request),
-        )
+        return self._events(BY_REQUEST, (self._study, request))
 
     def about(self, decision: int) -> list[Event]:
-        return self._events(
-            f"select {_COLUMNS} from koloss_events where study = ? and decision = ? order by seq",
-            (self._study, decision),
-        )
+        return self._events(ABOUT, (self._study, decision))
 
     def append(self, events: Sequence[Event]) -> None:
         numbers = [event.seq for event in events]
@@ -104,16 +117,20 @@ class SQLiteTransaction(Transaction):
 
     def unbind(self, decisions: Sequence[int]) -> None:
         self._live().executemany(
-            "delete from koloss_subjects where study = ? and decision = ?",
+            UNBIND,
             [(self._study, decision) for decision in decisions],
         )
 
     def forget_subject(self, subject: str) -> int:
         gone = self._run(
             "delete from koloss_subjects where study = ? and subject = ?", self._study, subject
-        )
+        ).rowcount
+        # Pages that were split have copies of rows in their unused part, so they are all wiped and filled again.
+        kept = self._run("select study, subject, decision from koloss_subjects").fetchall()
+        self._run("delete from koloss_subjects")
+        self._db.executemany("insert into koloss_subjects values (?, ?, ?)", kept)
         self.erased = True
-        return gone.rowcount
+        return int(gone)
 
     def _live(self) -> sqlite3.Connection:
         if self.over:
@@ -126,6 +143,32 @@ class SQLiteTransaction(Transaction):
 
     def _events(self, statement: str, values: tuple[Any, ...]) -> list[Event]:
         return [read_event(self._name, row) for row in self._run(statement, *values).fetchall()]
+
+
+def make_tables(db: sqlite3.Connection) -> None:
+    """Make the tables of an empty store."""
+    for statement in SCHEMA.split(";"):
+        db.execute(statement)
+    db.execute("insert into koloss_format values (?)", (FORMAT,))
+
+
+@contextmanager
+def new_file(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
+    """A database to fill, which is called `path` when it is whole and on the disk; where anything fails, there is none."""
+    target = Path(os.path.abspath(path))
+    if os.path.lexists(target):
+        raise FileExistsError(f"`path` must be that of a new file, got {str(path)!r}")
+    part = target.with_name(f".koloss-{secrets.token_hex(8)}.part")
+    try:
+        try:
+            with closing(sqlite3.connect(part, isolation_level=None)) as db:
+                yield db
+        except sqlite3.Error as error:
+            raise StoreError(f"{target}: {error}") from error
+        os.replace(part, target)
+        sync_folder(target.parent)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def find_study(db: sqlite3.Connection, name: str) -> tuple[int, int] | None:

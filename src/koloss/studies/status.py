@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -85,7 +86,7 @@ def _best(state: State) -> dict[str, Any]:
 
 def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:
     """Actions of a finite set by how likely each is next."""
-    learner = state.learner
+    learner = copy.deepcopy(state.learner)  # a policy of one's own may answer only once
     try:
         law = learner.distribution if context is None else learner.distribution_for(context)  # type: ignore[attr-defined]
     except NoDistribution:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from koloss.errors import StoreError, StudyExists, StudyNotFound
 from koloss.studies import Event, Snapshot, Store, open_store
+from koloss.testing.workers import Stop, append, check_turns, exit_code, fork, repeat, together
 
 Connect = Callable[[], Store]
 
@@ -23,10 +23,6 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 AWKWARD = ["", " ", "'; drop table koloss_events; --", "%s ? $1 :x {}", "Ünïcödé 🎲", "a" * 5000]
 """Texts that a careless statement of SQL stumbles over."""
-
-
-class Stop(Exception):
-    """Ends a transaction in the middle."""
 
 
 class StoreContract:
@@ -71,13 +67,13 @@ class StoreContract:
 
     def test_a_study_that_is_not_there(self, store: Store) -> None:
         for name in ("b", "A", *AWKWARD):
-            for use in (store.events, store.snapshots, lambda name: _append(store, name)):
+            for use in (store.events, store.snapshots, lambda name: append(store, name)):
                 with pytest.raises(StudyNotFound):
                     use(name)
         assert store.names() == ["a"]
 
     def test_a_study_is_created_once(self, store: Store, connect: Connect) -> None:
-        _append(store, "a")
+        append(store, "a")
         for again in (store, connect()):
             with pytest.raises(StudyExists):
                 again.create("a", [Event(1, "created", micros=9)])
@@ -242,14 +238,14 @@ class StoreContract:
         assert len(store.events("a")) == 1
 
     def test_threads_take_turns_at_one_store(self, store: Store) -> None:
-        _together([lambda k=k: _repeat(store, k, 10) for k in range(4)])  # type: ignore[misc]
-        _check_turns(store, 4, 10)
+        together([lambda k=k: repeat(store, k, 10) for k in range(4)])  # type: ignore[misc]
+        check_turns(store, 4, 10)
 
     def test_threads_take_turns_by_connections_of_their_own(
         self, store: Store, connect: Connect
     ) -> None:
-        _together([lambda k=k: _repeat(connect(), k, 10) for k in range(4)])  # type: ignore[misc]
-        _check_turns(store, 4, 10)
+        together([lambda k=k: repeat(connect(), k, 10) for k in range(4)])  # type: ignore[misc]
+        check_turns(store, 4, 10)
 
     def test_threads_create_one_study_once(self, connect: Connect) -> None:
         made: list[int] = []
@@ -259,7 +255,7 @@ class StoreContract:
                 connect().create("new", [Event(1, "created", micros=k)])
                 made.append(k)
 
-        _together([lambda k=k: create(k) for k in range(4)])  # type: ignore[misc]
+        together([lambda k=k: create(k) for k in range(4)])  # type: ignore[misc]
         store = connect()
         assert [event.micros for event in store.events("new")] == made
         store.close()
@@ -312,10 +308,10 @@ class StoreContract:
 
     @needs_fork
     def test_processes_take_turns(self, store: Store, connect: Connect) -> None:
-        children = [_fork(lambda k=k: _repeat(connect(), k, 10)) for k in range(3)]  # type: ignore[misc]
-        _repeat(store, 3, 10)
-        assert [_exit_code(child) for child in children] == [0, 0, 0]
-        _check_turns(store, 4, 10)
+        children = [fork(lambda k=k: repeat(connect(), k, 10)) for k in range(3)]  # type: ignore[misc]
+        repeat(store, 3, 10)
+        assert [exit_code(child) for child in children] == [0, 0, 0]
+        check_turns(store, 4, 10)
 
     @needs_fork
     def test_a_process_that_is_killed_leaves_nothing_behind(self, store: Store) -> None:
@@ -325,7 +321,7 @@ class StoreContract:
                 log.bind("dead", 0)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        assert _exit_code(_fork(work)) == -signal.SIGKILL
+        assert exit_code(fork(work)) == -signal.SIGKILL
         with store.transaction("a") as log:  # nobody has to break its lock
             assert (log.last, log.decision_of("dead")) == (1, None)
 
@@ -336,18 +332,18 @@ class StoreContract:
         seen, tell = os.pipe()
 
         def work() -> None:
-            _append(store, "a")
+            append(store, "a")
             os.write(tell, b".")
             os.read(begin, 1)
-            _append(store, "a")
+            append(store, "a")
             os.kill(os.getpid(), signal.SIGKILL)
 
-        _append(store, "a")
-        child = _fork(work)
+        append(store, "a")
+        child = fork(work)
         os.read(seen, 1)
         store.close()
         os.write(go, b".")
-        assert _exit_code(child) == -signal.SIGKILL
+        assert exit_code(child) == -signal.SIGKILL
         for end in (begin, go, seen, tell):
             os.close(end)
         for reader in (store, connect()):
@@ -357,13 +353,13 @@ class StoreContract:
     # For operators.
 
     def test_what_is_committed_outlives_the_store(self, store: Store, connect: Connect) -> None:
-        _append(store, "a")
+        append(store, "a")
         store.close()
         store.close()
         other = connect()
         assert len(other.events("a")) == 2
         other.close()
-        _append(store, "a")  # it opens again by itself
+        append(store, "a")  # it opens again by itself
         assert len(store.events("a")) == 3
 
     def test_facts(self, store: Store) -> None:
@@ -382,7 +378,7 @@ class StoreContract:
             log.bind("somebody", 4)
         path = tmp_path / "backup.db"
         store.backup(path)
-        _append(store, "a")
+        append(store, "a")
         with pytest.raises(FileExistsError):
             store.backup(path)
         copy = open_store(f"sqlite:///{path}")
@@ -421,58 +417,3 @@ class StoreContract:
         finally:
             ended.set()
             working.join()
-
-
-def _append(store: Store, name: str, by: int | None = None) -> None:
-    with store.transaction(name) as log:
-        log.append([Event(log.last + 1, "asked", 0, by)])
-
-
-def _repeat(store: Store, by: int, times: int) -> None:
-    for _ in range(times):
-        _append(store, "a", by)
-    store.close()
-
-
-def _check_turns(store: Store, workers: int, times: int) -> None:
-    """As many events as were appended, one after another, and of each worker as many as it said."""
-    events = store.events("a", after=1)
-    assert [event.seq for event in events] == list(range(2, 2 + workers * times))
-    assert sorted(event.decision or 0 for event in events) == sorted([*range(workers)] * times)
-
-
-def _together(works: Sequence[Callable[[], None]]) -> None:
-    """Each in a thread of its own; the first error that one of them raises."""
-    errors: list[BaseException] = []
-
-    def carry_out(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=carry_out, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
-
-
-def _fork(work: Callable[[], None]) -> int:
-    """The id of a fork of this process that does something and exits with 0, or fails and exits with 1."""
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of threads
-        child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-
-
-def _exit_code(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
