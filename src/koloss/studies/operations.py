@@ -242,7 +242,9 @@ class Tell(Operation):
             turn.do(events, self.request)
 
     def _ids(self, state: State) -> list[int]:
-        ids = state.learner.ledger.ids(self.decision, taken=set(state.held))
+        ledger, decision = state.learner.ledger, self.decision
+        single = isinstance(decision, (Decision, Decisions, int))  # which need not be searched for
+        ids = ledger.ids(decision, taken=None if single else set(state.held))
         if len(set(ids)) < len(ids):
             raise UnknownDecision("`decision` must not repeat an id, got one twice")
         return ids
