@@ -543,6 +543,16 @@ def test_a_paused_study_makes_no_decisions_and_takes_values() -> None:
     assert list(study.events())[2].data == {"author": "ana", "reason": "sale"}
 
 
+def test_a_button_that_is_sent_again_is_pressed_once() -> None:
+    study, _, _ = created()
+    study.pause()
+    study.pause(request="r")  # which changes nothing, and is found again
+    study.resume()
+    study.pause(request="r")
+    assert not study.status().paused
+    study.ask()
+
+
 def test_the_buttons_of_an_insured_learner_are_events() -> None:
     study, store, _ = created(insured(horizon=100_000, early=False))
     learner = insured(horizon=100_000, early=False)

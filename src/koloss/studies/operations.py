@@ -315,10 +315,11 @@ class Press(Operation):
     data: dict[str, Any] = field(default_factory=dict)
 
     def run(self, turn: Turn) -> None:
-        if self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused"):
+        idle = self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused")
+        if idle and (self.request is None or self.generated):  # a key has to be found again
             return
         event = turn.event(self.kind, **self.data)
-        turn.state.act(event)  # which may be refused
+        turn.state.act(event)  # which may be refused, and then has changed nothing
         turn.note([event], self.request)
 
     def is_same(self, events: Sequence[Event]) -> bool:
