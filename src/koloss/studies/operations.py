@@ -89,7 +89,8 @@ class Operation(abc.ABC):
         """It has failed, as others may have by the same error; each raises its own."""
         self.done = True
         try:
-            self.error = copy(error)
+            self.error = copy(error).with_traceback(error.__traceback__)
+            self.error.__cause__ = error.__cause__
         except TypeError:  # one that cannot be copied
             self.error = error
 
