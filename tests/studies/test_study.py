@@ -211,7 +211,7 @@ def test_full_information_is_refused_with_a_word() -> None:
     points = kl.Points([[0.0], [1.0]])
     learner = kl.ExpWeights(points, kernel=kl.Gaussian(0.5), horizon=100)
     with pytest.raises(
-        TypeError, match="`learner` must be one of BanditExpWeights, Insured.*numbers"
+        TypeError, match=r"`learner` must be one of BanditExpWeights, Insured.*numbers"
     ):
         created(learner)
     with pytest.raises(TypeError, match="`learner` must be a bandit learner, got str"):

@@ -160,6 +160,28 @@ def test_a_thread_that_is_interrupted_leaves_the_others_calls_to_them() -> None:
     assert kl.studies.verify(store, "prices").ok
 
 
+def test_an_interrupt_between_commit_and_answer_leaves_the_others_in_doubt() -> None:
+    study, store, _ = created()
+    study.ask()
+    works = [study.ask, lambda: study.ask(request="key"), study.ask]
+    count = [0]
+
+    def interrupted() -> None:
+        count[0] += 1
+        if count[0] == 2:  # that of those that waited
+            raise KeyboardInterrupt
+
+    store.after_commit = interrupted
+    answers = together(study, store, works)
+    names = sorted(type(answer).__name__ for answer in answers)
+    assert "KeyboardInterrupt" in names
+    assert "CommitUnknown" in names
+    assert kinds(study).count("asked") == 5  # nothing was done twice
+    if isinstance(answers[1], kl.Decision):  # unless it was the one that was interrupted
+        assert answers[1].id == 3
+    assert kl.studies.verify(store, "prices").ok
+
+
 # Stores that fail.
 
 
@@ -223,6 +245,14 @@ def test_an_unknown_commit_without_a_key_is_said_to_be_unknown() -> None:
     store.after_commit = once(CommitUnknown("sync failed"))
     assert study.ask(request="key").id == 1
     assert kinds(study).count("asked") == 2
+
+
+@pytest.mark.usefixtures("impatient")
+def test_keys_of_our_own_leave_no_events_where_a_subject_is_asked_for_again() -> None:
+    study = kl.Study.create(Forgetful(), "prices", learner=bandit())
+    study.ask(subject="ann")
+    assert study.ask(subject="ann").id == 0
+    assert kinds(study) == ["created", "asked"]
 
 
 @pytest.mark.usefixtures("impatient")

@@ -1,0 +1,43 @@
+"""A PostgreSQL server for each process that tests."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from tests.studies.server import Proxy, Server, find_binaries
+
+
+@pytest.fixture(scope="session")
+def server():
+    """A running server; skipped where there is none to run, or nothing to talk to it with."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL server (Debian: apt-get install postgresql)")
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip("no psycopg (pip install 'koloss[postgres]')")
+    running = Server(binaries)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def schema(server):
+    """Name of an empty schema."""
+    with server.schema() as name:
+        yield name
+
+
+@pytest.fixture
+def postgres_url(server, schema):
+    """Where an empty schema is, with its secret."""
+    return server.url(schema)
+
+
+@pytest.fixture
+def proxy(server):
+    """A proxy in front of the server."""
+    between = Proxy(server.port)
+    yield between
+    between.close()
