@@ -18,11 +18,11 @@ ASSETS = Path(__file__).parent / "assets"
 
 def test_there_is_a_file_of_every_format() -> None:
     for number in range(1, FORMAT + 1):
-        assert (ASSETS / f"format-{number}.db").exists()
-        assert (ASSETS / f"make_format_{number}.py").exists()
+        assert (ASSETS / f"study-{number}.db").exists()
+        assert (ASSETS / f"create_study_{number}.py").exists()
 
 
-@pytest.fixture(params=sorted(ASSETS.glob("format-*.db")), ids=lambda path: path.stem)
+@pytest.fixture(params=sorted(ASSETS.glob("study-*.db")), ids=lambda path: path.stem)
 def url(request: Any, tmp_path: Path) -> str:
     shutil.copy(request.param, tmp_path / "studies.db")
     return f"sqlite:///{tmp_path}/studies.db"

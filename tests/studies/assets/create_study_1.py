@@ -1,6 +1,6 @@
-"""How format-1.db was made: two studies with all that happens in one.
+"""How study-1.db was made: two studies with all that happens in one.
 
-    python tests/studies/assets/make_format_1.py tests/studies/assets/format-1.db
+    python tests/studies/assets/create_study_1.py tests/studies/assets/study-1.db
 
 A file that has been released stays as it is: what is written today is format 1 until something in it changes.
 """
