@@ -67,6 +67,7 @@ from koloss.proxy import (
 )
 
 _LAZY = {
+    "aio": "koloss.studies.aio",
     "arena": "koloss.report.arena",
     "errors": "koloss.errors",
     "experiments": "koloss.experiments",
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
     from koloss.games.replicate import replicate
     from koloss.games.trace import Trace
     from koloss.report import arena
-    from koloss.studies import Study
+    from koloss.studies import Study, aio
 else:
 
     def __getattr__(name):
@@ -153,6 +154,7 @@ __all__ = [
     "Trace",
     "White",
     "__version__",
+    "aio",
     "arena",
     "barycentric_spanner",
     "eigendecay",

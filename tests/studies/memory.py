@@ -117,7 +117,7 @@ class MemoryStore(Store):
     def close(self) -> None:
         pass
 
-    def damage(self, name: str, seq: int, **changes: Any) -> None:
+    def damage(self, name: str, place: int, /, **changes: Any) -> None:
         """Alter an event behind everybody's back."""
         events = self._content(name).events
-        events[seq - 1] = replace(events[seq - 1], **changes)
+        events[place - 1] = replace(events[place - 1], **changes)

@@ -195,7 +195,7 @@ class Ledger(Generic[L]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, i: int) -> bool:
+    def __contains__(self, i: object) -> bool:
         return i in self._entries
 
     def __iter__(self) -> Iterator[Entry[L]]:

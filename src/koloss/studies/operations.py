@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import Event
 from koloss.studies.log import Transaction
+from koloss.studies.plain import as_choice, as_key, as_plain
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import State
 
@@ -73,11 +75,12 @@ class Turn:
                 self.do([self.event("released", ids=ready)])
 
 
-@dataclass
+@dataclass(eq=False)
 class Operation(abc.ABC):
     """Something that a caller waits for."""
 
     request: str | None = None
+    generated: bool = field(default=False, init=False)  # whether the key is ours
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
@@ -116,7 +119,7 @@ class Operation(abc.ABC):
         return None
 
 
-@dataclass
+@dataclass(eq=False)
 class Ask(Operation):
     """Make decisions, or find the one that a subject has."""
 
@@ -134,12 +137,14 @@ class Ask(Operation):
         if subject is not None:
             decision = turn.log.decision_of(subject)
             if decision is not None and decision in state.sticky:
-                if self.request is not None:
+                if self.request is not None and not self.generated:
                     turn.do([turn.event("repeated", decision)], self.request)
                 return answer(state, turn.log.about(decision)[:1], None)
         made = state.learner.ask(self.count, context=self.context, allowed=self.allowed)
         turn.changing = True
         events = _asked(turn, made)
+        if self.count is not None:
+            events[0].data["batch"] = self.count  # one, too: its context is a list of one
         for name, value in (("context", self.context), ("allowed", self.choice)):
             if value is not None:
                 events[0].data[name] = value
@@ -165,6 +170,22 @@ class Ask(Operation):
         return answer(turn.state, events, self.count)
 
 
+def asking(count: Any, context: Any, subject: Any, request: Any, allowed: Any) -> Ask:
+    """What a caller asks for, if it can be asked."""
+    if count is not None:
+        count = as_int("count", count, minimum=1)
+        if subject is not None:
+            raise ValueError(f"`count` must be left out beside a `subject`, got {count}")
+    return Ask(
+        request=as_key(request),
+        count=count,
+        context=as_plain("context", context),
+        allowed=allowed,
+        choice=None if allowed is None else as_choice(allowed),
+        subject=subject,
+    )
+
+
 def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
     """Events of decisions that were made."""
     ledger = turn.state.learner.ledger
@@ -173,10 +194,11 @@ def _asked(turn: Turn, made: Decision | Decisions) -> list[Event]:
         key = ledger.entry(one.id).key
         data: dict[str, Any] = {"index": one.index, "p": one.probability, "epoch": one.epoch}
         data = {name: value for name, value in data.items() if value is not None}
-        if isinstance(key, np.ndarray) or key != one.index:
-            data["key"] = key.tolist() if isinstance(key, np.ndarray) else int(key)
         if one.index is None or turn.state.grows:
             data["action"] = one.action.tolist()
+        plain = key.tolist() if isinstance(key, np.ndarray) else int(key)
+        if plain not in (data.get("index"), data.get("action")):
+            data["key"] = plain
         events.append(turn.event("asked", one.id, **data))
     return events
 
@@ -199,7 +221,7 @@ def answer(state: State, events: Sequence[Event], count: int | None) -> Decision
     return made if count is not None else made[0]
 
 
-@dataclass
+@dataclass(eq=False)
 class Tell(Operation):
     """Hear what decisions have brought."""
 
@@ -270,7 +292,7 @@ def _named(decision: Any) -> list[int | None]:
     return [i for one in decision for i in _named(one)]
 
 
-@dataclass
+@dataclass(eq=False)
 class Forget(Operation):
     """Erase what is held of a subject."""
 
@@ -283,7 +305,7 @@ class Forget(Operation):
         return False
 
 
-@dataclass
+@dataclass(eq=False)
 class Press(Operation):
     """Something that an operator does."""
 

@@ -44,3 +44,8 @@ def as_text(name: str, value: Any, longest: int = 200) -> str:
     if not 0 < len(value) <= longest:
         raise ValueError(f"`{name}` must have 1 to {longest} characters, got {len(value)}")
     return value
+
+
+def as_key(request: Any) -> str | None:
+    """The key of a request, where it has one."""
+    return None if request is None else as_text("request", request)

@@ -36,6 +36,20 @@ create index koloss_subjects_decision on koloss_subjects (study, decision);
 
 _COLUMNS = "seq, kind, micros, decision, request, data"
 
+# Indices are named, since SQLite takes a study for a few rows and would read all of it.
+BY_REQUEST = (
+    f"select {_COLUMNS} from koloss_events indexed by koloss_events_request "
+    "where study = ? and request = ? order by seq"
+)
+ABOUT = (
+    f"select {_COLUMNS} from koloss_events indexed by koloss_events_decision "
+    "where study = ? and decision = ? order by seq"
+)
+UNBIND = (
+    "delete from koloss_subjects indexed by koloss_subjects_decision "
+    "where study = ? and decision = ?"
+)
+
 
 class SQLiteTransaction(Transaction):
     """What is done within one transaction of a connection."""
@@ -52,16 +66,10 @@ class SQLiteTransaction(Transaction):
         return self._events(*page_of_events(self._study, after, limit))
 
     def by_request(self, request: str) -> list[Event]:
-        return self._events(
-            f"select {_COLUMNS} from koloss_events where study = ? and request = ? order by seq",
-            (self._study, request),
-        )
+        return self._events(BY_REQUEST, (self._study, request))
 
     def about(self, decision: int) -> list[Event]:
-        return self._events(
-            f"select {_COLUMNS} from koloss_events where study = ? and decision = ? order by seq",
-            (self._study, decision),
-        )
+        return self._events(ABOUT, (self._study, decision))
 
     def append(self, events: Sequence[Event]) -> None:
         numbers = [event.seq for event in events]
@@ -109,16 +117,20 @@ class SQLiteTransaction(Transaction):
 
     def unbind(self, decisions: Sequence[int]) -> None:
         self._live().executemany(
-            "delete from koloss_subjects where study = ? and decision = ?",
+            UNBIND,
             [(self._study, decision) for decision in decisions],
         )
 
     def forget_subject(self, subject: str) -> int:
         gone = self._run(
             "delete from koloss_subjects where study = ? and subject = ?", self._study, subject
-        )
+        ).rowcount
+        # Pages that were split have copies of rows in their unused part, so they are all wiped and filled again.
+        kept = self._run("select study, subject, decision from koloss_subjects").fetchall()
+        self._run("delete from koloss_subjects")
+        self._db.executemany("insert into koloss_subjects values (?, ?, ?)", kept)
         self.erased = True
-        return gone.rowcount
+        return int(gone)
 
     def _live(self) -> sqlite3.Connection:
         if self.over:

@@ -94,7 +94,9 @@ class State:
         if self.kind is InsuredBandit:
             made = InsuredBandit.from_state(learner, policy=self._policy)
             if "own" in made.settings.names and self._policy is None:
-                raise TypeError("`policy` must be given: the learner of this study has one of yours")
+                raise TypeError(
+                    "`policy` must be given: the learner of this study has one of yours"
+                )
             self.learner = made
         else:
             self.learner = self.kind.from_state(learner)
@@ -209,6 +211,7 @@ class State:
             elif i in self.waiting and self.settings.release:
                 self.held[i] = value
             else:
+                self.counts["late"] += self.settings.lease is not None and i not in self.waiting
                 self._settle(i)
                 now.append((i, value))
         if now:
@@ -267,5 +270,5 @@ class State:
 
 def _key(data: dict[str, Any]) -> Any:
     """What the learner keeps of an action that was recorded."""
-    key = data.get("key", data["index"])
+    key = next(data[name] for name in ("key", "index", "action") if name in data)
     return np.array(key) if isinstance(key, list) else key

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from koloss.errors import NoDistribution
 from koloss.studies.state import State
 
 
@@ -80,3 +82,21 @@ def _best(state: State) -> dict[str, Any]:
     named = {} if best.params is None else {"params": best.params}
     value = state.settings.shown(best.loss)
     return {"index": best.index, "action": best.action.tolist(), **named, "value": value}
+
+
+def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:
+    """Actions of a finite set by how likely each is next."""
+    learner = copy.deepcopy(state.learner)  # a policy of one's own may answer only once
+    try:
+        law = learner.distribution if context is None else learner.distribution_for(context)  # type: ignore[attr-defined]
+    except NoDistribution:
+        return []
+    return [
+        {
+            "index": row,
+            "probability": float(law[row]),
+            "action": learner.actions[row].tolist(),
+            **({} if learner.params is None else {"params": learner.params[row]}),
+        }
+        for row in (-law).argsort(kind="stable").tolist()
+    ]

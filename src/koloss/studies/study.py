@@ -23,12 +23,12 @@ from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
 from koloss.studies.events import Event
 from koloss.studies.log import Store
-from koloss.studies.operations import Ask, Forget, Press, Tell
-from koloss.studies.plain import as_choice, as_plain, as_text
+from koloss.studies.operations import Forget, Press, Tell, asking
+from koloss.studies.plain import as_key, as_plain, as_text
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
 from koloss.studies.state import LEARNERS, State, created
-from koloss.studies.status import Status, status_of
+from koloss.studies.status import Status, probabilities_of, status_of
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
 
@@ -219,20 +219,7 @@ class Study:
         RequestConflict
             Where the key was used for something else.
         """
-        if count is not None:
-            count = as_int("count", count, minimum=1)
-            if subject is not None:
-                raise ValueError(f"`count` must be left out beside a `subject`, got {count}")
-        plain = as_plain("context", context)
-        choice = None if allowed is None else as_choice(allowed)
-        asked = Ask(
-            request=_as_key(request),
-            count=count,
-            context=plain,
-            allowed=allowed,
-            choice=choice,
-            subject=subject,
-        )
+        asked = asking(count, context, subject, request, allowed)
         return self._worker.submit(asked).answer  # type: ignore[no-any-return]
 
     def tell(self, decision: Told, value: Any, *, request: str | None = None) -> None:
@@ -255,7 +242,7 @@ class Study:
         LossOutOfBounds
             Outside of what was promised to the learner.
         """
-        self._worker.submit(Tell(request=_as_key(request), decision=decision, value=value))
+        self._worker.submit(Tell(request=as_key(request), decision=decision, value=value))
 
     # What an operator does.
 
@@ -310,7 +297,7 @@ class Study:
 
     def _press(self, kind: str, request: str | None, **data: Any) -> None:
         given = {name: value for name, value in data.items() if value not in (None, "")}
-        self._worker.submit(Press(request=_as_key(request), kind=kind, data=given))
+        self._worker.submit(Press(request=as_key(request), kind=kind, data=given))
 
     def forget_subject(self, subject: str) -> int:
         """Erase what is held of a subject, who gets another decision next time; how many entries there were."""
@@ -328,6 +315,11 @@ class Study:
         """What was said when it was created."""
         return self._worker.look(lambda state: state.settings)
 
+    @property
+    def learner(self) -> Learner[Any, Any]:
+        """A copy of the learner as it is now, to look at: what is done to it is not done to the study."""
+        return self._worker.look(lambda state: copy.deepcopy(state.learner))
+
     def recommend(self, context: Any = None) -> Recommendation:
         """The best action so far, with its mean value in the study's units."""
 
@@ -336,6 +328,15 @@ class Study:
             return replace(found, loss=state.settings.shown(found.loss))
 
         return self._worker.look(best)
+
+    def probabilities(self, context: Any = None) -> list[dict[str, Any]]:
+        """Actions of a finite set and how likely each is next, the likeliest first; none where that cannot be said.
+
+        Each has its `index`, `probability`, `action`, and `params` where actions have some. A learner with contexts is asked for one.
+        """
+        return self._worker.look(
+            lambda state: probabilities_of(state, as_plain("context", context))
+        )
 
     def guarantee(self, **options: Any) -> Guarantee:
         """The learner's regret bound, with what it assumes of late values."""
@@ -379,10 +380,6 @@ class Study:
         return f"Study({self.store.url!r}, {self.name!r})"
 
 
-def _as_key(request: Any) -> str | None:
-    return None if request is None else as_text("request", request)
-
-
 def _begin(store: Store, name: str, first: Event) -> None:
     """Create a study; where it cannot be known whether that happened, look."""
     try:
@@ -408,7 +405,7 @@ def _assumed(state: State, promise: Guarantee) -> Guarantee:
     settings = state.settings
     if settings.goal == "maximize":
         promise = promise.of_rewards()
-    if settings.release:
+    if settings.release and not state.counts["late"]:
         return promise
-    text = "when a value is told does not depend on what it is"
+    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
     return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))

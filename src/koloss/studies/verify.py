@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import KINDS, Event
@@ -191,7 +189,9 @@ class _Replay:
         """Decisions as they were recorded, beside what is drawn now."""
         report = self.report
         report.decisions += len(group)
-        for event, one in zip(group, [drawn] if isinstance(drawn, Decision) else drawn, strict=True):
+        for event, one in zip(
+            group, [drawn] if isinstance(drawn, Decision) else drawn, strict=True
+        ):
             if event.decision != one.id:
                 report.add("problems", f"event {event.seq}: decision {event.decision} is {one.id}")
                 continue

@@ -84,40 +84,46 @@ class Worker:
 
     def submit(self, operation: Op) -> Op:
         """Have an operation carried out, by this thread or by another that is at it."""
+        self.enqueue(operation)
+        return self.finish(operation)
+
+    def enqueue(self, operation: Operation) -> None:
+        """Let an operation wait for whoever carries out the next ones."""
         self._check_fork()
         if operation.request is None and self.store.may_lose_answers:
-            operation.request = uuid.uuid4().hex
+            operation.request, operation.generated = uuid.uuid4().hex, True
         self._queue.append(operation)
+
+    def finish(self, operation: Op) -> Op:
+        """See to it that an operation that waits is carried out."""
         with self._mutex:
             if not operation.done:
                 waiting = [self._queue.popleft() for _ in range(len(self._queue))]
+                if operation not in waiting:  # whoever had it was interrupted
+                    waiting.append(operation)
                 self._work(waiting, operation)
         if operation.error is not None:
             raise operation.error
         return operation
 
     def look(self, at: Callable[[State], R]) -> R:
-        """Something of the state after all that is committed."""
+        """Something of the state after all that is committed; changes nothing."""
         self._check_fork()
         with self._mutex:
-            try:
-                state = self._loaded()
-                self._catch_up(state, None)
-                return at(state)
-            except BaseException:
-                self._state = None
-                raise
+            state = self._loaded()
+            self._catch_up(state, None)
+            return at(state)
 
     # Transactions.
 
     def _work(self, waiting: list[Operation], own: Operation) -> None:
-        """Carry out all that waits: whatever happens, every one of these has an answer, has failed, or is left to its thread."""
+        """Carry out all that waits: whatever happens, each of these has an answer, has failed, or is left to its thread."""
         unknown: CommitUnknown | None = None
         for attempt in range(ATTEMPTS):
-            if attempt:
-                time.sleep(PATIENCE * 2**attempt)
             ended: list[bool] = []
             try:
+                if attempt:
+                    time.sleep(PATIENCE * 2**attempt)
                 self._carry_out(waiting, ended)
                 return
             except CommitUnknown as error:
@@ -132,24 +138,35 @@ class Worker:
                     return
             except Exception as error:
                 self._state = None
-                if unknown or isinstance(error, StoreError) or len(waiting) == 1:
-                    for operation in waiting:
-                        operation.fail(unknown or error)  # what cannot be seen has not failed
-                else:  # one of them is to blame, and the others shall not pay for it
-                    for operation in waiting:
-                        self._work([operation], operation)
-                return
-            except BaseException as error:  # this thread is interrupted, and no other
-                self._state = None
-                unknown = CommitUnknown("another thread was interrupted while it committed this")
+                if unknown is None and len(waiting) > 1 and not isinstance(error, StoreError):
+                    self._one_by_one(waiting, own)
+                    return
                 for operation in waiting:
-                    if operation is own:
-                        operation.fail(error)
-                    elif ended and operation.request is None:
-                        operation.fail(unknown)
-                    elif not operation.done:
-                        self._queue.append(operation)
+                    operation.fail(unknown or error)  # what cannot be seen has not failed
                 return
+            except BaseException:
+                self._state = None
+                self._leave(waiting, own, bool(ended))
+                raise
+
+    def _one_by_one(self, waiting: list[Operation], own: Operation) -> None:
+        """One of these is to blame, and the others shall not pay for it."""
+        for k, operation in enumerate(waiting):
+            try:
+                self._work([operation], own)
+            except BaseException:
+                self._leave(waiting[k + 1 :], own, False)
+                raise
+
+    def _leave(self, waiting: list[Operation], own: Operation, ended: bool) -> None:
+        """Where this thread is interrupted, others go on; what may have been committed and has no key is said to be unknown."""
+        for operation in waiting:
+            if operation is own or operation.done:
+                continue
+            if ended and operation.request is None:
+                operation.fail(CommitUnknown("another thread was interrupted while it committed"))
+            else:
+                self._queue.append(operation)
 
     def _carry_out(self, operations: list[Operation], ended: list[bool]) -> None:
         """One transaction. `ended` gets an entry where only the commit is left."""
@@ -215,8 +232,10 @@ class Worker:
                 f"the study {self.name!r} has fewer events than before: its store was replaced"
             )
         if source is None or source.last > state.seq:
+            self._state = None  # should this fail in the middle
             for group in grouped(self._newer(state.seq, source)):
                 state.apply(group)
+            self._state = state
 
     def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
         while True:

@@ -24,6 +24,7 @@ One ledger and one generator serve them all.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -74,6 +75,9 @@ from koloss.proxy import Proxy
 
 MASKS_KEPT = 16
 """Explorations among some of the actions that are kept for when they are asked for again."""
+
+MASKED = 2**52
+"""Least number of an exploration among some of the actions."""
 
 SITS_OUT = ("open", "dear")
 """Why a policy leaves a round to the robust learner without being stopped."""
@@ -522,7 +526,7 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
         stage, size = self._stage, count or 1
         mask = None if allowed is None else self._among(allowed)
         while isinstance(stage, Watched):
-            among = None if mask is None else self._exploration_among(mask, stage)
+            among = None if mask is None else self._exploration_among(mask)
             drawn = stage.draw(count, self._rng, self.ledger, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
@@ -563,14 +567,16 @@ class InsuredBandit(Learner[InsuredSettings, Any]):
             raise ValueError("`allowed` must leave an action that is available, got none")
         return mask
 
-    def _exploration_among(self, mask: Bools, stage: Watched) -> Exploration:
+    def _exploration_among(self, mask: Bools) -> Exploration:
         """How a policy explores in a request among some of the actions; one that was made of late is kept."""
         key = mask.tobytes()
         found = self._explored_among.get(key)
         if found is None or found.era != self._roster.era:
-            era, design, number = self._roster.era, self.settings.design, stage.designs + 1
+            era, design = self._roster.era, self.settings.design
+            # By what it is, so that a learner that has kept it and one that makes it again agree.
+            digest = hashlib.sha256(b"%d " % era + key).digest()
+            number = MASKED + int.from_bytes(digest[:6], "big")
             found = explore(self.engine, mask, design, number, era, mask)
-            stage.designs = number
             if len(self._explored_among) >= MASKS_KEPT:
                 self._explored_among.clear()
             self._explored_among[key] = found
