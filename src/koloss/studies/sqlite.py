@@ -29,7 +29,7 @@ from koloss.studies.sqlite_log import (
     page_of_events,
     read_event,
 )
-from koloss.studies.stores import Durability
+from koloss.studies.stores import Durability, check_durability
 from koloss.studies.turns import Turns
 
 SOUND_VERSION = (3, 51, 3)
@@ -75,7 +75,7 @@ class SQLiteStore(Store):
     def __init__(self, path: str | os.PathLike[str], *, durability: Durability = "power") -> None:
         self.path = Path(os.path.abspath(path))
         self.url = f"sqlite:///{self.path}"
-        self.durability = durability
+        self.durability = check_durability(durability)
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None  # what was opened
         self._turns = Turns.at(self.path)

@@ -105,7 +105,10 @@ class Turns:
         path = f"{self.path}.lock"
         try:
             while self._descriptor is None:
-                self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+                try:  # without O_CREAT, which Linux refuses for a file of another user in a folder like /tmp
+                    self._descriptor = os.open(path, os.O_RDONLY)
+                except FileNotFoundError:
+                    self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
                 lock(self._descriptor, wait=wait)
                 # Where somebody has removed the file meanwhile, others wait at another one.
                 with suppress(FileNotFoundError):
