@@ -262,14 +262,15 @@ class Tell(Operation):
         told = decision in state.held or decision in ledger.held
         if not told and decision in ledger:
             return True
-        kinds = [event.kind for event in turn.log.about(decision)]
+        known = 0 <= decision < ledger.made  # a store has no room for any number
+        kinds = [event.kind for event in turn.log.about(decision)] if known else []
         if told or "told" in kinds:
             raise AlreadyTold(
                 f"`decision` must be outstanding, got {decision}, which was told already"
             )
         if "expired" in kinds:
             return False
-        fate = "told already" if 0 <= decision < ledger.made else "never made"
+        fate = "told already" if known else "never made"
         raise UnknownDecision(f"`decision` must be outstanding, got {decision}, which was {fate}")
 
     def is_same(self, events: Sequence[Event]) -> bool:
