@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -228,6 +228,12 @@ class Tell(Operation):
 
     decision: Any = None
     value: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.decision, Iterator):  # which could not be read again
+            self.decision = list(self.decision)
+        if isinstance(self.value, Iterator):
+            self.value = list(self.value)
 
     def run(self, turn: Turn) -> None:
         state = turn.state
