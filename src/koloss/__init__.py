@@ -67,6 +67,7 @@ from koloss.proxy import (
 )
 
 _LAZY = {
+    "aio": "koloss.studies.aio",
     "arena": "koloss.report.arena",
     "errors": "koloss.errors",
     "experiments": "koloss.experiments",
@@ -74,17 +75,19 @@ _LAZY = {
     "oracles": "koloss.oracles",
     "report": "koloss.report",
     "samplers": "koloss.samplers",
+    "studies": "koloss.studies",
 }
 """Parts that are imported when they are first used."""
 
 _FROM_GAMES = ("Trace", "play", "replicate")
 
 if TYPE_CHECKING:
-    from koloss import errors, experiments, games, oracles, report, samplers
+    from koloss import errors, experiments, games, oracles, report, samplers, studies
     from koloss.games.play import play
     from koloss.games.replicate import replicate
     from koloss.games.trace import Trace
     from koloss.report import arena
+    from koloss.studies import Study, aio
 else:
 
     def __getattr__(name):
@@ -92,6 +95,8 @@ else:
 
         if name in _LAZY:
             return importlib.import_module(_LAZY[name])
+        if name == "Study":
+            return importlib.import_module("koloss.studies").Study
         if name in _FROM_GAMES:
             return getattr(importlib.import_module("koloss.games"), name)
         raise AttributeError(f"module 'koloss' has no attribute {name!r}")
@@ -145,9 +150,11 @@ __all__ = [
     "Scales",
     "Space",
     "SpacePoints",
+    "Study",
     "Trace",
     "White",
     "__version__",
+    "aio",
     "arena",
     "barycentric_spanner",
     "eigendecay",
@@ -167,6 +174,7 @@ __all__ = [
     "report",
     "samplers",
     "save_state",
+    "studies",
     "uniform_design",
     "whiten",
 ]

@@ -48,7 +48,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 @contextmanager
@@ -95,7 +95,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         file.write(text.encode())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names of the files in a folder on the disk."""
     # The file is in its place; a system that cannot do this for a folder (Windows, some networks) is no reason to fail.
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

@@ -119,3 +119,31 @@ class AdversaryError(KolossError, RuntimeError):
 
 class NoDistribution(KolossError, AttributeError):
     """The learner plays a compact set, where single actions have no probability."""
+
+
+class StoreError(KolossError, RuntimeError):
+    """A store of studies that cannot be used, or whose database failed: nothing has been committed."""
+
+
+class CommitUnknown(StoreError):
+    """The connection was lost between a commit and its answer: what was to be committed may be there or not."""
+
+
+class StudyNotFound(KolossError, LookupError):
+    """There is no study of this name in the store."""
+
+
+class StudyExists(KolossError, ValueError):
+    """There is a study of this name in the store already."""
+
+
+class StudyPaused(KolossError, RuntimeError):
+    """The study hands out no decisions until it is resumed."""
+
+
+class RequestConflict(KolossError, ValueError):
+    """A request key that was used for another request before."""
+
+
+class AlreadyTold(UnknownDecision):
+    """The value of this decision was told before, and is counted once."""

@@ -56,7 +56,7 @@ def application() -> "typer.Typer":
     """The verbs, as a Typer application."""
     import typer
 
-    from koloss.cli import inspect, play
+    from koloss.cli import inspect, play, study
     from koloss.cli.options import Verb
 
     app = typer.Typer(
@@ -80,6 +80,7 @@ def application() -> "typer.Typer":
     for verb in (inspect.inspect, play.reproduce, play.run, play.arena, inspect.bound):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)
+    app.add_typer(study.application(), name="study")
     return app
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +12,9 @@ import numpy as np
 
 from koloss._arrays import as_float, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points
-from koloss.errors import AdversaryError, KolossError
 from koloss.experiments.own import own_adversary
 from koloss.experiments.picture import Drawing
+from koloss.experiments.reading import pointing
 from koloss.experiments.source import Source
 from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
 from koloss.games.adversaries import Adversary
@@ -92,13 +89,13 @@ def kernel_of(experiment: Experiment, learner: LearnerSpec | None = None) -> Ker
     data, keys = experiment.kernel, ("game", "kernel")
     if learner is not None and learner.kernel is not None:
         data, keys = learner.kernel, (*_place(experiment, learner), "kernel")
-    with _pointing(experiment.source, keys, data):
+    with pointing(experiment.source, keys, data):
         return Kernel.from_dict(data)
 
 
 def actions_of(experiment: Experiment) -> ActionSet:
     """The actions, or a net of them where the spec has a `net`."""
-    with _pointing(experiment.source, ("game", "actions"), experiment.actions):
+    with pointing(experiment.source, ("game", "actions"), experiment.actions):
         return _actions(json.dumps(experiment.actions))
 
 
@@ -117,7 +114,7 @@ def adversary_of(
     data = experiment.adversary
     kind, options = data["kind"], {k: v for k, v in data.items() if k != "kind"}
     kernel, actions = kernel_of(experiment, learner), actions_of(experiment)
-    with _pointing(experiment.source, ("adversary",), data):
+    with pointing(experiment.source, ("adversary",), data):
         if kind == "python":
             path, make = experiment.source.beside(options["file"]), options.get("make", "make")
             return own_adversary(path, make, kernel, actions, rng)
@@ -141,7 +138,7 @@ def learner_of(
     """A learner, before its first round."""
     kernel, actions = kernel_of(experiment, learner), actions_of(experiment)
     options = {"horizon": None if learner.anytime else rounds, **learner.options, **changes}
-    with _pointing(experiment.source, _place(experiment, learner), learner.options):
+    with pointing(experiment.source, _place(experiment, learner), learner.options):
         return LEARNERS[learner.kind](actions, kernel=kernel, rng=rng, **options)
 
 
@@ -184,21 +181,3 @@ def _check_horizons(experiment: Experiment, learner: LearnerSpec, rank: int | No
 
 def _place(experiment: Experiment, learner: LearnerSpec) -> tuple[Any, ...]:
     return ("learner", [other.name for other in experiment.learners].index(learner.name))
-
-
-@contextmanager
-def _pointing(source: Source, keys: tuple[Any, ...], data: dict[str, Any]) -> Iterator[None]:
-    """Turn an error of a constructor, which names the argument, into one that points at its line."""
-    try:
-        yield
-    except MemoryError as error:
-        raise source.error(keys, f"needs more memory than there is: {error}") from error
-    except RecursionError as error:
-        raise source.error(keys, "must not be so deep") from error
-    except AdversaryError as error:
-        raise source.error((*keys, "file"), str(error)) from error
-    except (TypeError, ValueError, ArithmeticError, OSError, KolossError) as error:
-        named = re.match(r"`(\w+)`:? ?(.*)", str(error), re.DOTALL)
-        if named and (named[1] in data or named[1] == "kind"):
-            raise source.error((*keys, named[1]), named[2]) from error
-        raise source.error(keys, str(error)) from error

@@ -20,10 +20,8 @@ The keys of `kernel`, `actions`, `[adversary]` and `[[learner]]` beside `kind` a
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -34,6 +32,7 @@ from msgspec import Meta, Struct
 
 from koloss import games, learners
 from koloss._names import LONGEST_NAME, slugs
+from koloss.experiments.reading import decode, hint, one_of, only
 from koloss.experiments.source import Source, read_text, read_toml
 from koloss.games import adversaries, watching
 from koloss.learners import Learner
@@ -186,8 +185,6 @@ _TABLES: dict[tuple[str, ...], type[Struct]] = {
 _LEARNER_KEYS = ("name", "kind", "kernel", "anytime", "play")
 """Of a `[[learner]]`; the others are arguments of its class."""
 
-_WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
-
 
 # The specs in the package.
 
@@ -215,14 +212,9 @@ def spec_text(name: str) -> str:
     """The TOML of an experiment that comes with the package."""
     known = _texts()
     if name not in known:
-        raise ValueError(f"`name` must be an experiment, got {name!r}; {_hint(name, known)}")
+        raise ValueError(f"`name` must be an experiment, got {name!r}; {hint(name, known)}")
     text: str = known[name].read_text(encoding="utf-8")
     return text
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
 
 
 def load(spec: str | Path, *, trust: bool = False) -> Experiment:
@@ -262,9 +254,10 @@ def parse(text: str, *, name: str, path: str = "spec", trust: bool = False) -> E
     source = Source(path, text)
     data = read_toml(source)
     if "picture" in data:
-        picture_file = _decode(_PictureFile, data, source)
+        tables = _TABLES | {("game",): _PictureGame}
+        picture_file = decode(_PictureFile, data, source, tables)
         return Experiment(**_common(picture_file, name, source), picture=picture_file.picture)
-    file = _decode(_File, _with_options(data, source), source)
+    file = decode(_File, _with_options(data, source), source, _TABLES)
     game, full = file.game, file.full
     return Experiment(
         **_common(file, name, source),
@@ -318,11 +311,11 @@ def _split(table: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 def _adversary(table: _Adversary, source: Source, *, trust: bool) -> dict[str, Any]:
     keys, kind, options = ("adversary",), table.kind, table.options
-    _one_of(kind, [*ADVERSARIES, "python"], keys, source)
+    one_of(kind, [*ADVERSARIES, "python"], keys, source)
     needed = {"python": "file", "replay": "table"}.get(kind)
     allowed = ["file", "make"] if kind == "python" else _arguments(ADVERSARIES[kind])
     whose = "[adversary]" if kind == "python" else f"the {kind} adversary"
-    _only(options, [*allowed, "kind"], keys, whose, source)
+    only(options, [*allowed, "kind"], keys, whose, source)
     if needed is not None and needed not in options:
         raise source.error(keys, f"`{needed}` is missing in [adversary]")
     for name in ("file", "make", "table"):
@@ -340,9 +333,9 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
     named: list[LearnerSpec] = []
     for i, learner in enumerate(tables):
         keys, batch = ("learner", i), learner.play.batch
-        _one_of(learner.kind, LEARNERS, keys, source)
+        one_of(learner.kind, LEARNERS, keys, source)
         allowed = [*_arguments(LEARNERS[learner.kind]), *_LEARNER_KEYS]
-        _only(learner.options, allowed, keys, learner.kind, source)
+        only(learner.options, allowed, keys, learner.kind, source)
         if batch != "rank" and not (type(batch) is int and 1 <= batch <= MOST_ROUNDS):
             problem = f'must be a positive whole number or "rank", got {batch!r}'
             raise source.error((*keys, "play", "batch"), problem)
@@ -359,44 +352,3 @@ def _arguments(kind: Any) -> list[str]:
     former = kind.settings_type.former if issubclass(kind, Learner) else ()
     names = [*inspect.signature(kind.__init__).parameters, *former]
     return [name for name in names if name not in _GIVEN]
-
-
-def _one_of(kind: str, names: Iterable[str], keys: tuple[Any, ...], source: Source) -> None:
-    if kind not in names:
-        raise source.error((*keys, "kind"), f"must be one of {', '.join(names)}, got {kind!r}")
-
-
-def _only(
-    table: Iterable[str], allowed: list[str], keys: tuple[Any, ...], whose: str, source: Source
-) -> None:
-    """Refuse keys that are not allowed."""
-    for key in table:
-        if key not in allowed:
-            raise source.error((*keys, key), f"is not a key of {whose}; {_hint(key, allowed)}")
-
-
-def _decode(kind: type[Any], data: dict[str, Any], source: Source) -> Any:
-    """The types of a spec, or an error in words that point at the line and the key."""
-    try:
-        return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-    keys = tuple(int(key) if key.isdigit() else key for key in re.findall(r"\w+", place))
-    value: Any = data
-    for key in keys:
-        value = value[key]
-    where = f"[{'.'.join(key for key in keys if isinstance(key, str))}]" if keys else "the file"
-    if absent := re.search("missing required field `(.*)`", problem):
-        raise source.error(keys, f"`{absent[1]}` is missing in {where}")
-    if "unknown field" in problem:
-        table = _TABLES.get(tuple(key for key in keys if isinstance(key, str)), kind)
-        if keys == ("game",) and kind is _PictureFile:
-            table = _PictureGame
-        _only(value, list(table.__struct_fields__), keys, where if keys else "a spec", source)
-    if limit := re.search("([<>])(=?) ?([0-9]+)", problem.replace(" ", "")):
-        rule = "most" if limit[1] == "<" else "least"
-        rule = f"at {rule} {int(limit[3]):,}" if limit[2] else "positive"
-        raise source.error(keys, f"must be {rule}, got {value}")
-    expected = re.search("Expected `([a-z]+)", problem)
-    words = _WORDS.get(expected[1], expected[1]) if expected else problem
-    raise source.error(keys, f"must be {words}, got {value!r}")

@@ -85,6 +85,10 @@ def refuse_extras(context: Any, allowed: Any) -> None:
         raise ValueError("`allowed` must be left out: this learner chooses among all actions")
 
 
+def _is_same(key: Any, other: Any) -> bool:
+    return key == other if type(key) is int else np.array_equal(key, other)
+
+
 def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
     return isinstance(entries, Batch) or all(entry.law is law for entry in entries)
 
@@ -105,6 +109,7 @@ class Learner(abc.ABC, Generic[S, L]):
     settings: S
     ledger: Ledger[L]
     _params: list[dict[str, Any]] | None = None  # of every action, where they are those of a Space
+    _recorded: Sequence[Any] = ()  # while decisions are replayed: what was kept of their actions
     _hold = 0  # decisions that have to be made after one before its loss is used
     rank: int | None = None  # number of features, where there are any
     epsilon: float | None = None  # error of the features, where there are any
@@ -116,6 +121,11 @@ class Learner(abc.ABC, Generic[S, L]):
         self._hold = getattr(settings, "hold", 0)
         self._rng = as_generator(rng, LEARNERS)
         self._settle_here()
+
+    @property
+    def params(self) -> list[dict[str, Any]] | None:
+        """Of every action in play, where they are those of a Space."""
+        return self._params
 
     def _name_actions(self) -> None:
         """Decisions have params where actions are those of a Space."""
@@ -153,6 +163,12 @@ class Learner(abc.ABC, Generic[S, L]):
     def _limits(self) -> tuple[float, float]:
         """The interval of what `_read` gives where losses are numbers."""
         return -math.inf, math.inf
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The interval of what `tell` takes, where losses (or with `goal="maximize"` rewards) are numbers."""
+        low, high = self._limits()
+        return (-high, -low) if getattr(self.settings, "goal", None) == "maximize" else (low, high)
 
     def _admit(self, entry: Entry[L], loss: Any) -> None:
         """A last chance to refuse a loss that is learned from alone: where others are told of it, who may fail."""
@@ -259,6 +275,35 @@ class Learner(abc.ABC, Generic[S, L]):
             return Decision(first, action, index, p, number, ledger.mark, dict(params[index]))
         ids, numbers = np.arange(first, first + count), np.full(count, number)
         return Decisions(ids, action, index, p, numbers, ledger.mark, params)
+
+    def replay(
+        self,
+        keys: Sequence[Any],
+        count: int | None = None,
+        *,
+        context: Any = None,
+        allowed: Any = None,
+    ) -> Decision | Decisions:
+        """Ask as it was asked before, and take the decisions that were recorded for those made: what would have been drawn.
+
+        Parameters
+        ----------
+        keys : sequence
+            What the ledger kept of each action (`Entry.key`).
+        count, context, allowed : optional
+            As they were given to `ask`.
+        """
+        with self._lock:
+            self._recorded = keys
+            try:
+                drawn = self.ask(count, context=context, allowed=allowed)
+            finally:
+                self._recorded = ()
+            first = self.ledger.made - len(keys)
+            entries = [self.ledger.entry(i) for i in range(first, self.ledger.made)]
+            if not all(_is_same(e.key, key) for e, key in zip(entries, keys, strict=True)):
+                self.ledger.correct(first, keys)
+            return drawn
 
     def _as_count(self, count: Any) -> int:
         """Number of decisions, if they can be made at once."""

@@ -196,10 +196,14 @@ class Ledger(Generic[L]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry[L]]:
-        return map(self._entry, self._entries)
+    def __contains__(self, i: object) -> bool:
+        return i in self._entries
 
-    def _entry(self, i: int) -> Entry[L]:
+    def __iter__(self) -> Iterator[Entry[L]]:
+        return map(self.entry, self._entries)
+
+    def entry(self, i: int) -> Entry[L]:
+        """A decision that waits, by its id."""
         known = self._entries[i]
         return known[i - known.first] if isinstance(known, Batch) else known
 
@@ -242,13 +246,21 @@ class Ledger(Generic[L]):
         while len(self.opened) > whole:
             first = self.opened.popleft()
             ids = [i for i in range(first, self.opened[0]) if i in self._entries]
-            entries = [self._entry(i) for i in ids]
+            entries = [self.entry(i) for i in ids]
             if not entries or (law := entries[0].law) is None or isinstance(law, Late):
                 continue
             laws = small(law, [entry.key for entry in entries])
             if laws is not None:
                 for entry, one in zip(entries, laws, strict=True):
                     self._entries[entry.id] = entry._replace(law=one)
+
+    def correct(self, first: int, keys: Sequence[Any]) -> None:
+        """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
+        batch = self._entries[first]
+        if isinstance(batch, Batch):
+            batch.keys = keys
+        else:
+            self._entries[first] = batch._replace(key=keys[0])
 
     def replace_laws(self, replacement: Callable[[L], Any]) -> None:
         """Put other laws into the places of those that decisions wait with."""
@@ -271,7 +283,7 @@ class Ledger(Generic[L]):
             known = self._entries[ids[0]] if ids else None
             if isinstance(known, Batch) and self._is_all_of(known, ids):
                 return known
-            return [self._entry(i) for i in ids]
+            return [self.entry(i) for i in ids]
         except KeyError as error:
             i = error.args[0]
             fate = "told already or forgotten" if self.forgotten else "told already"
@@ -319,7 +331,7 @@ class Ledger(Generic[L]):
         """The oldest decision with these params that waits for its loss and is not taken."""
         wanted = points[points.find(params)].tobytes()
         for i in self._entries:
-            key = self._entry(i).key
+            key = self.entry(i).key
             row = key if key >= 0 else ~key  # explored, in the insured learner
             if self.slots is not None:
                 row = self.slots.item(row)
@@ -384,7 +396,7 @@ class Ledger(Generic[L]):
             heapq.heappop(turns)
         if not turns or turns[0] + hold >= self.made:
             return None
-        return self._entry(turns[0]), self.held[turns[0]]
+        return self.entry(turns[0]), self.held[turns[0]]
 
     def held_to_dict(self) -> dict[str, Any]:
         """Plain data of the losses that are held."""
@@ -399,7 +411,7 @@ class Ledger(Generic[L]):
             data.refuse("ids", "must be those of decisions that wait, in order", ids)
         slack = 1e-9 * (high - low) if high - low < math.inf else 0.0
         losses = data.array("losses", (len(ids),), low - slack, high + slack)
-        self.keep([self._entry(i) for i in ids], losses.tolist())
+        self.keep([self.entry(i) for i in ids], losses.tolist())
 
     # Snapshots.
 

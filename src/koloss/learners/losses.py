@@ -13,31 +13,33 @@ from koloss._arrays import as_float
 from koloss.errors import LossOutOfBounds
 
 
-def read_losses(loss: Any, count: int, low: float, high: float, sign: int = 1) -> Sequence[float]:
+def read_losses(
+    loss: Any, count: int, low: float, high: float, sign: int = 1, name: str = "loss"
+) -> Sequence[float]:
     """Finite losses within the interval that was promised, one per decision; where `sign` is -1, rewards are told.
 
     Text, bytes, truth values, masked values and time differences are not losses.
     """
     if sign < 0:
-        rewards = read_losses(loss, count, -high, -low)
+        rewards = read_losses(loss, count, -high, -low, name=name)
         return [-rewards[0]] if count == 1 else -np.asarray(rewards)  # type: ignore[return-value]
     if count == 1 and type(loss) is float and low <= loss <= high:
         return (loss,)  # the lane for single calls
-    losses = _as_numbers(loss)
+    losses = _as_numbers(loss, name)
     if losses.size != count or losses.ndim > 1:
         got = f"shape {losses.shape}"
-        raise ValueError(f"`loss` must have {count} entries, one per decision, got {got}")
+        raise ValueError(f"`{name}` must have {count} entries, one per decision, got {got}")
     losses = losses.reshape(-1)
     if not np.all(np.isfinite(losses)):
-        raise ValueError(f"`loss` must be finite, got {loss!r}")
+        raise ValueError(f"`{name}` must be finite, got {loss!r}")
     slack = 1e-9 * (high - low)
     outside = losses[(losses < low - slack) | (losses > high + slack)]
     if outside.size:
-        raise LossOutOfBounds(f"`loss` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
+        raise LossOutOfBounds(f"`{name}` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
     return losses.tolist() if count == 1 else losses  # type: ignore[return-value]
 
 
-def _as_numbers(loss: Any) -> NDArray[np.float64]:
+def _as_numbers(loss: Any, name: str) -> NDArray[np.float64]:
     if isinstance(loss, Sequence) and not isinstance(loss, (str, bytes, bytearray, memoryview)):
         loss = list(loss)
     members = loss if isinstance(loss, list) else [loss]
@@ -49,9 +51,9 @@ def _as_numbers(loss: Any) -> NDArray[np.float64]:
         if array.dtype.kind in "iuf":
             return array.astype(float, copy=False)
         if array.dtype.kind == "O":  # fractions, decimals, integers beyond 64 bits
-            return np.array([as_float("loss", one) for one in array.flat]).reshape(array.shape)
+            return np.array([as_float(name, one) for one in array.flat]).reshape(array.shape)
     got = reprlib.repr(loss)
-    raise TypeError(f"`loss` must be a number or an array of numbers, got {got}")
+    raise TypeError(f"`{name}` must be a number or an array of numbers, got {got}")
 
 
 def _is_no_number(one: Any, depth: int = 0) -> bool:

@@ -110,6 +110,41 @@ def _join(value: Any, arrays: dict[str, Any]) -> Any:
     return [_join(v, arrays) for v in value] if isinstance(value, list) else value
 
 
+# Bytes: an .npz file of arrays, and everything else as JSON.
+
+
+def state_to_bytes(state: Mapping[str, Any]) -> bytes:
+    """A snapshot as the bytes of a file, without a file."""
+    file = io.BytesIO()
+    np.savez(file, **_members(state))
+    return file.getvalue()
+
+
+def state_from_bytes(content: bytes) -> dict[str, Any]:
+    """The snapshot that `state_to_bytes` has written; a `SnapshotError` where the bytes are something else."""
+    try:
+        return _assembled(_read(io.BytesIO(content), len(content)))
+    except Exception as error:  # whatever damaged bytes make of themselves
+        raise SnapshotError(f"`content` must be a snapshot's bytes, got others: {error}") from error
+
+
+def _members(state: Mapping[str, Any], **texts: str) -> dict[str, Any]:
+    """The arrays of a file: those of a snapshot, and texts."""
+    arrays: dict[str, Any] = {}
+    texts = {"json": json.dumps(_split(dict(state), arrays)), **texts}
+    encoded = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
+    return {**encoded, **arrays}
+
+
+def _assembled(arrays: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot of which these are the arrays and the JSON."""
+    text = arrays.pop("json").tobytes()
+    state: dict[str, Any] = _join(json.loads(text, object_pairs_hook=_without_twins), arrays)
+    if arrays or not isinstance(state, dict):
+        raise ValueError("it has arrays that belong nowhere")
+    return state
+
+
 # Files: each has an id of its own, new whenever it is written.
 
 
@@ -157,12 +192,8 @@ def save_state(
     """
     if not isinstance(state, Mapping):
         raise TypeError(f"`state` must be a snapshot, got {type(state).__name__}")
-    arrays: dict[str, Any] = {}
-    plain = _split(dict(state), arrays)
     identity = uuid.uuid4().hex
-    texts = {"json": json.dumps(plain), "id": identity}
-    encoded = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
-    members: dict[str, Any] = {**encoded, **arrays}
+    members = _members(state, id=identity)
     path = Path(os.path.realpath(path))
     with _locked(path) as alone:
         if not overwrite:
@@ -195,10 +226,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         arrays = _read(io.BytesIO(content), len(content))
         identity = _identity(arrays.pop("id", None))
-        text = arrays.pop("json").tobytes()
-        state: dict[str, Any] = _join(json.loads(text, object_pairs_hook=_without_twins), arrays)
-        if arrays or not isinstance(state, dict):
-            raise ValueError("it has arrays that belong nowhere")
+        state = _assembled(arrays)
     except Exception as error:  # whatever a damaged file makes of itself
         raise SnapshotError(f"{refusal}: {error}") from error
     _latest[_key(path)] = {identity}

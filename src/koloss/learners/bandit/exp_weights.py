@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_int
+from koloss._arrays import as_int, as_interval
 from koloss.actions import ActionSet, Contexts
 from koloss.designs import Design
 from koloss.errors import NoDistribution
@@ -280,7 +280,8 @@ class BanditExpWeights(OnBall):
             refuse_extras(context, None)
             mask = self._allowed(allowed)
             if mask is not None:
-                return draw_among(self._exp2, mask, count, self._rng, self.settings.design)[:2]
+                design, recorded = self.settings.design, self._recorded
+                return draw_among(self._exp2, mask, count, self._rng, design, recorded)[:2]
         return self._exp2.draw(count, self._rng)
 
     def _limits(self) -> tuple[float, float]:
@@ -301,6 +302,28 @@ class BanditExpWeights(OnBall):
             learn_among(self._exp2, law, keys_of(entries), losses)
             return
         self._exp2.learn(law, keys_of(entries), losses)
+
+    @locked
+    def widen(self, low: float, high: float) -> None:
+        """Go by a wider interval of losses from now on (of rewards, where those are told), before one outside is heard.
+
+        For `outside="widen"`, where a loss outside would do the same; the guarantee charges it alike.
+        """
+        low, high = as_interval("loss_range", (low, high))
+        if self.settings.outside != "widen":
+            raise ValueError(
+                "`loss_range` can be widened where `outside` is 'widen', got "
+                f"{self.settings.outside!r}: the rates and the guarantee are for the interval stated"
+            )
+        exp2, epoch = self._exp2, self._exp2.epoch
+        ends = (low, high) if exp2.engine.sign > 0 else (-high, -low)
+        before = exp2.range.heard_low, exp2.range.heard_high
+        if ends[0] > before[0] or ends[1] < before[1]:
+            raise ValueError(
+                f"`loss_range` must hold what it was, {before}, where losses count, got {ends}"
+            )
+        if exp2.range.hear(ends) and epoch is not None and not epoch.over:
+            epoch.shrink()
 
     def _late_lengths(self) -> tuple[int, ...]:
         return self._exp2.late_lengths

@@ -176,16 +176,24 @@ class Masks:
 
 
 def draw_among(
-    exp2: Exp2, allowed: Bools, count: int | None, rng: Any, design: Any
+    exp2: Exp2,
+    allowed: Bools,
+    count: int | None,
+    rng: Any,
+    design: Any,
+    recorded: Sequence[Any] = (),
 ) -> tuple[Masked, Drawn, Floats]:
-    """An action among those allowed, or several, by a law p of its own; the epoch before is over."""
+    """An action among those allowed, or several, by a law p of its own; the epoch before is over.
+
+    `recorded` are rows that will take the place of those drawn.
+    """
     exp2.rates_now()  # which moves on to the engine of this round
     engine, masks = exp2.engine, exp2.masks or Masks(len(allowed))
     assert isinstance(engine, PointsEngine)
     part = masks.part(engine, allowed, design, _cap(exp2, engine))
     epoch = exp2.new_epoch(rng, at_once=False, part=part)
     drawn = part.engine.draw(epoch.law, count, rng)
-    rows = sorted({int(key) for key in drawn.keys})
+    rows = sorted({int(key) for keys in (drawn.keys, recorded) for key in keys})
     directions = part.directions(epoch.law, rows)
     # Now that nothing has failed.
     size = len(drawn.keys)

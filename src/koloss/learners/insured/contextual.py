@@ -100,15 +100,21 @@ class ContextGame:
         return shown(self.contexts, context)
 
     def draw(
-        self, count: int | None, context: Any, allowed: Any, rng: Any
+        self,
+        count: int | None,
+        context: Any,
+        allowed: Any,
+        rng: Any,
+        recorded: Sequence[int] = (),
     ) -> tuple[ContextRound, Drawn]:
         """Actions for one context, or one for each of several."""
         if allowed is not None:
             raise ValueError("`allowed` must be left out where a policy is insured with `contexts`")
         if count is None:
-            return self.play.draw([self.contexts.find(context)], rng, self.points, single=True)
+            row = self.contexts.find(context)
+            return self.play.draw([row], rng, self.points, recorded, single=True)
         rows = self.contexts.find_all(context, count).tolist()
-        return self.play.draw(rows, rng, self.points, single=False)
+        return self.play.draw(rows, rng, self.points, recorded, single=False)
 
     def admit(self, entry: Entry[Any], loss: float) -> None:
         """Let a policy of the user's hear a loss."""

@@ -239,14 +239,14 @@ class InsuredBandit(Operated):
 
     def _draw(self, count: int | None, context: Any, allowed: Any) -> tuple[Any, Drawn]:
         if self._game is not None:
-            return self._game.draw(count, context, allowed, self._rng)
+            return self._game.draw(count, context, allowed, self._rng, self._recorded)
         if self.settings.contexts is not None:  # one is none, but it must be the one
             context = self._no_context(context, count)
         refuse_extras(context, None)
         stage, size = self._stage, count or 1
         mask = None if allowed is None else self._roster.among(self._allowed(allowed))
         while isinstance(stage, Watched):
-            among = None if mask is None else self._explored_among(mask, stage)
+            among = None if mask is None else self._explored_among(mask)
             drawn = stage.draw(count, self._rng, self.ledger, among)
             if not isinstance(drawn, str):
                 played = drawn[0]
@@ -265,7 +265,8 @@ class InsuredBandit(Operated):
         """Actions of the robust learner; and what the policy would have played is put down."""
         exp2, size = self._wake(), count or 1
         if mask is not None:
-            masked, actions, p = draw_among(exp2, mask, count, self._rng, self.settings.design)
+            design, recorded = self.settings.design, self._recorded
+            masked, actions, p = draw_among(exp2, mask, count, self._rng, design, recorded)
             self._pending.draw(p, size)
             self._counts.masked += size
             return masked, actions
@@ -277,12 +278,9 @@ class InsuredBandit(Operated):
         self._pending.draw(epoch.law.p, size)
         return epoch, actions
 
-    def _explored_among(self, mask: Bools, stage: Watched) -> Exploration:
+    def _explored_among(self, mask: Bools) -> Exploration:
         """How a policy explores in a request among some of the actions."""
-        era, design, number = self._roster.era, self.settings.design, stage.designs + 1
-        found = self._masks.find(mask, self.engine, design, number, era)
-        stage.designs = max(stage.designs, found.number)
-        return found
+        return self._masks.find(mask, self.engine, self.settings.design, self._roster.era)
 
     def _limits(self) -> tuple[float, float]:
         return self._units.hull.limits

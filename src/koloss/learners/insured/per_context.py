@@ -116,9 +116,18 @@ class PerContext:
         return AskedFor(self.watch.total, context, rank, float(self.noise.sum()))
 
     def draw(
-        self, contexts: Sequence[int], rng: Any, points: Floats, *, single: bool
+        self,
+        contexts: Sequence[int],
+        rng: Any,
+        points: Floats,
+        recorded: Sequence[int] = (),
+        *,
+        single: bool,
     ) -> tuple[ContextRound, Drawn]:
-        """Actions for decisions in these contexts, and what their losses will need."""
+        """Actions for decisions in these contexts, and what their losses will need.
+
+        `recorded` are keys that will take the place of those drawn.
+        """
         M, policy, watched = self.predicted(), self.policy, self.watch.watched
         proposals: list[Any] = [None] * len(contexts)
         if isinstance(policy, ContextPolicy):  # which may fail: before anything changes
@@ -136,8 +145,8 @@ class PerContext:
                 self.pending.draw(choice)
             else:
                 self.pending.draw(self._spread(p, c))
-        self._count(contexts, keys)
-        observed = self.robust.observe(contexts, keys)
+        self._count(contexts, recorded or keys)
+        observed = self.robust.observe(contexts, recorded or keys)
         law = ContextRound(self.asks, M, watched, observed, choice, strayed)
         rows = np.array([key if key >= 0 else ~key for key in keys])
         if single:

@@ -6,6 +6,7 @@ All actions that may ever be offered are known from the beginning, with their fe
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,9 @@ UNSEEN = (
 SINCE = "against an action added later the bound counts from then on, against a withdrawn one up to then"
 """What it says of actions that were not there all the time."""
 
+
+MASKED = 2**52
+"""Least number of an exploration among some of the actions."""
 
 MASKS_KEPT = 16
 """Explorations among some of the actions that are kept for when they are asked for again."""
@@ -179,12 +183,15 @@ class Masks:
         self._made: dict[bytes, Exploration] = {}
 
     def find(
-        self, mask: Bools, engine: PointsEngine, design: str | Design, number: int, era: int
+        self, mask: Bools, engine: PointsEngine, design: str | Design, era: int
     ) -> Exploration:
-        """One that was made in this era, or a new one with this number."""
+        """One that was made in this era, or a new one."""
         key = mask.tobytes()
         found = self._made.get(key)
         if found is None or found.era != era:
+            # Numbered by what it is, so that a learner that has kept it and one that makes it again agree.
+            digest = hashlib.sha256(b"%d " % era + key).digest()
+            number = MASKED + int.from_bytes(digest[:6], "big")
             found = explore(engine, mask, design, number, era, mask)
             if len(self._made) >= MASKS_KEPT:
                 self._made.clear()

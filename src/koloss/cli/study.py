@@ -1,0 +1,458 @@
+"""Verbs of studies: `koloss study create`, `list`, `show`, `ask`, `tell` and what an operator needs."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from koloss._names import printable
+from koloss.cli import options
+from koloss.cli.options import UsageError, naming_options, option, print_json
+
+if TYPE_CHECKING:
+    from koloss.studies import Store, Study
+
+STORE_VARIABLE = "KOLOSS_STORE"
+
+VALUES_FROM = 10_000
+"""Newest events among which `show` looks for values."""
+
+ARGUMENTS = {
+    "name": "NAME",
+    "decision": "ID",
+    "path": "PATH",
+    "setting": "SETTING",
+    "context": "--context",
+    "url": "--store",
+    "policy": "the policy",  # of one's own, which only Python has
+    **dict.fromkeys(("value", "labels", "lease", "loss_range", "rows"), "VALUE"),
+}
+"""What arguments of the library are called here."""
+
+
+def _complete_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the studies in the store, for the shell's completion."""
+    url = context.params.get("store") or os.environ.get(STORE_VARIABLE)
+    if not url:
+        return []
+    with suppress(Exception):  # a shell has no use for errors
+        from koloss.studies import open_store
+
+        return [name for name in open_store(url).names() if name.startswith(incomplete)]
+    return []
+
+
+NAME = typer.Argument(..., help="Of the study.", metavar="NAME", autocompletion=_complete_names)
+STORE = option(
+    None,
+    "Store",
+    "Such as sqlite:///studies.db or postgresql://user@host/database.",
+    "--store",
+    metavar="URL",
+    envvar=STORE_VARIABLE,
+)
+REQUEST = option(
+    None, "Decision", "A key: sent again under the same one, it is done once.", metavar="KEY"
+)
+AUTHOR = option("", "Log", "Who does it.", metavar="TEXT")
+REASON = option("", "Log", "Why.", metavar="TEXT")
+
+
+def application() -> typer.Typer:
+    """The verbs, as a Typer application."""
+    app = typer.Typer(rich_markup_mode="markdown")
+
+    @app.callback(invoke_without_command=True)
+    def study(context: typer.Context) -> None:
+        """Decisions that survive, shared by many processes."""
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    verbs: list[Any] = [create, list_, show, ask, tell, export, verify, backup, pause, resume]
+    for verb in (*verbs, hand_over, re_arm, change, forget_subject):
+        # Values may be negative numbers, which look like options.
+        settings = {"ignore_unknown_options": verb is tell}
+        name = verb.__name__.rstrip("_").replace("_", "-")
+        app.command(name, context_settings=settings)(verb)
+    return app
+
+
+@contextmanager
+def _open_store(context: typer.Context, url: str | None) -> Iterator["Store"]:
+    """The store of `--store`; errors of the library name options."""
+    from koloss.studies import open_store
+
+    if not url:
+        raise UsageError(f"--store must be given, or {STORE_VARIABLE} be set")
+    with naming_options(context, **ARGUMENTS):
+        store = open_store(url)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def _open_study(context: typer.Context, url: str | None, name: str) -> Iterator["Study"]:
+    from koloss.studies import Study
+
+    with _open_store(context, url) as store:
+        yield Study.open(store, name)
+
+
+def _read(text: str | None) -> Any:
+    """JSON, or a word as it is."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+# Beginning.
+
+
+def create(
+    context: typer.Context,
+    file: Path | None = typer.Argument(None, help="A TOML file.", metavar="SPEC"),
+    name: str | None = option(None, "Study", "In the place of the name in SPEC.", metavar="NAME"),
+    example: bool = option(False, "Output", "Print a SPEC to begin with, and exit.", "--example"),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Begin a study that a TOML file describes.
+
+    `koloss study create --example` prints such a file.
+    """
+    from koloss.cli.study_spec import EXAMPLE, load
+    from koloss.studies import Study
+
+    if example:
+        print(EXAMPLE, end="")
+        return
+    if file is None:
+        raise UsageError("SPEC must be given, or --example")
+    with _open_store(context, store) as opened:
+        try:
+            spec = load(file)
+        except FileNotFoundError as error:
+            raise UsageError(f"there is no file {file}") from error
+        called = name or spec.name
+        if called is None:
+            raise UsageError(f"{file} has no name: write one into it, or give --name")
+        made = spec.create(lambda **settings: Study.create(opened, called, **settings))
+        if as_json:
+            print_json(made.status().to_dict())
+        else:
+            print(f"created {called} in {opened.url}")
+
+
+def list_(context: typer.Context, store: str | None = STORE, as_json: bool = options.JSON) -> None:
+    """List the studies in a store."""
+    from koloss.cli.study_text import show_studies
+
+    with _open_store(context, store) as opened:
+        studies = [_entry(opened, name) for name in opened.names()]
+        if as_json:
+            print_json(studies)
+        else:
+            show_studies(studies, opened.url)
+
+
+def _entry(store: "Store", name: str) -> dict[str, Any]:
+    """What can be known of a study without making its learner."""
+    with store.transaction(name) as log:
+        (first,), last = log.events(0, 1), log.last
+    settings = first.data["settings"]
+    return {
+        "name": name,
+        "learner": first.data["learner"],
+        "goal": settings["goal"],
+        "unit": settings["unit"],
+        "labels": settings["labels"],
+        "created": first.at.isoformat(),
+        "events": last,
+    }
+
+
+def show(
+    context: typer.Context,
+    name: str = NAME,
+    given: str | None = option(
+        None, "Study", "Show best action and probabilities for it.", "--context", metavar="CONTEXT"
+    ),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Show where a study stands: counts, best action, probabilities, values over time, warnings of the store."""
+    from koloss.cli.study_text import show_study
+
+    with _open_study(context, store, name) as study:
+        status, known = study.status(), _read(given)
+        shown = {**status.to_dict(), "context": known}
+        if known is not None:
+            best = study.recommend(known)
+            named = {} if best.params is None else {"params": best.params}
+            place = {"index": best.index, "action": best.action.tolist()}
+            shown["best"] = {**place, **named, "value": best.loss}
+        shown["probabilities"] = study.probabilities(known)
+        newest = study.events(max(status.events - VALUES_FROM, 0))
+        shown["values"] = [event.data["value"] for event in newest if event.kind == "told"]
+    if as_json:
+        print_json(shown)
+    else:
+        show_study(shown)
+
+
+# Ask and tell.
+
+
+def ask(
+    context: typer.Context,
+    name: str = NAME,
+    count: int | None = option(None, "Decision", "So many at once.", metavar="N"),
+    given: str | None = option(
+        None, "Decision", "What is known before it: text, or JSON.", "--context", metavar="CONTEXT"
+    ),
+    subject: str | None = option(
+        None, "Decision", "Whose it is: the same one gets the same decision.", metavar="TEXT"
+    ),
+    allowed: str | None = option(
+        None, "Decision", "Actions that may be chosen, as JSON: rows or params.", metavar="JSON"
+    ),
+    request: str | None = REQUEST,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Make a decision, or several."""
+    from koloss.cli.study_text import decision_line
+
+    with _open_study(context, store, name) as study:
+        made: Any = study.ask(
+            count,
+            context=_read(given),
+            subject=subject,
+            request=request,
+            allowed=_read(allowed),
+        )
+        decisions = [_plain(one) for one in (made if count is not None else [made])]
+    if as_json:
+        print_json(decisions if count is not None else decisions[0])
+    else:
+        for decision in decisions:
+            print(decision_line(decision))
+
+
+def _plain(decision: Any) -> dict[str, Any]:
+    """A decision, fit for JSON."""
+    named = {} if decision.params is None else {"params": decision.params}
+    return {
+        "id": decision.id,
+        "action": decision.action.tolist(),
+        **named,
+        "index": decision.index,
+        "probability": decision.probability,
+        "epoch": decision.epoch,
+    }
+
+
+def tell(
+    context: typer.Context,
+    name: str = NAME,
+    pairs: list[str] = typer.Argument(
+        ..., help="A decision and what it has brought; any number of these.", metavar="ID VALUE..."
+    ),
+    request: str | None = REQUEST,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Say what a decision has brought, or several: all of them, or none."""
+    if len(pairs) % 2:
+        raise UsageError(f"ID VALUE must be pairs, got {len(pairs)} words: {' '.join(pairs)}")
+    ids = [_number("ID", text, int, "a whole number") for text in pairs[::2]]
+    values = [_number("VALUE", text, float, "a number") for text in pairs[1::2]]
+    with _open_study(context, store, name) as study:
+        study.tell(ids, values, request=request)
+    if as_json:
+        print_json({"told": [{"id": i, "value": v} for i, v in zip(ids, values, strict=True)]})
+    else:
+        print(f"told {', '.join(map(str, ids))}")
+
+
+def _number(name: str, text: str, kind: Any, what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise UsageError(f"{name} must be {what}, got {text!r}") from None
+
+
+# What is kept.
+
+
+def export(
+    context: typer.Context,
+    name: str = NAME,
+    path: Path = typer.Argument(..., help="Ends in .csv or .parquet.", metavar="PATH"),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Write the decisions to a file, one row each."""
+    from koloss.studies.export import export as write
+
+    with _open_study(context, store, name) as study:
+        try:
+            count = write(study, path)
+        except ImportError as error:
+            raise UsageError(str(error)) from error
+    if as_json:
+        print_json({"path": str(path), "decisions": count})
+    else:
+        print(f"wrote {path}: {count:,} decisions")
+
+
+def verify(
+    context: typer.Context,
+    name: str = NAME,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Replay a study from its first event, and compare: exit code 0 where the history proves itself, 1 where it does not."""
+    from koloss.studies import verify as replay
+
+    with _open_store(context, store) as opened:
+        report = replay(opened, name)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print(printable(str(report), lines=True))
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def backup(
+    context: typer.Context,
+    path: Path = typer.Argument(..., help="Of a new file.", metavar="PATH"),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Write a copy of a whole store, while others go on."""
+    with _open_store(context, store) as opened:
+        try:
+            opened.backup(path)
+        except FileExistsError as error:
+            raise UsageError(f"PATH must be that of a new file, got {path}") from error
+    if as_json:
+        print_json({"path": str(path)})
+    else:
+        print(f"wrote {path}")
+
+
+# What an operator does.
+
+
+def pause(
+    context: typer.Context,
+    name: str = NAME,
+    author: str = AUTHOR,
+    reason: str = REASON,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Make no decisions until `resume`; values are still welcome."""
+    with _open_study(context, store, name) as study:
+        study.pause(author=author, reason=reason)
+    _say(as_json, f"{name} is paused", name=name, paused=True)
+
+
+def resume(
+    context: typer.Context,
+    name: str = NAME,
+    author: str = AUTHOR,
+    reason: str = REASON,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Make decisions again."""
+    with _open_study(context, store, name) as study:
+        study.resume(author=author, reason=reason)
+    _say(as_json, f"{name} makes decisions again", name=name, paused=False)
+
+
+def hand_over(
+    context: typer.Context,
+    name: str = NAME,
+    given: str | None = option(None, "Study", "Only there.", "--context", metavar="CONTEXT"),
+    author: str = AUTHOR,
+    reason: str = REASON,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Stop the policy in play; the next one, or the robust learner, takes over."""
+    with _open_study(context, store, name) as study:
+        _press(study.hand_over, context=_read(given), author=author, reason=reason)
+    _say(as_json, f"the policy of {name} is stopped", name=name, handed_over=True)
+
+
+def re_arm(
+    context: typer.Context,
+    name: str = NAME,
+    given: str | None = option(None, "Study", "Only there.", "--context", metavar="CONTEXT"),
+    author: str = AUTHOR,
+    reason: str = REASON,
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Let the policy that was stopped last play again."""
+    with _open_study(context, store, name) as study:
+        _press(study.re_arm, context=_read(given), author=author, reason=reason)
+    _say(as_json, f"the policy of {name} plays again", name=name, re_armed=True)
+
+
+def _press(button: Any, **said: Any) -> None:
+    """Press a button that not every learner has."""
+    try:
+        button(**said)
+    except TypeError as error:
+        raise UsageError(str(error)) from error
+
+
+def change(
+    context: typer.Context,
+    name: str = NAME,
+    setting: str = typer.Argument(..., help="Which one.", metavar="SETTING"),
+    value: str = typer.Argument(..., help="As JSON, or text.", metavar="VALUE"),
+    author: str = option(..., "Log", "Who changes it.", metavar="TEXT"),
+    reason: str = option(..., "Log", "Why.", metavar="TEXT"),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Change a setting in the middle: withdraw or add actions, widen the range, the lease, the labels."""
+    with _open_study(context, store, name) as study:
+        study.change(setting, _read(value), author=author, reason=reason)
+    _say(as_json, f"{setting} of {name} is changed", name=name, setting=setting, value=_read(value))
+
+
+def forget_subject(
+    context: typer.Context,
+    name: str = NAME,
+    subject: str = typer.Argument(..., help="Whose traces are erased.", metavar="SUBJECT"),
+    store: str | None = STORE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Erase what a study holds of a subject; its history can still be verified."""
+    with _open_study(context, store, name) as study:
+        count = study.forget_subject(subject)
+    _say(as_json, f"erased {count} of {name}", name=name, erased=count)
+
+
+def _say(as_json: bool, line: str, **data: Any) -> None:
+    """What was done, in words or as JSON."""
+    if as_json:
+        print_json(data)
+    else:
+        print(line)

@@ -1,0 +1,310 @@
+"""The decisions of a study as a table: CSV by the standard library, Parquet by pyarrow.
+
+The log is read twice, in pages: what became of each decision first, of which seventeen bytes are kept, then the decisions
+themselves in their order. Events that come in the meantime are left out of both.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from koloss._files import replacing
+from koloss._version import __version__
+from koloss.actions import Float, Int, Parameter, Space, SpacePoints
+from koloss.studies.events import Event
+from koloss.studies.log import Store
+
+if TYPE_CHECKING:
+    from koloss.studies.study import Study
+
+__all__ = ["export"]
+
+PAGE = 1000
+"""Events that are read at a time."""
+
+ROW_GROUP = 50_000
+"""Rows of a Parquet file that are written together."""
+
+STATUS = ("outstanding", "expired", "default", "held", "told", "unused")
+"""What became of a decision, see `export`."""
+
+_EXPIRED, _DEFAULT, _HELD, _TOLD, _UNUSED = range(1, 6)
+
+Row = dict[str, Any]
+
+
+def export(study: Study, path: str | Path) -> int:
+    """Write the decisions of a study to a file, whole or not at all.
+
+    Parameters
+    ----------
+    study : Study
+    path : str or Path
+        Ends in .csv, or in .parquet, which needs pyarrow (`koloss[parquet]`). A file that is there is replaced.
+
+    Returns
+    -------
+    int
+        Number of decisions.
+
+    Notes
+    -----
+    One row per decision, in the order in which they were made. The columns:
+
+    - `time` of the decision, in UTC, and its `id`;
+    - `context`, where there are any: text as it is, anything else as JSON;
+    - `action`, a list of coordinates (JSON in CSV), or where actions have params one column for each parameter, under its name, or as
+      `action.NAME` where that is the name of another column; empty where the parameter does not matter;
+    - `index`, the row of the action in a finite set, and the `probability` with which it was drawn;
+    - `value` in the study's units, and `late_by`, how many seconds after the decision it came;
+    - `status`: "outstanding"; "expired", the lease has run out and a value is still welcome; "default", the lease has run out and the
+      study's default value, which is shown, was counted; "held", told and not used before the lease has run out; "told"; "unused", told
+      after the default was counted.
+    """
+    path = Path(path)
+    kinds: dict[str, type[_Writer]] = {".csv": _Csv, ".parquet": _Parquet}
+    if path.suffix.lower() not in kinds:
+        raise ValueError(f"`path` must end in .csv or .parquet, got {str(path)!r}")
+    learner, settings = study._worker.look(lambda state: (state.learner, state.settings))
+    kind, table = kinds[path.suffix.lower()], Table(learner)
+    about = {"study": study.name, "goal": settings.goal, "unit": settings.unit}
+    last, fates = _fates(_pages(study.store, study.name))
+    count = 0
+    with replacing(path) as file:
+        writer = kind(file, table, {**about, "koloss": __version__})
+        for rows in table.rows(_pages(study.store, study.name, last), fates):
+            writer.write(rows)
+            count += len(rows)
+        writer.close()
+    return count
+
+
+def _pages(store: Store, name: str, last: int | None = None) -> Iterator[list[Event]]:
+    """Events up to the last one, in pages."""
+    after = 0
+    while page := store.events(name, after, PAGE if last is None else min(PAGE, last - after)):
+        yield page
+        after = page[-1].seq
+        if after == last:
+            return
+
+
+class _Fates:
+    """What became of decisions with consecutive ids."""
+
+    def __init__(self) -> None:
+        self.first: int | None = None  # id of the first one
+        self.holds = False  # whether values are held back
+        self.values, self.times, self.statuses = array("d"), array("q"), bytearray()
+
+    def __getitem__(self, decision: int) -> tuple[float | None, int, int]:
+        """Value, time and status."""
+        assert self.first is not None
+        k = decision - self.first
+        status = self.statuses[k]
+        value = self.values[k] if status >= _DEFAULT else None
+        return value, self.times[k], status
+
+    def hear(self, event: Event) -> None:
+        """Take note of an event."""
+        if event.kind == "created":
+            self.holds = event.data["settings"].get("release") is not None
+        elif event.kind == "asked":
+            if self.first is None:
+                self.first = event.decision
+            self.values.append(0.0)
+            self.times.append(0)
+            self.statuses.append(0)
+        elif event.kind in ("told", "expired"):
+            k = self._place(event.decision)
+            if k is not None:
+                self.statuses[k] = status = self._status(event, self.statuses[k])
+                if status >= _DEFAULT:
+                    self.values[k], self.times[k] = event.data["value"], event.micros
+        elif event.kind == "released":
+            for k in map(self._place, event.data["ids"]):
+                if k is not None and self.statuses[k] == _HELD:
+                    self.statuses[k] = _TOLD
+
+    def _place(self, decision: int | None) -> int | None:
+        """Where it stands; None if its learner made it before there was a study."""
+        if self.first is None or decision is None or decision < self.first:
+            return None
+        return decision - self.first
+
+    def _status(self, event: Event, before: int) -> int:
+        if event.kind == "expired":
+            return _DEFAULT if event.data.get("value") is not None else _EXPIRED
+        if event.data.get("used") is False:
+            return _UNUSED
+        return _HELD if self.holds and before != _EXPIRED else _TOLD
+
+
+def _fates(pages: Iterable[list[Event]]) -> tuple[int, _Fates]:
+    """The number of the newest event, and what has become of the decisions by then."""
+    fates, last = _Fates(), 0
+    for page in pages:
+        for event in page:
+            fates.hear(event)
+        last = page[-1].seq
+    return last, fates
+
+
+# Columns and rows.
+
+
+class Table:
+    """The columns of a study's decisions."""
+
+    def __init__(self, learner: Any) -> None:
+        points = learner.settings.actions
+        self.space: Space | None = points.space if isinstance(points, SpacePoints) else None
+        self.params = learner.params
+        self.actions = learner.actions
+        has_contexts = getattr(learner.settings, "contexts", None) is not None
+        before = ["time", "id", *["context"] * has_contexts]
+        after = ["index", "probability", "value", "late_by", "status"]
+        self.names = {}  # columns of the parameters
+        for name in self.space.names if self.space is not None else ():
+            self.names[name] = f"action.{name}" if name in (*before, *after, "action") else name
+        self.columns = [*before, *(self.names.values() if self.space else ["action"]), *after]
+
+    def rows(self, pages: Iterable[list[Event]], fates: _Fates) -> Iterator[list[Row]]:
+        """The rows of the decisions in each page."""
+        contexts: Iterator[Any] = iter(())  # of the decisions that were made at once
+        for page in pages:
+            rows = []
+            for event in page:
+                if event.kind == "asked":
+                    data = event.data
+                    if "context" in data:
+                        context = data["context"]
+                        contexts = iter(context if "batch" in data else [context])
+                    rows.append(self._row(event, next(contexts, None), fates))
+            yield rows
+
+    def _row(self, event: Event, context: Any, fates: _Fates) -> Row:
+        assert event.decision is not None
+        value, time, status = fates[event.decision]
+        index = event.data.get("index")
+        row: Row = {
+            "time": event.at,
+            "id": event.decision,
+            "context": context if context is None or isinstance(context, str) else _json(context),
+            "index": index,
+            "probability": event.data.get("p"),
+            "value": value,
+            "late_by": None if value is None else (time - event.micros) / 1e6,
+            "status": STATUS[status],
+        }
+        action = event.data.get("action")
+        if self.space is None:
+            row["action"] = self.actions[index].tolist() if action is None else action
+        else:
+            params = self.params[index] if action is None else self.space.decode([action])[0]
+            row |= {column: params.get(name) for name, column in self.names.items()}
+        return row
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+# Files.
+
+
+class _Writer(Protocol):
+    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None: ...
+
+    def write(self, rows: list[Row]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Csv:
+    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        self._writer = csv.DictWriter(self._text, table.columns, extrasaction="ignore")
+        self._lists = [] if table.space else ["action"]
+        self._writer.writeheader()
+
+    def write(self, rows: list[Row]) -> None:
+        for row in rows:
+            plain = {"time": row["time"].isoformat(timespec="microseconds")}
+            plain |= {name: _json(row[name]) for name in self._lists}
+            self._writer.writerow(row | plain)
+
+    def close(self) -> None:
+        self._text.flush()
+        self._text.detach()  # the file is closed by whoever has opened it
+
+
+class _Parquet:
+    def __init__(self, file: IO[bytes], table: Table, about: dict[str, str]) -> None:
+        try:
+            import pyarrow as pa
+            from pyarrow import parquet
+        except ImportError as error:
+            message = "a .parquet file needs pyarrow: pip install 'koloss[parquet]'"
+            raise ImportError(message) from error
+        self._arrow = pa
+        kinds = {
+            "time": pa.timestamp("us", tz="UTC"),
+            "id": pa.int64(),
+            "context": pa.string(),
+            "action": pa.list_(pa.float64()),
+            "index": pa.int64(),
+            "probability": pa.float64(),
+            "value": pa.float64(),
+            "late_by": pa.float64(),
+            "status": pa.string(),
+        }
+        parameters = table.space.parameters if table.space is not None else {}
+        self._mixed = []  # columns whose values have no type in common
+        for name, column in table.names.items():
+            kind = _kind(parameters[name])
+            self._mixed += [column] if kind == "json" else []
+            kinds[column] = getattr(pa, {"json": "string"}.get(kind, kind))()
+        fields = [(column, kinds[column]) for column in table.columns]
+        self._schema = pa.schema(fields, metadata=about)
+        self._writer = parquet.ParquetWriter(file, self._schema)
+        self._rows: list[Row] = []
+
+    def write(self, rows: list[Row]) -> None:
+        for row in rows:
+            row |= {name: _json(row[name]) for name in self._mixed if row[name] is not None}
+        self._rows += rows
+        if len(self._rows) >= ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
+        self._rows = []
+
+    def close(self) -> None:
+        if self._rows:
+            self._flush()
+        self._writer.close()
+
+
+def _kind(parameter: Parameter) -> str:
+    """The type of a parameter's values: one of Arrow's, or "json" where they have none in common."""
+    if isinstance(parameter, Float):
+        return "float64"
+    if isinstance(parameter, Int):
+        return "int64"
+    values: Sequence[Any] = [v for v in parameter.values if v is not None]  # type: ignore[attr-defined]
+    kinds = {type(value) for value in values}
+    named: list[tuple[set[type], str]] = [
+        ({str}, "string"),
+        ({bool}, "bool_"),
+        ({int}, "int64"),
+        ({int, float}, "float64"),
+    ]
+    return next((name for types, name in named if kinds and kinds <= types), "json")

@@ -1,0 +1,140 @@
+"""What was said when a study was created: how values are meant, how long decisions are waited for."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from koloss._arrays import as_float, one_of, shown
+from koloss.learners.base import Learner
+from koloss.learners.losses import read_losses
+
+LONGEST = 100.0 * 365 * 86_400
+"""Longest lease, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """Settings of a study, checked once; plain data in its first event."""
+
+    goal: Literal["minimize", "maximize"]
+    turned: float | None = None  # a learner of losses is told this less the reward
+    unit: str = ""  # of the values
+    lease: int | None = None  # microseconds
+    default: float | None = None  # what is told for a decision whose lease runs out
+    release: Literal["window"] | None = None  # values are held back until the lease has run out
+    labels: Mapping[str, str]
+    subjects: Literal["hashed", "plain"] = "hashed"
+    key: str = ""  # of the hashes of subjects
+
+    @classmethod
+    def of(
+        cls,
+        learner: Learner[Any, Any],
+        *,
+        goal: Any,
+        unit: Any,
+        lease: Any,
+        default: Any,
+        release: Any,
+        labels: Any,
+        subjects: Any,
+    ) -> Self:
+        """What was said, checked against the learner."""
+        own = learner.settings.goal
+        goal = own if goal is None else one_of("goal", goal, ("minimize", "maximize"))
+        if goal == "minimize" and own == "maximize":
+            raise ValueError(
+                "`goal` must be 'maximize' for a learner that maximises, got 'minimize': it is told rewards"
+            )
+        if not isinstance(unit, str):
+            raise TypeError(f"`unit` must be text, got {type(unit).__name__}")
+        made = cls(
+            goal=goal,
+            turned=_turned(learner) if goal != own else None,
+            unit=unit,
+            lease=as_lease(lease),
+            release=None if release is None else one_of("release", release, ("window",)),
+            labels=as_labels(labels),
+            subjects=one_of("subjects", subjects, ("hashed", "plain")),
+            key=secrets.token_hex(16),
+        )
+        for name, value in (("default", default), ("release", release)):
+            if value is not None and made.lease is None:
+                raise ValueError(f"`{name}` must come with a `lease`, which is its window")
+        if default is not None:
+            (value,) = made.read(learner, default, 1, "default")
+            made = replace(made, default=value)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    # Values: in the user's units outside, as the learner wants them inside.
+
+    def read(
+        self, learner: Learner[Any, Any], value: Any, count: int, name: str = "value"
+    ) -> list[float]:
+        """Values in the user's units, one for each decision, if the learner can be told them."""
+        low, high = learner.limits
+        if self.turned is not None:
+            low, high = self.turned - high, self.turned - low
+        return [float(one) for one in read_losses(value, count, low, high, name=name)]
+
+    def told(self, values: list[float]) -> Any:
+        """Values as the learner is told them."""
+        if self.turned is not None:
+            values = [self.turned - value for value in values]
+        return values[0] if len(values) == 1 else np.array(values)
+
+    def shown(self, loss: float) -> float:
+        """What a learner says of a value, in the user's units."""
+        return loss if self.turned is None else self.turned - loss
+
+    # Subjects.
+
+    def subject(self, subject: Any) -> str:
+        """What is kept of a subject."""
+        if not isinstance(subject, str) or not 0 < len(subject) <= 1000:
+            raise TypeError(f"`subject` must be text of 1 to 1000 characters, got {shown(subject)}")
+        if self.subjects == "plain":
+            return subject
+        digest = hmac.new(bytes.fromhex(self.key), subject.encode(), hashlib.sha256)
+        return digest.hexdigest()
+
+
+def _turned(learner: Learner[Any, Any]) -> float:
+    """What rewards are subtracted from: the ends of the range together, or nothing."""
+    ends = learner.settings.loss_range
+    return float(ends[0] + ends[1]) if isinstance(ends, tuple) else 0.0
+
+
+def as_lease(lease: Any) -> int | None:
+    """A lease in microseconds."""
+    if lease is None:
+        return None
+    seconds = lease.total_seconds() if isinstance(lease, timedelta) else lease
+    micros = round(as_float("lease", seconds, positive=True) * 1e6)
+    if not 1 <= micros <= LONGEST * 1e6:
+        rule = "must be from a microsecond to 100 years, in seconds"
+        raise ValueError(f"`lease` {rule}, got {seconds:.6g}")
+    return micros
+
+
+def as_labels(labels: Any) -> dict[str, str]:
+    """Labels as a dict of their own."""
+    if labels is None:
+        return {}
+    if not isinstance(labels, Mapping) or not all(
+        isinstance(one, str) for pair in labels.items() for one in pair
+    ):
+        raise TypeError(f"`labels` must be a mapping from text to text, got {shown(labels)}")
+    return dict(labels)

@@ -1,0 +1,114 @@
+"""Where a study stands, for people and programs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from koloss.errors import NoDistribution
+from koloss.guarantees import Assumption, Guarantee
+from koloss.studies.state import State
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a study stands. As data (`to_dict`) it is fit for JSON."""
+
+    name: str
+    store: str  # its URL, without secrets
+    created: datetime
+    last: datetime  # of the newest event
+    events: int
+    asked: int  # decisions made
+    told: int  # values told
+    waiting: int  # decisions whose values are still to come
+    expired: int  # decisions whose leases have run out
+    defaulted: int  # of these, those for which the default was counted
+    unused: int  # values that came after a default was counted
+    held: int  # values that wait for the end of their lease
+    paused: bool
+    goal: str
+    unit: str
+    lease: float | None  # seconds
+    default: float | None
+    release: str | None
+    labels: Mapping[str, str]
+    learner: str  # as it would be written
+    best: dict[str, Any]  # the best action so far: index, action, params, value
+    facts: Mapping[str, Any]  # what the store says of itself, with `warnings`
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dict, fit for JSON."""
+        times = {"created": self.created.isoformat(), "last": self.last.isoformat()}
+        return {**asdict(self), **times}
+
+
+def status_of(name: str, url: str, state: State, facts: Mapping[str, Any]) -> Status:
+    """The status of a study from its state."""
+    counts, settings, ledger = state.counts, state.settings, state.learner.ledger
+    return Status(
+        name=name,
+        store=url,
+        created=state.created.at,
+        last=state.at,
+        events=state.seq,
+        asked=counts["asked"],
+        told=counts["told"],
+        waiting=ledger.awaited - len(state.held),
+        expired=counts["expired"],
+        defaulted=counts["defaulted"],
+        unused=counts["unused"],
+        held=len(state.held),
+        paused=state.paused,
+        goal=settings.goal,
+        unit=settings.unit,
+        lease=None if settings.lease is None else settings.lease / 1e6,
+        default=settings.default,
+        release=settings.release,
+        labels=settings.labels,
+        learner=repr(state.learner),
+        best=_best(state),
+        facts=facts,
+    )
+
+
+def _best(state: State) -> dict[str, Any]:
+    """The best action so far; with contexts there is none for all."""
+    if getattr(state.learner.settings, "contexts", None) is not None:
+        return {}
+    best = state.learner.recommend()
+    named = {} if best.params is None else {"params": best.params}
+    value = state.settings.shown(best.loss)
+    return {"index": best.index, "action": best.action.tolist(), **named, "value": value}
+
+
+def promise_of(state: State, options: Mapping[str, Any]) -> Guarantee:
+    """The learner's guarantee, with what it assumes of late values."""
+    promise, settings = state.learner.guarantee(**options), state.settings
+    if settings.turned is not None:  # a learner of rewards has said so itself
+        promise = promise.of_rewards()
+    if settings.release and not state.counts["late"]:
+        return promise
+    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
+    return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
+
+
+def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:
+    """Actions of a finite set by how likely each is next."""
+    learner = copy.deepcopy(state.learner)  # a policy of one's own may answer only once
+    try:
+        law = learner.distribution if context is None else learner.distribution_for(context)  # type: ignore[attr-defined]
+    except NoDistribution:
+        return []
+    return [
+        {
+            "index": row,
+            "probability": float(law[row]),
+            "action": learner.actions[row].tolist(),
+            **({} if learner.params is None else {"params": learner.params[row]}),
+        }
+        for row in (-law).argsort(kind="stable").tolist()
+    ]

@@ -1,0 +1,276 @@
+"""How a process takes part in a study: the state in memory, transactions, and threads whose calls are committed together.
+
+A transaction locks the study, applies the events of others, lets leases run out, carries out what waits, appends, and commits. Where
+anything fails the state is thrown away, and made again from the newest snapshot and the events since. Threads put what they want done into
+a queue; whoever has the mutex carries out all of it in one transaction, and one wait for the disk serves them all.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from numpy.linalg import LinAlgError
+
+from koloss.errors import (
+    CommitUnknown,
+    DesignNotConverged,
+    KolossError,
+    NotPositiveDefinite,
+    PolicyError,
+    SnapshotError,
+    StoreError,
+)
+from koloss.learners.sharing import Forks
+from koloss.studies.events import Event
+from koloss.studies.log import Snapshot, Store, Transaction
+from koloss.studies.operations import Operation, Turn
+from koloss.studies.state import State, grouped
+
+log = logging.getLogger("koloss.studies")
+
+PAGE = 1000
+"""Events that are read at a time."""
+
+ATTEMPTS, PATIENCE = 6, 0.05
+"""How often what may have been committed is looked for, or done again; and seconds before the second time, doubled each time."""
+
+SNAPSHOT_EVENTS, SNAPSHOT_BYTES = 1000, 250
+"""Events of one process between its snapshots; more where there would be more bytes per event than these."""
+
+SNAPSHOT_SECONDS, SNAPSHOT_SHARE = 0.25, 0.05
+"""Or seconds that they took the learner; more where the snapshot would take a larger share of them."""
+
+JUMP = 60_000_000
+"""Microseconds by which a clock may be behind the newest event before that is worth a word."""
+
+REFUSALS = (KolossError, ValueError, TypeError)
+"""Errors of a single caller, before which nothing has changed."""
+
+FAILURES = (StoreError, PolicyError, DesignNotConverged, NotPositiveDefinite, LinAlgError)
+"""Errors among these that may come from the middle of something."""
+
+Op = TypeVar("Op", bound=Operation)
+R = TypeVar("R")
+
+
+class Worker:
+    """One process's part in a study; threads share it."""
+
+    def __init__(self, store: Store, name: str, policy: Any, clock: Callable[[], float]) -> None:
+        self.store, self.name, self._policy, self._clock = store, name, policy, clock
+        self._settle_here()
+
+    def _settle_here(self) -> None:
+        """Belong to this process."""
+        self._home = Forks.count
+        self._mutex = threading.Lock()
+        self._queue: deque[Operation] = deque()
+        self._state: State | None = None
+        self._written, self._spent = 0, 0.0  # events and seconds since this process's last snapshot
+        self._size, self._cost = 0, 0.0  # bytes of the last snapshot, and seconds that it took
+        self._warned = False
+
+    def _check_fork(self) -> None:
+        # What a fork inherits is its parent's: a mutex that may be taken, and a learner in the middle of something.
+        if self._home != Forks.count:
+            self._settle_here()
+
+    def submit(self, operation: Op) -> Op:
+        """Have an operation carried out, by this thread or by another that is at it."""
+        self.enqueue(operation)
+        return self.finish(operation)
+
+    def enqueue(self, operation: Operation) -> None:
+        """Let an operation wait for whoever carries out the next ones."""
+        self._check_fork()
+        if operation.request is None and self.store.may_lose_answers:
+            operation.request, operation.generated = uuid.uuid4().hex, True
+        self._queue.append(operation)
+
+    def finish(self, operation: Op) -> Op:
+        """See to it that an operation that waits is carried out."""
+        with self._mutex:
+            if not operation.done:
+                waiting = [self._queue.popleft() for _ in range(len(self._queue))]
+                if operation not in waiting:  # whoever had it was interrupted
+                    waiting.append(operation)
+                self._work(waiting, operation)
+        if operation.error is not None:
+            raise operation.error
+        return operation
+
+    def look(self, at: Callable[[State], R]) -> R:
+        """Something of the state after all that is committed; changes nothing."""
+        self._check_fork()
+        with self._mutex:
+            state = self._loaded()
+            self._catch_up(state, None)
+            return at(state)
+
+    # Transactions.
+
+    def _work(self, waiting: list[Operation], own: Operation) -> None:
+        """Carry out all that waits: whatever happens, each of these has an answer, has failed, or is left to its thread."""
+        unknown: CommitUnknown | None = None
+        for attempt in range(ATTEMPTS):
+            ended: list[bool] = []
+            try:
+                if attempt:
+                    time.sleep(PATIENCE * 2**attempt)
+                self._carry_out(waiting, ended)
+                return
+            except CommitUnknown as error:
+                # With a key it is seen next time whether it happened.
+                self._state, unknown = None, error
+                log.warning("study %s: %s", self.name, error)
+                for operation in waiting:
+                    if operation.request is None or attempt == ATTEMPTS - 1:
+                        operation.fail(error)
+                waiting = [operation for operation in waiting if not operation.done]
+                if not waiting:
+                    return
+            except Exception as error:
+                self._state = None
+                if unknown and isinstance(error, StoreError) and attempt < ATTEMPTS - 1:
+                    continue  # a database that comes back will say
+                if unknown is None and len(waiting) > 1 and not isinstance(error, StoreError):
+                    self._one_by_one(waiting, own)
+                    return
+                for operation in waiting:
+                    operation.fail(unknown or error)  # what cannot be seen has not failed
+                return
+            except BaseException:
+                self._state = None
+                self._leave(waiting, own, bool(ended))
+                raise
+
+    def _one_by_one(self, waiting: list[Operation], own: Operation) -> None:
+        """One of these is to blame, and the others shall not pay for it."""
+        for k, operation in enumerate(waiting):
+            try:
+                self._work([operation], own)
+            except BaseException:
+                self._leave(waiting[k + 1 :], own, False)
+                raise
+
+    def _leave(self, waiting: list[Operation], own: Operation, ended: bool) -> None:
+        """Where this thread is interrupted, others go on; what may have been committed and has no key is said to be unknown."""
+        for operation in waiting:
+            if operation is own or operation.done:
+                continue
+            if ended and operation.request is None:
+                operation.fail(CommitUnknown("another thread was interrupted while it committed"))
+            else:
+                self._queue.append(operation)
+
+    def _carry_out(self, operations: list[Operation], ended: list[bool]) -> None:
+        """One transaction. `ended` gets an entry where only the commit is left."""
+        self._loaded()  # outside of the transaction, since it may take long
+        with self.store.transaction(self.name) as transaction:
+            state = self._loaded()
+            self._catch_up(state, transaction)
+            begun, before = time.thread_time(), state.seq
+            turn = Turn(state, transaction, self._now(state))
+            turn.expire()
+            results = [_tried(operation, turn) for operation in operations]
+            self._written += state.seq - before
+            self._spent += time.thread_time() - begun
+            if self._wants_snapshot(state):
+                self._save_snapshot(state, transaction)
+            ended.append(True)
+        for operation, (answer, error) in zip(operations, results, strict=True):
+            operation.answer, operation.error, operation.done = answer, error, True
+
+    def _now(self, state: State) -> int:
+        """Microseconds since 1970; never before the newest event, whatever the clock does."""
+        now = round(self._clock() * 1e6)
+        if now < state.micros - JUMP and not self._warned:
+            self._warned = True
+            behind = (state.micros - now) / 1e6
+            log.warning(
+                "study %s: this clock is %.0f s behind the newest event; time stands still until it has caught up",
+                self.name,
+                behind,
+            )
+        return max(now, state.micros)
+
+    # The state.
+
+    def _loaded(self) -> State:
+        """The state in memory, or one from the newest snapshot that is intact."""
+        if self._state is None:
+            self._state = self._load()
+        return self._state
+
+    def _load(self) -> State:
+        first = self.store.events(self.name, 0, 1)[0]
+        state = State(first, copy.deepcopy(self._policy))
+        self._size = len(first.data["state"])
+        if state.restorable:
+            for snapshot in self.store.snapshots(self.name):
+                try:
+                    state = State.from_bytes(first, snapshot, copy.deepcopy(self._policy))
+                    break
+                except SnapshotError as error:
+                    log.warning("study %s: snapshot %d: %s", self.name, snapshot.seq, error)
+        if state.seq == 1:
+            state.begin()
+        reached = state.seq
+        self._catch_up(state, None)
+        self._written, self._spent = state.seq - reached, 0.0  # too many call for a snapshot
+        return state
+
+    def _catch_up(self, state: State, source: Transaction | None) -> None:
+        """Apply the events of others."""
+        if source is not None and source.last < state.seq:
+            raise StoreError(
+                f"the study {self.name!r} has fewer events than before: its store was replaced"
+            )
+        if source is None or source.last > state.seq:
+            self._state = None  # should this fail in the middle
+            for group in grouped(self._newer(state.seq, source)):
+                state.apply(group)
+            self._state = state
+
+    def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
+        while True:
+            if source is None:
+                page = self.store.events(self.name, after, PAGE)
+            else:
+                page = source.events(after, PAGE)
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1].seq
+
+    def _wants_snapshot(self, state: State) -> bool:
+        if not state.restorable:
+            return False
+        many = self._written >= max(SNAPSHOT_EVENTS, self._size / SNAPSHOT_BYTES)
+        long = self._spent >= max(SNAPSHOT_SECONDS, self._cost / SNAPSHOT_SHARE)
+        return self._written > 0 and (many or long)
+
+    def _save_snapshot(self, state: State, transaction: Transaction) -> None:
+        begun = time.thread_time()
+        content = state.to_bytes()
+        transaction.save_snapshot(Snapshot(state.seq, content))
+        self._cost, self._size = time.thread_time() - begun, len(content)
+        self._written, self._spent = 0, 0.0
+        log.info("study %s: snapshot after event %d", self.name, state.seq)
+
+
+def _tried(operation: Operation, turn: Turn) -> tuple[Any, Exception | None]:
+    """An operation's answer, or why it is refused; what else goes wrong ends the transaction."""
+    try:
+        return operation.carry_out(turn), None
+    except REFUSALS as error:
+        if turn.changing or isinstance(error, FAILURES):
+            raise
+        return None, error

@@ -1,0 +1,772 @@
+"""What a study promises to one caller: its decisions, values, leases, subjects and requests."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import (
+    AlreadyTold,
+    LossOutOfBounds,
+    PolicyError,
+    RequestConflict,
+    StudyExists,
+    StudyNotFound,
+    StudyPaused,
+    UnknownDecision,
+)
+from tests.studies.common import Clock, bandit, created, insured, kinds, loss_of, same
+from tests.studies.memory import MemoryStore
+
+SEGMENTS = ["new", "old"]
+
+
+def played(learner: Any, rounds: int = 30, ask: Any = None) -> list[Any]:
+    """Indices and probabilities of a game with batches and late losses."""
+    seen, waiting = [], []
+    for k in range(rounds):
+        made = (ask or learner.ask)(3 if k % 5 == 4 else None)
+        seen.append((np.ravel(made.index).tolist(), np.ravel(made.probability).tolist()))
+        waiting.append(made)
+        if k % 2:
+            told = waiting.pop(0)
+            losses = [loss_of(action) for action in np.atleast_2d(told.action)]
+            learner.tell(told, losses if len(losses) > 1 else losses[0])
+    return seen
+
+
+# It is the learner.
+
+
+@pytest.mark.parametrize("make", [bandit, insured, lambda: insured(policy="thompson")])
+def test_a_study_plays_as_its_learner_would(make: Any) -> None:
+    study, _, _ = created(make())
+    assert played(study) == played(make())
+
+
+def test_two_that_share_a_study_play_as_one_learner() -> None:
+    first, store, clock = created()
+    second = kl.Study.open(store, "prices", clock=clock)
+    turns = iter([first, second] * 1000)
+
+    class Both:
+        def ask(self, count: Any) -> Any:
+            return next(turns).ask(count)
+
+        def tell(self, decision: Any, value: Any) -> None:
+            next(turns).tell(decision, value)
+
+    assert played(Both()) == played(bandit())
+
+
+def test_the_learner_that_was_given_is_left_alone() -> None:
+    learner = bandit()
+    before = learner.state()["digest"]
+    study, _, _ = created(learner)
+    played(study)
+    assert learner.state()["digest"] == before
+
+
+def test_decisions_have_what_a_learner_gives_them() -> None:
+    space = kl.Space(price=kl.Float(1, 2, step=0.25), colour=kl.Choice(["red", "blue"]))
+
+    def make() -> Any:
+        return kl.BanditExpWeights(space, kl.Mixed(space), horizon=100, loss_range=(0, 1), rng=0)
+
+    study, _, _ = created(make())
+    one, other = study.ask(), make().ask()
+    assert one.params == other.params
+    assert one.params is not None
+    study.tell(one.params, 0.5)
+    assert study.status().waiting == 0
+
+
+def test_contexts_and_choices_are_written_down_as_they_were_given() -> None:
+    study, _, _ = created(bandit(contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.5])))
+    study.ask(context=np.str_("old"))
+    study.ask(2, context=["new", "old"])
+    said = [event.data["context"] for event in study.events() if "context" in event.data]
+    assert said == ["old", ["new", "old"]]
+    study, _, _ = created()
+    assert study.ask(allowed=np.array([False, True, False, True, False, False])).index in (1, 3)
+    assert list(study.events())[-1].data["allowed"] == [1, 3]
+    with pytest.raises(ValueError, match="6 truth values"):
+        study.ask(allowed=[True, False])
+    with pytest.raises(TypeError, match="`context` must be numbers"):
+        study.ask(context=object())
+    assert kinds(study) == ["created", "asked"]
+
+
+def test_events_are_plain_data_without_secrets() -> None:
+    study, store, _ = created(unit="EUR", labels={"team": "shop"})
+    study.tell(study.ask(), 0.5)
+    first, asked, told = study.events()
+    assert [event.seq for event in (first, asked, told)] == [1, 2, 3]
+    assert (asked.decision, told.decision, told.data) == (0, 0, {"value": 0.5})
+    assert asked.at == datetime.fromtimestamp(1e9, UTC)
+    text = json.dumps([event.to_dict() for event in study.events()])
+    key = store.events("prices")[0].data["settings"]["key"]
+    assert key not in text
+    assert "state" not in first.data
+    assert first.data["settings"]["unit"] == "EUR"
+    assert [event.seq for event in study.events(after=1)] == [2, 3]
+
+
+def test_the_log_is_read_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, store, _ = created()
+    study.ask(2500)
+    sizes, read = [], store.events
+
+    def counted(*args: Any) -> Any:
+        page = read(*args)
+        sizes.append(len(page))
+        return page
+
+    monkeypatch.setattr(store, "events", counted)
+    assert len(list(study.events())) == 2501
+    assert max(sizes) == 1000
+
+
+@pytest.mark.slow
+def test_a_set_that_grows_gives_the_same_answers_after_it_has_grown() -> None:
+    space = kl.Space(price=kl.Float(1, 2), size=kl.Float(0, 5))
+    said = {"horizon": 400, "loss_range": (0, 1), "grow": 24, "rng": 0}
+    study, store, _ = created(kl.InsuredBandit(space, "auto", **said))
+    first, seen = study.learner.available.sum(), []
+    for k in range(80):
+        seen.append(study.ask(request=f"{k}"))
+        study.tell(seen[-1], abs(seen[-1].params["price"] - 1.3))
+    assert max(one.index for one in seen) >= first  # points that were not there at the beginning
+    other = kl.Study.open(store, "prices")
+    for k, one in enumerate(seen):
+        assert same(other.ask(request=f"{k}"), one)
+    actions = [event.data["action"] for event in study.events() if event.kind == "asked"]
+    assert actions == [one.action.tolist() for one in seen]  # which the first event does not have
+    assert kl.studies.verify(store, "prices").ok
+
+
+# Goals and units.
+
+
+def test_rewards_for_a_learner_of_losses_are_turned_around() -> None:
+    study, _, _ = created(bandit(loss_range=(0, 2)), goal="maximize")
+    learner = bandit(loss_range=(0, 2))
+    for reward in (2.0, 0.5, 0.0):
+        one, other = study.ask(), learner.ask()
+        study.tell(one, reward)
+        learner.tell(other, 2 - reward)  # low + high - reward
+    assert study.learner.state()["learner"]["exp2"]["heard"] == 3
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    told = [event.data["value"] for event in study.events() if event.kind == "told"]
+    assert told == [2.0, 0.5, 0.0]
+    assert study.recommend().loss == pytest.approx(2 - learner.recommend().loss)
+    assert study.status().best["value"] == study.recommend().loss
+
+
+def test_without_a_range_rewards_become_their_negatives() -> None:
+    study, _, _ = created(bandit(loss_range=None, loss_bound=3.0), goal="maximize")
+    learner = bandit(loss_range=None, loss_bound=3.0)
+    study.tell(study.ask(), 2.5)
+    learner.tell(learner.ask(), -2.5)
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+
+
+def test_a_learner_that_maximises_is_told_rewards_as_they_are() -> None:
+    study, _, _ = created(bandit(goal="maximize"))
+    learner = bandit(goal="maximize")
+    assert study.settings.goal == "maximize"
+    study.tell(study.ask(), 0.9)
+    learner.tell(learner.ask(), 0.9)
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    with pytest.raises(ValueError, match="`goal` must be 'maximize'"):
+        created(bandit(goal="maximize"), goal="minimize")
+
+
+def test_bounds_are_said_in_the_units_of_the_values() -> None:
+    study, _, _ = created(bandit(loss_range=(0, 3)), goal="maximize")
+    decision = study.ask()
+    with pytest.raises(LossOutOfBounds, match=r"`value` must be in \[0, 3\], got 3.5"):
+        study.tell(decision, 3.5)
+    study, _, _ = created(bandit(loss_range=(-1, 3)), goal="maximize")
+    decision = study.ask()
+    study.tell(decision, -1.0)
+    with pytest.raises(LossOutOfBounds, match=r"`default` must be in \[0, 1\], got 2"):
+        created(lease=1.0, default=2.0)
+
+
+# What is refused, and changes nothing.
+
+
+@pytest.mark.parametrize(
+    "said, error",
+    [
+        ({"goal": "win"}, "`goal` must be"),
+        ({"unit": 3}, "`unit` must be text"),
+        ({"lease": 0}, "`lease` must be positive"),
+        ({"lease": 1e12}, "`lease` must be from a microsecond to 100 years"),
+        ({"default": 0.0}, "`default` must come with a `lease`"),
+        ({"release": "window"}, "`release` must come with a `lease`"),
+        ({"release": "never", "lease": 1}, "`release` must be"),
+        ({"labels": {"team": 3}}, "`labels` must be a mapping"),
+        ({"subjects": "secret"}, "`subjects` must be"),
+        ({"name": "a/b"}, "`name` must have"),
+    ],
+)
+def test_bad_settings_are_refused(said: dict[str, Any], error: str, tmp_path: Any) -> None:
+    store = kl.studies.open_store(f"sqlite:///{tmp_path}/shop.db")
+    with pytest.raises((ValueError, TypeError), match=error):
+        kl.Study.create(store, learner=bandit(), **{"name": "prices", **said})
+    assert store.names() == []
+
+
+def test_full_information_is_refused_with_a_word() -> None:
+    points = kl.Points([[0.0], [1.0]])
+    learner = kl.ExpWeights(points, kernel=kl.Gaussian(0.5), horizon=100)
+    with pytest.raises(
+        TypeError, match=r"`learner` must be one of BanditExpWeights, Insured.*numbers"
+    ):
+        created(learner)
+    with pytest.raises(TypeError, match="`learner` must be a bandit learner, got str"):
+        created("exp3")
+
+
+def test_a_name_is_taken_once() -> None:
+    _, store, _ = created()
+    with pytest.raises(StudyExists):
+        kl.Study.create(store, "prices", learner=bandit())
+    with pytest.raises(StudyNotFound):
+        kl.Study.open(store, "prises")
+
+
+def test_what_is_refused_leaves_no_trace() -> None:
+    study, _, _ = created()
+    decision = study.ask()
+    before = study.learner.state()["digest"]
+    for wrong in (float("nan"), 2.0, "much", None, [0.1, 0.2], True):
+        with pytest.raises((ValueError, TypeError)):
+            study.tell(decision, wrong)
+    with pytest.raises(UnknownDecision, match="never made"):
+        study.tell(5, 0.5)
+    with pytest.raises(UnknownDecision, match="another learner"):
+        study.tell(bandit().ask(), 0.5)
+    with pytest.raises(UnknownDecision, match="twice"):
+        study.tell([0, 0], [0.5, 0.5])
+    with pytest.raises(ValueError, match="`count`"):
+        study.ask(0)
+    with pytest.raises(ValueError, match="`count` must be left out beside a `subject`"):
+        study.ask(2, subject="ann")
+    with pytest.raises(ValueError, match="`context` must be left out"):
+        study.ask(context="new")
+    with pytest.raises(ValueError, match="`request` must have 1 to 200"):
+        study.ask(request="")
+    assert kinds(study) == ["created", "asked"]
+    assert study.learner.state()["digest"] == before
+    study.tell(decision, 0.5)
+
+
+def test_a_batch_is_told_whole_or_not_at_all() -> None:
+    study, _, _ = created()
+    made = study.ask(3)
+    study.tell(made[1], 0.5)
+    with pytest.raises(AlreadyTold):
+        study.tell(made, [0.1, 0.2, 0.3])
+    study.tell([made[0], made[2]], [0.1, 0.3])
+    assert kinds(study).count("told") == 3
+
+
+# Once.
+
+
+def test_a_value_is_counted_once() -> None:
+    study, _, _ = created()
+    decision = study.ask()
+    study.tell(decision, 0.5)
+    before = study.learner.state()["digest"]
+    with pytest.raises(AlreadyTold, match="0, which was told already"):
+        study.tell(decision, 0.5)
+    assert study.learner.state()["digest"] == before
+
+
+def test_a_value_that_is_held_by_the_learner_is_counted_once() -> None:
+    study, _, _ = created(bandit(hold=3))
+    decision = study.ask()
+    study.tell(decision, 0.5)
+    with pytest.raises(AlreadyTold):
+        study.tell(decision, 0.5)
+
+
+@pytest.mark.parametrize("count", [None, 1, 4])
+def test_the_same_request_gets_the_same_answer(count: Any) -> None:
+    study, store, clock = created()
+    asked = study.ask(count, request="ask-1")
+    value = 0.5 if count is None else [0.5] * count
+    study.tell(asked, value, request="tell-1")
+    study.ask(7)
+    for again in (study, kl.Study.open(store, "prices", clock=clock)):
+        assert same(again.ask(count, request="ask-1"), asked)
+        again.tell(asked, value, request="tell-1")
+    assert kinds(study).count("told") == (count or 1)
+    assert study.status().asked == (count or 1) + 7
+
+
+def test_a_request_with_other_arguments_is_a_conflict() -> None:
+    study, _, _ = created()
+    one = study.ask(request="a", allowed=[0, 1])
+    two = study.ask(2, request="b")
+    study.tell(two, [0.1, 0.2], request="c")
+    for other in (
+        lambda: study.ask(request="a"),
+        lambda: study.ask(request="a", allowed=[0, 2]),
+        lambda: study.ask(2, request="a", allowed=[0, 1]),
+        lambda: study.ask(3, request="b"),
+        lambda: study.ask(request="c"),
+        lambda: study.tell(one, 0.1, request="a"),
+        lambda: study.tell(two, [0.1, 0.3], request="c"),
+        lambda: study.tell(two[0], 0.1, request="c"),
+        lambda: study.tell(two, "ab", request="c"),
+        lambda: study.pause(request="a"),
+    ):
+        with pytest.raises(RequestConflict, match="`request` must be a new key"):
+            other()
+    study.tell([0, 1][:0] or two.id.tolist(), [0.1, 0.2], request="c")  # the same by ids
+
+
+# Leases.
+
+
+def test_a_lease_runs_out_and_its_value_is_still_welcome() -> None:
+    study, _, clock = created(lease=timedelta(seconds=10))
+    late, other = study.ask(), study.ask()
+    clock.now += 9.999
+    study.tell(other, 0.5)
+    assert "expired" not in kinds(study)
+    clock.now += 0.001
+    study.ask()
+    assert kinds(study)[-2:] == ["expired", "asked"]
+    study.tell(late, 0.25)
+    learner = bandit()
+    first, second = learner.ask(), learner.ask()
+    learner.tell(second, 0.5)
+    learner.ask()
+    learner.tell(first, 0.25)
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    with pytest.raises(AlreadyTold):
+        study.tell(late, 0.25)
+    status = study.status()
+    assert (status.expired, status.told, status.waiting, status.unused) == (1, 2, 1, 0)
+
+
+def test_no_news_is_the_default_and_what_comes_later_is_not_used() -> None:
+    study, _, clock = created(lease=10.0, default=1.0)
+    silent, heard = study.ask(2)
+    study.tell(heard, 0.5)
+    clock.now += 10
+    study.ask()
+    learner = bandit()
+    made = learner.ask(2)
+    learner.tell(made[1], 0.5)
+    learner.tell(made[0], 1.0)  # the default
+    learner.ask()
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    before = study.learner.state()["digest"]
+    study.tell(silent, 0.25)  # recorded, not used
+    assert study.learner.state()["digest"] == before
+    last = list(study.events())[-1]
+    assert (last.kind, last.data) == ("told", {"value": 0.25, "used": False})
+    with pytest.raises(AlreadyTold):
+        study.tell(silent, 0.25)
+    status = study.status()
+    assert (status.defaulted, status.unused, status.told) == (1, 1, 2)
+
+
+def test_a_default_is_a_reward_where_rewards_are_told() -> None:
+    study, _, clock = created(goal="maximize", lease=10.0, default=0.0)
+    study.ask()
+    clock.now += 10
+    study.ask()
+    learner = bandit()
+    learner.tell(learner.ask(), 1.0)
+    learner.ask()
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+
+
+def test_a_window_holds_values_back_until_it_has_passed() -> None:
+    study, _, clock = created(bandit(batch=1), lease=10.0, default=1.0, release="window")
+    first, silent = study.ask(), study.ask()
+    clock.now += 1
+    later = study.ask()
+    before = study.learner.distribution
+    study.tell(later, 0.2)
+    study.tell(first, 0.1)
+    with pytest.raises(AlreadyTold):
+        study.tell(first, 0.1)
+    with pytest.raises(LossOutOfBounds):  # not only when it is used
+        study.tell(silent, 7.0)
+    assert np.array_equal(study.learner.distribution, before)
+    assert study.status().held == 2
+    clock.now += 9  # of the first two
+    study.ask()
+    assert kinds(study)[-3:] == ["expired", "released", "asked"]
+    released = list(study.events())[-2]
+    assert released.data["ids"] == [first.id, silent.id]  # in their order, with the default
+    learner = bandit(batch=1)
+    for _ in range(3):
+        learner.ask()
+    learner.tell([0, 1], [0.1, 1.0])
+    learner.ask()
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    assert study.status().held == 1
+    clock.now += 1
+    study.ask()
+    learner.tell(2, 0.2)
+    learner.ask()
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+
+
+def test_held_values_are_not_meant_by_params_again() -> None:
+    space = kl.Space(colour=kl.Choice(["red"]))
+    learner = kl.BanditExpWeights(space, kl.Mixed(space), horizon=50, loss_range=(0, 1), rng=0)
+    study, _, _ = created(learner, lease=10.0, release="window")
+    study.ask(2)
+    study.tell({"colour": "red"}, 0.1)
+    study.tell({"colour": "red"}, 0.2)
+    told = [event.decision for event in study.events() if event.kind == "told"]
+    assert told == [0, 1]
+
+
+def test_the_guarantee_lists_that_delays_tell_nothing_where_no_window_makes_it_so() -> None:
+    def listed(study: kl.Study) -> list[str]:
+        texts = [assumption.text for assumption in study.guarantee().assumptions]
+        return [text for text in texts if "when a value is told" in text]
+
+    plain, _, _ = created()
+    window, _, clock = created(lease=5.0, release="window")
+    assert len(listed(plain)) == 1
+    assert listed(window) == []
+    decision = window.ask()
+    clock.now += 5
+    window.tell(decision, 0.5)  # after its window, and used
+    assert len(listed(window)) == 1
+    assert plain.guarantee().total == bandit().guarantee().total
+    assert plain.guarantee(rounds=100).rounds == 100
+    rewards, _, _ = created(goal="maximize")
+    assert any("every reward is in" in a.text for a in rewards.guarantee().assumptions)
+
+
+def test_clocks_that_jump_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+    study, _, clock = created(lease=10.0)
+    study.ask()
+    clock.now += 86_400.0  # forwards
+    study.ask()
+    clock.now -= 2 * 86_400.0  # and back
+    with caplog.at_level(logging.WARNING, "koloss.studies"):
+        study.tell(study.ask(), 0.5)
+    assert "172800 s behind the newest event" in caplog.text
+    times = [event.micros for event in study.events()]
+    assert times == sorted(times)
+    assert kinds(study).count("expired") == 1
+    assert kl.studies.verify(study.store, "prices").ok
+
+
+# Subjects.
+
+
+def test_a_subject_keeps_its_decision_until_it_is_told_or_expires() -> None:
+    study, store, clock = created(lease=10.0)
+    other = kl.Study.open(store, "prices", clock=clock)
+    mine = study.ask(subject="ann")
+    assert same(other.ask(subject="ann"), mine)
+    assert other.ask(subject="bob").id != mine.id
+    assert kinds(study).count("asked") == 2
+    study.tell(mine, 0.5)
+    second = other.ask(subject="ann")
+    assert second.id == 2
+    clock.now += 10
+    assert study.ask(subject="ann").id == 3
+
+
+def test_a_request_for_a_subject_gets_the_same_answer_after_it_was_told() -> None:
+    study, _, _ = created()
+    mine = study.ask(subject="ann")
+    assert study.ask(subject="ann", request="r").id == mine.id
+    study.tell(mine, 0.5)
+    assert same(study.ask(subject="ann", request="r"), mine)
+    assert study.ask(subject="ann").id == 1
+    assert kl.studies.verify(study.store, "prices").ok
+
+
+def test_subjects_are_hashed_unless_asked_otherwise_and_forgotten_on_demand() -> None:
+    study, store, _ = created()
+    mine = study.ask(subject="ann@example.org")
+    kept = list(store.studies["prices"].subjects)
+    assert len(kept) == 1
+    assert "ann" not in repr(store.studies["prices"].events) + repr(kept)
+    other, _, _ = created()
+    other.ask(subject="ann@example.org")
+    assert list(other.store.studies["prices"].subjects) != kept  # another study, another key
+    assert study.forget_subject("ann@example.org") == 1
+    assert study.forget_subject("ann@example.org") == 0
+    assert store.studies["prices"].subjects == {}
+    assert study.ask(subject="ann@example.org").id != mine.id
+    study.tell(mine, 0.5)
+    assert kl.studies.verify(store, "prices").ok
+    plain, store, _ = created(subjects="plain")
+    plain.ask(subject="visit 7")
+    assert store.studies["prices"].subjects == {"visit 7": 0}
+    with pytest.raises(TypeError, match="`subject` must be text"):
+        plain.ask(subject="")
+
+
+# Operators.
+
+
+def test_a_paused_study_makes_no_decisions_and_takes_values() -> None:
+    study, store, _ = created()
+    decision = study.ask(request="r")
+    study.pause(author="ana", reason="sale")
+    study.pause()
+    for one in (study, kl.Study.open(store, "prices")):
+        with pytest.raises(StudyPaused):
+            one.ask()
+    study.tell(decision, 0.5)
+    assert same(study.ask(request="r"), decision)
+    assert study.status().paused
+    study.resume()
+    study.ask()
+    assert kinds(study) == ["created", "asked", "paused", "told", "resumed", "asked"]
+    assert list(study.events())[2].data == {"author": "ana", "reason": "sale"}
+
+
+def test_a_button_that_is_sent_again_is_pressed_once() -> None:
+    study, _, _ = created()
+    study.pause()
+    study.pause(request="r")  # which changes nothing, and is found again
+    study.resume()
+    study.pause(request="r")
+    assert not study.status().paused
+    study.ask()
+
+
+def test_the_buttons_of_an_insured_learner_are_events() -> None:
+    study, store, _ = created(insured(horizon=100_000, early=False))
+    learner = insured(horizon=100_000, early=False)
+    for step in ("hand_over", None, "re_arm", None):
+        for _ in range(5):
+            one, other = study.ask(), learner.ask()
+            assert (one.index, one.probability) == (other.index, other.probability)
+            study.tell(one, 0.5)
+            learner.tell(other, 0.5)
+        if step:
+            getattr(study, step)()
+            getattr(learner, step)()
+    assert {"handed over", "re-armed"} <= set(kinds(study))
+    assert learner.alarms == study.learner.alarms
+    assert len(learner.alarms) == 2
+    assert kl.studies.verify(store, "prices").ok
+    with pytest.raises(TypeError, match="is for studies of an InsuredBandit, got one of a Bandit"):
+        created()[0].hand_over()
+
+
+def test_actions_come_and_go_by_events_with_an_author() -> None:
+    study, store, _ = created(insured())
+    study.change("withdraw", [0, 3], author="ana", reason="sold out")
+    rows = study.ask(40).index
+    assert not {0, 3} & set(rows.tolist())
+    study.change("add", np.array([3]), author="ana", reason="back in stock")
+    assert study.learner.available.tolist() == [False, True, True, True, True, True]
+    changed = [event.data for event in study.events() if event.kind == "changed"]
+    assert changed[0] == {
+        "author": "ana",
+        "reason": "sold out",
+        "setting": "withdraw",
+        "value": [0, 3],
+    }
+    assert kl.studies.verify(store, "prices").ok
+
+
+def test_a_range_is_widened_where_the_learner_can() -> None:
+    study, store, _ = created(bandit(outside="widen"))
+    learner = bandit(outside="widen")
+    study.change("loss_range", (-1, 2), author="ana", reason="new prices")
+    learner.widen(-1, 2)
+    for value in (1.8, -0.5, 0.3):
+        one, other = study.ask(), learner.ask()
+        assert one.probability == other.probability
+        study.tell(one, value)
+        learner.tell(other, value)
+    assert np.array_equal(study.learner.distribution, learner.distribution)
+    assert not np.array_equal(bandit(outside="widen").distribution, learner.distribution)
+    with pytest.raises(ValueError, match="`loss_range` must hold what it was"):
+        study.change("loss_range", (0, 1), author="ana", reason="back")
+    assert kl.studies.verify(store, "prices").ok
+
+
+def test_a_range_of_rewards_is_widened_in_rewards() -> None:
+    study, _, _ = created(bandit(outside="widen"), goal="maximize")
+    study.change("loss_range", (0, 3), author="ana", reason="new prices")
+    assert study.learner._exp2.range.heard_low == -2.0  # 0 + 1 - 3
+    own, _, _ = created(bandit(outside="widen", goal="maximize"))
+    own.change("loss_range", (0, 3), author="ana", reason="new prices")
+    assert own.learner._exp2.range.heard_low == -3.0
+
+
+def test_leases_and_labels_may_change_for_what_is_to_come() -> None:
+    study, _, clock = created(lease=100.0)
+    study.ask()
+    study.change("lease", 1.0, author="ana", reason="faster")
+    study.change("labels", {"team": "shop"}, author="ana", reason="moved")
+    study.ask()
+    clock.now += 1
+    study.ask()
+    expired = [event.decision for event in study.events() if event.kind == "expired"]
+    assert expired == [1]
+    assert study.status().labels == {"team": "shop"}
+    assert study.status().lease == 1.0
+
+
+@pytest.mark.parametrize(
+    "setting, value, why",
+    [
+        ("goal", "maximize", "would mean the opposite"),
+        ("unit", "USD", "have the unit"),
+        ("default", 0.5, "was promised"),
+        ("shares", {}, "exploration was designed"),
+        ("horizon", 10, "tuned"),
+        ("colour", "red", "must be one of withdraw, add"),
+        ("loss_range", [0, 2], "`outside` is 'widen', got 'raise'"),
+        ("withdraw", [0], "InsuredBandit"),
+        ("lease", None, "must stay"),
+    ],
+)
+def test_what_may_not_change_is_refused_with_an_explanation(
+    setting: str, value: Any, why: str
+) -> None:
+    study, _, _ = created(lease=1.0, default=0.0)
+    before = study.learner.state()["digest"]
+    with pytest.raises((ValueError, TypeError), match=why):
+        study.change(setting, value, author="ana", reason="wish")
+    assert kinds(study) == ["created"]
+    assert study.learner.state()["digest"] == before
+    with pytest.raises(ValueError, match="`author` must have"):
+        study.change("labels", {}, author="", reason="wish")
+
+
+def test_the_insured_range_is_refused_with_its_own_reason() -> None:
+    study, _, _ = created(insured())
+    with pytest.raises(ValueError, match="budget of its policies"):
+        study.change("loss_range", (0, 2), author="ana", reason="wish")
+
+
+# Policies of one's own.
+
+
+class Cautious:
+    """Plays the row with the least mean, and can say what it has heard."""
+
+    def __init__(self) -> None:
+        self.sums, self.counts = [0.0] * 6, [0] * 6
+
+    def propose(self) -> int:
+        means = [s / c if c else -1.0 for s, c in zip(self.sums, self.counts, strict=True)]
+        return int(np.argmin(means))
+
+    def hear(self, index: int, loss: float) -> None:
+        self.sums[index] += loss
+        self.counts[index] += 1
+
+
+class Restorable(Cautious):
+    """The same with a state."""
+
+    def state(self) -> dict[str, Any]:
+        return {"sums": list(self.sums), "counts": list(self.counts)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.sums, self.counts = list(state["sums"]), list(state["counts"])
+
+
+@pytest.mark.parametrize("policy", [Cautious, Restorable])
+def test_a_policy_of_ones_own_is_given_again(policy: Any) -> None:
+    study, store, clock = created(insured(policy=policy()))
+    alone = insured(policy=policy())
+    given = policy()
+    others = kl.Study.open(store, "prices", policy=given, clock=clock)
+    for k in range(40):
+        one, other = (study, others)[k % 2].ask(), alone.ask()
+        assert (one.index, one.probability) == (other.index, other.probability)
+        (others, study)[k % 2].tell(one, loss_of(one.action))
+        alone.tell(other, loss_of(one.action))
+    assert given.counts == [0] * 6  # a copy of it plays
+    assert kl.studies.verify(store, "prices", policy=policy()).ok
+    with pytest.raises(TypeError, match="`policy` must be given"):
+        kl.Study.open(store, "prices")
+
+
+def test_a_policy_that_fails_leaves_no_trace() -> None:
+    class Deaf(Cautious):
+        def hear(self, index: int, loss: float) -> None:
+            if loss > 0.9:
+                raise OSError("no connection")
+            super().hear(index, loss)
+
+    study, store, _ = created(insured(policy=Deaf()))
+    made = study.ask(3)
+    before = study.learner.state()["digest"]
+    with pytest.raises(PolicyError, match="no connection"):
+        study.tell(made, [0.1, 0.95, 0.2])  # of which the first was heard
+    assert study.learner.state()["digest"] == before
+    study.tell(made, [0.1, 0.5, 0.2])
+    assert kinds(study).count("told") == 3
+    assert kl.studies.verify(store, "prices", policy=Deaf()).ok
+
+
+# The object.
+
+
+def test_status_says_where_it_stands_and_is_fit_for_json() -> None:
+    study, _, _ = created(unit="EUR", labels={"team": "shop"}, lease=60.0)
+    study.tell(study.ask(4)[:3], [0.1, 0.2, 0.3])
+    status = study.status()
+    assert (status.asked, status.told, status.waiting, status.events) == (4, 3, 1, 8)
+    data = json.loads(json.dumps(status.to_dict()))
+    assert (data["unit"], data["lease"], data["goal"]) == ("EUR", 60.0, "minimize")
+    assert data["created"] == "2001-09-09T01:46:40+00:00"
+    assert data["facts"]["warnings"] == []
+
+
+def test_reading_changes_nothing() -> None:
+    class Curious(Cautious):
+        def propose(self) -> int:
+            return (super().propose() + sum(self.counts)) % 6  # other proposals after each loss
+
+    study, store, _ = created(insured(policy=Curious()))
+    first = study.ask()
+    study.learner.distribution  # noqa: B018  (asks a copy of the policy)
+    study.status(), study.recommend(), study.guarantee()
+    study.tell(first, 0.5)
+    study.ask()
+    assert kl.studies.verify(store, "prices", policy=Curious()).ok
+
+
+def test_a_study_is_a_context_manager_that_closes_what_it_opened(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    with kl.Study.create(url, "prices", learner=bandit(), clock=Clock()) as study:
+        decision = study.ask()
+    with kl.Study.open(url, "prices") as study:
+        study.tell(decision, 0.5)
+        assert repr(study) == f"Study('sqlite:///{tmp_path}/shop.db', 'prices')"
+        study.backup(tmp_path / "copy.db")
+    with kl.Study.open(f"sqlite:///{tmp_path}/copy.db", "prices") as study:
+        assert kinds(study) == ["created", "asked", "told"]
+    closed = []
+    store = MemoryStore()
+    store.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    with kl.Study.create(store, "prices", learner=bandit()):
+        pass
+    assert closed == []  # whoever opened it closes it

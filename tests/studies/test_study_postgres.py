@@ -1,0 +1,149 @@
+"""Studies over connections that are cut between a commit and its answer: nothing twice, nothing lost, nothing else than without."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import koloss as kl
+from koloss.errors import AlreadyTold, CommitUnknown, StoreError
+from koloss.studies import open_store, postgres_connections, worker
+from koloss.studies.verify import verify
+from tests.studies.server import free_port
+
+POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
+
+
+def learner():
+    return kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), horizon=500, loss_range=(0, 1), rng=7)
+
+
+def loss(decision):
+    return float((decision.action[0] - 0.4) ** 2)
+
+
+@pytest.fixture
+def study(postgres_url):
+    with kl.Study.create(postgres_url, "prices", learner=learner()) as study:
+        yield study
+
+
+@pytest.fixture
+def distant(server, schema, study, proxy):
+    """The same study, by a proxy."""
+    with kl.Study.open(server.url(schema, port=proxy.port), "prices") as distant:
+        yield distant
+
+
+def kinds(study):
+    return [(event.kind, event.decision) for event in study.events()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.6])
+def test_a_study_over_a_bad_line_is_the_learner_alone(distant, proxy, share, monkeypatch):
+    """A share of the commits is not answered, half of these not done either: the game is that of a learner without a store."""
+    monkeypatch.setattr(worker, "PATIENCE", 0.001)
+    alone, rng = learner(), np.random.default_rng(3)
+    cuts = 0
+    for _ in range(8):
+        for call in ("ask", "tell"):
+            if rng.random() < share:
+                proxy.cut = str(rng.choice(["before", "after"]))
+                cuts += 1
+            if call == "ask":
+                decision, expected = distant.ask(), alone.ask()
+                assert (decision.id, decision.index, decision.probability) == (
+                    expected.id,
+                    expected.index,
+                    expected.probability,
+                )
+            else:
+                distant.tell(decision, loss(decision))
+                alone.tell(expected, loss(expected))
+    assert proxy.cuts == cuts
+    assert (cuts > 5) == (share > 0)
+    assert kinds(distant)[1:] == [(kind, k) for k in range(8) for kind in ("asked", "told")]
+    played = distant._worker.look(lambda state: state.learner.distribution)
+    np.testing.assert_array_equal(played, alone.distribution)
+    assert verify(distant.store, "prices").ok
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_without_a_key_nothing_happens_twice(study, distant, proxy, cut):
+    proxy.cut = cut
+    decisions = distant.ask(3)
+    proxy.cut = cut
+    distant.tell(decisions, [0.1, 0.2, 0.3])
+    assert proxy.cuts == 2
+    assert kinds(study)[1:] == [(kind, k) for kind in ("asked", "told") for k in range(3)]
+    with pytest.raises(AlreadyTold):
+        study.tell(1, 0.2)
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_what_is_not_known_is_never_said_to_have_failed(study, distant, proxy, cut, monkeypatch):
+    """The server is not there to be asked, either; the same key gets the answer later, here or elsewhere."""
+    monkeypatch.setattr(postgres_connections, "PATIENCE", 0.1)
+    monkeypatch.setattr(worker, "PATIENCE", 0.001)
+    proxy.cut, proxy.broken = cut, True
+    with pytest.raises(CommitUnknown):
+        distant.ask(request="visit")
+    proxy.broken = False
+    decision = study.ask(request="visit")
+    assert distant.ask(request="visit").id == decision.id == 0
+    assert kinds(study)[1:] == [("asked", 0)]
+
+
+def test_what_has_failed_is_said_to_have_failed(study, distant, proxy, monkeypatch):
+    """A control for the one above: before the commit it is known."""
+    monkeypatch.setattr(postgres_connections, "PATIENCE", 0.1)
+    proxy.broken = True
+    proxy.cut_all()
+    with pytest.raises(StoreError) as raised:
+        distant.ask()
+    assert not isinstance(raised.value, CommitUnknown)
+    assert kinds(study)[1:] == []
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+def test_a_study_is_created_once(server, schema, proxy, cut):
+    store = open_store(server.url(schema, port=proxy.port))
+    with contextlib.closing(store):
+        kl.Study.create(store, "first", learner=learner())  # with the tables
+        proxy.cut = cut
+        study = kl.Study.create(store, "prices", learner=learner())
+        assert proxy.cuts == 1
+        assert study.ask().id == 0
+        assert store.names() == ["first", "prices"]
+
+
+def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, proxy, monkeypatch):
+    monkeypatch.setattr(postgres_connections, "PATIENCE", 0.1)
+    with contextlib.closing(open_store(server.url(schema, port=proxy.port))) as store:
+        proxy.cut, proxy.broken = "after", True
+        with pytest.raises(CommitUnknown):
+            kl.Study.create(store, "other", learner=learner())
+    assert study.store.names() == ["other", "prices"]
+
+
+@pytest.mark.slow
+def test_a_study_goes_on_after_the_server_was_killed(server, study):
+    alone = learner()
+    for k in range(6):
+        decision, expected = study.ask(), alone.ask()
+        if k % 3 == 2:
+            server.kill()
+            server.start()
+        study.tell(decision, loss(decision))
+        alone.tell(expected, loss(expected))
+        assert (decision.id, decision.index) == (expected.id, expected.index)
+    assert kinds(study)[1:] == [(kind, k) for k in range(6) for kind in ("asked", "told")]
+
+
+def test_an_address_where_nobody_answers():
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError, match="connecting to"):
+        kl.Study.open(f"postgresql://me:hush@127.0.0.1:{free_port()}/prices", "prices")

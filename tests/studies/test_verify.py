@@ -1,0 +1,224 @@
+"""A log proves itself; one that was altered does not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import koloss as kl
+from koloss.errors import StudyNotFound
+from koloss.studies import worker
+from koloss.studies.log import Snapshot
+from tests.studies.common import bandit, created, insured, loss_of
+from tests.studies.memory import Content, MemoryStore
+
+verifying = importlib.import_module("koloss.studies.verify")  # of which the function hides the name
+
+
+@pytest.fixture
+def history(whole: Content) -> MemoryStore:
+    """A study with all that can happen."""
+    store = MemoryStore()
+    store.studies["prices"] = whole.copy()
+    return store
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[Content]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker, "SNAPSHOT_EVENTS", 12)
+        patch.setattr(worker, "SNAPSHOT_BYTES", 1e9)
+        yield make_history().studies["prices"]
+
+
+def make_history() -> MemoryStore:
+    study, store, clock = created(insured(), lease=20.0, default=0.5)
+    for k in range(12):
+        clock.now += 3
+        made = study.ask(3 if k % 4 == 3 else None, subject=f"visit {k}" if k % 4 == 0 else None)
+        if k % 3:
+            losses = [loss_of(one.action) for one in (made if k % 4 == 3 else [made])]
+            study.tell(made, losses, request=f"key {k}")
+    study.hand_over()
+    study.change("withdraw", [0], author="ana", reason="sold out")
+    study.tell(study.ask(allowed=[1, 2, 4]), 0.25)
+    study.re_arm()
+    study.pause()
+    study.resume()
+    clock.now += 100
+    study.ask()
+    study.tell(0, 0.75)  # after its default
+    return store
+
+
+def place(store: MemoryStore, kind: str, nth: int = 0) -> int:
+    events = [event for event in store.events("prices") if event.kind == kind]
+    return events[nth].seq
+
+
+def flipped(text: str) -> str:
+    middle = len(text) // 2
+    return text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1 :]
+
+
+def altered(store: MemoryStore, seq: int, **data: Any) -> None:
+    event = store.events("prices", seq - 1, 1)[0]
+    store.damage("prices", seq, data={**event.data, **data})
+
+
+def test_a_history_proves_itself(history: MemoryStore) -> None:
+    report = kl.studies.verify(history, "prices")
+    assert report.ok, report
+    assert report.events == len(history.events("prices"))
+    assert report.decisions == sum(e.kind == "asked" for e in history.events("prices"))
+    assert len(report.snapshots) == 2
+    assert report.differences == []
+    assert json.loads(json.dumps(report.to_dict()))["ok"] is True
+    assert "as recorded" in str(report)
+    with pytest.raises(StudyNotFound):
+        kl.studies.verify(history, "prises")
+
+
+ALTERED = {
+    "a value": lambda s: altered(s, place(s, "told"), value=0.9),
+    "a value out of bounds": lambda s: altered(s, place(s, "told"), value=9.0),
+    "a probability": lambda s: altered(s, place(s, "asked", 2), p=0.5),
+    "a probability that cannot be": lambda s: altered(s, place(s, "asked", 2), p=0.0),
+    "an action": lambda s: altered(
+        s, place(s, "asked"), index=(s.events("prices", 1, 1)[0].data["index"] + 1) % 6
+    ),
+    "an action that is none": lambda s: altered(s, place(s, "asked"), index=6),
+    "an epoch": lambda s: altered(s, place(s, "asked", 3), epoch=77),
+    "a mask": lambda s: altered(s, place(s, "asked", -2), allowed=[1, 2, 3]),
+    "a decision": lambda s: s.damage("prices", place(s, "asked", 1), decision=8),
+    "whose value it is": lambda s: s.damage("prices", place(s, "told"), decision=999),
+    "a kind": lambda s: s.damage("prices", place(s, "paused"), kind="stopped"),
+    "a button": lambda s: s.damage("prices", place(s, "handed over"), kind="paused"),
+    "a change": lambda s: altered(s, place(s, "changed"), value=[3]),
+    "a default": lambda s: altered(s, place(s, "expired"), value=0.1),
+    "a lease": lambda s: s.damage("prices", place(s, "expired"), decision=11),
+    "a time": lambda s: s.damage("prices", place(s, "told", 2), micros=0),
+    "when it was asked": lambda s: s.damage(
+        "prices", place(s, "asked"), micros=s.events("prices")[0].micros
+    ),
+    "a number": lambda s: s.damage("prices", place(s, "told", 2), seq=3),
+    "what was not used": lambda s: altered(s, place(s, "told"), used=False),
+    "what was used": lambda s: altered(s, place(s, "told", -1), used=True),
+    "a batch": lambda s: altered(s, place(s, "asked", 3), batch=2),
+    "a missing event": lambda s: s.studies["prices"].events.pop(place(s, "told", 2) - 1),
+    "the learner": lambda s: altered(s, 1, state=flipped(s.events("prices")[0].data["state"])),
+    "the default that was said": lambda s: altered(
+        s, 1, settings={**s.events("prices")[0].data["settings"], "lease": 1_000_000}
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_a_history_that_was_altered_does_not(history: MemoryStore, what: str) -> None:
+    ALTERED[what](history)
+    report = kl.studies.verify(history, "prices")
+    assert not report.ok
+    assert report.problems
+    assert "problems" in str(report)
+
+
+def test_a_log_that_lacks_its_end_is_seen_by_a_snapshot(history: MemoryStore) -> None:
+    content = history.studies["prices"]
+    newest = content.snapshots[0].seq
+    del content.events[newest - 1 :]
+    report = kl.studies.verify(history, "prices")
+    assert report.problems == [f"snapshot {newest}: there is no such event"]
+
+
+def test_snapshots_are_compared_with_the_replay(history: MemoryStore) -> None:
+    content = history.studies["prices"]
+    newest, older = content.snapshots
+    flipped = bytearray(older.content)
+    flipped[len(flipped) // 2] ^= 1
+    content.snapshots[1] = Snapshot(older.seq, bytes(flipped))
+    report = kl.studies.verify(history, "prices")
+    assert [str(newest.seq), str(older.seq)] == [
+        str(report.snapshots[0]),
+        report.problems[0].split()[3].rstrip(":"),
+    ]
+    # One that is intact, and of another history.
+    study, store, _ = created(insured(), lease=20.0, default=0.5)
+    study.tell(study.ask(10), [0.5] * 10)
+    state = study._worker._state
+    assert state is not None
+    state.seq = older.seq
+    content.snapshots[1] = Snapshot(older.seq, state.to_bytes())
+    report = kl.studies.verify(history, "prices")
+    assert report.problems == [f"snapshot after event {older.seq}: it is not what the replay says"]
+    assert store is not history
+
+
+def test_on_another_platform_what_was_recorded_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if rounding had led to another draw there: a difference, no problem, and replay goes on from the record."""
+    study, store, _ = created()
+    for _ in range(3):
+        study.tell(study.ask(), 0.25)
+    first = store.events("prices")[0]
+    asked = store.events("prices")[1]
+    row = (asked.data["index"] + 1) % 6
+    monkeypatch.setattr(verifying, "PLATFORM", "another")
+    altered(store, asked.seq, index=row)
+    report = kl.studies.verify(store, "prices")
+    assert report.ok
+    assert report.counted["differences"] > 0
+    assert f"event 2: index is {row}" in report.differences[0]
+    assert "what was recorded counts" in str(report)
+    assert report.platforms == [first.data["platform"]]
+    # The learner has gone on with the row that was recorded.
+    other = kl.Study.open(store, "prices").learner
+    alone = bandit()
+    alone.ledger.mark = other.ledger.mark
+    made = alone.ask()
+    alone.ledger.correct(made.id, [row])
+    alone.tell(made.id, 0.25)
+    for _ in range(2):
+        alone.tell(alone.ask(), 0.25)
+    recorded = [event.data["index"] for event in store.events("prices") if event.kind == "asked"]
+    assert recorded[0] == row
+    assert other.ledger.heard == alone.ledger.heard == 3
+
+
+def test_writers_on_several_platforms_leave_their_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, store, _ = created()
+    study.ask()
+    monkeypatch.setattr("koloss.studies.operations.PLATFORM", "another")
+    study.ask()
+    study.ask()
+    marked = [event.seq for event in store.events("prices", 1) if "platform" in event.data]
+    assert marked == [3]
+    report = kl.studies.verify(store, "prices")
+    assert report.platforms[1:] == ["another"]
+    altered(store, 4, p=0.123)
+    assert kl.studies.verify(store, "prices").ok  # it cannot be known here
+    assert kl.studies.verify(store, "prices").counted["differences"] == 1
+    altered(store, 2, p=0.123)
+    assert not kl.studies.verify(store, "prices").ok
+
+
+def test_a_batch_that_ends_early_is_a_problem() -> None:
+    study, store, _ = created()
+    study.ask(3)
+    store.studies["prices"].events.pop()
+    assert kl.studies.verify(store, "prices").problems == [
+        "event 2: the rest of its batch is missing"
+    ]
+
+
+def test_problems_are_listed_up_to_a_number_and_all_counted() -> None:
+    study, store, _ = created()
+    study.ask(150)
+    events = store.studies["prices"].events
+    events[1:] = [replace(event, data={**event.data, "p": 0.01}) for event in events[1:]]
+    report = kl.studies.verify(store, "prices")
+    assert report.counted["problems"] == 150
+    assert len(report.problems) == 100
