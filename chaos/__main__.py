@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ def main() -> int:
     from chaos.trials import HEAD, TRIALS, Servers, line, play
 
     options = _options()
+    logging.getLogger("koloss.studies").setLevel(logging.ERROR)  # faults are no news here
     for subject in options.subjects or SUBJECTS:
         importlib.import_module(f"chaos.{subject}")
     names = [name for name in TRIALS if options.only in (None, name)]
@@ -34,7 +36,9 @@ def main() -> int:
         servers.stop()
     for row in rows:
         for problem in row.problems[:SHOWN]:
-            print(f"\n{row.name}: {problem}\n  python -m chaos --only '{row.name}' --seed {options.seed}")
+            print(
+                f"\n{row.name}: {problem}\n  python -m chaos --only '{row.name}' --seed {options.seed}"
+            )
     faults, problems = sum(row.faults for row in rows), sum(len(row.problems) for row in rows)
     print(f"\n{faults:,} faults, {problems:,} problems, in {time.perf_counter() - start:.0f} s")
     return 1 if problems else 0

@@ -188,7 +188,9 @@ class _Log:
         if any(answer["ids"] != ids for answer in one.answers):
             self.add(f"{name} was given {one.answers[0]['ids']}, and has made {ids}, event {where}")
         if one.ended + SLACK < self.newest:
-            self.add(f"{name}, event {where}, ended before {self.newest_name} began, which it follows")
+            self.add(
+                f"{name}, event {where}, ended before {self.newest_name} began, which it follows"
+            )
         if one.invoked > self.newest:
             self.newest, self.newest_name = one.invoked, name
 
@@ -253,11 +255,15 @@ def replay(learner: Any, events: Iterable[Event], release: bool = False) -> list
         first = group[0]
         if first.kind == "asked":
             made = learner.ask(first.data.get("batch"))
-            for event, one in zip(group, [made] if "batch" not in first.data else made, strict=True):
+            for event, one in zip(
+                group, [made] if "batch" not in first.data else made, strict=True
+            ):
                 mine = (one.id, one.index, one.probability)
                 theirs = (event.decision, event.data["index"], event.data["p"])
                 if mine != theirs:
-                    problems.append(f"event {event.seq} is {theirs}, and {mine} for a learner alone")
+                    problems.append(
+                        f"event {event.seq} is {theirs}, and {mine} for a learner alone"
+                    )
         elif first.kind == "told":
             used = {e.decision or 0: e.data["value"] for e in group if "used" not in e.data}
             early = {i: value for i, value in used.items() if release and i not in expired}

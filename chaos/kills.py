@@ -29,9 +29,10 @@ def kill(site: Site, rng: np.random.Generator, size: int, threads: int = 1, **sa
             left = []
         now = time.monotonic()
         for process, client in crew.alive.items():
-            if client.death == "outside" and client.journal.exists():
-                if now > due.setdefault(process, now + rng.uniform(0, 0.1)):
-                    os.kill(process, signal.SIGKILL)
+            if client.death != "outside" or not client.journal.exists():
+                continue
+            if now > due.setdefault(process, now + rng.uniform(0, 0.1)):
+                os.kill(process, signal.SIGKILL)
         if crew.broken:
             break
         time.sleep(0.002)

@@ -183,17 +183,11 @@ def site_of(one: Trial, row: Row, servers: Servers) -> Iterator[Site]:
 def line(row: Row) -> str:
     """A row of the table as text."""
     if row.skipped:
-        return f"{row.name:<52}skipped: {row.skipped}"
+        return f"{row.name:<48}skipped: {row.skipped}"
     counts = (row.faults, *(row.outcomes[k] for k in (OK, FAILED, UNKNOWN)), row.done, row.events)
-    numbers = "".join(f"{count:>9,}" for count in counts)
-    return f"{row.name:<52}{numbers}{len(row.problems):>10,}{row.seconds:>9.1f}  {row.note}"
+    numbers = "".join(f"{count:>10,}" for count in counts)
+    return f"{row.name:<48}{numbers}{len(row.problems):>10,}{row.seconds:>9.1f}  {row.note}"
 
 
-HEAD = f"{'trial':<52}" + "".join(
-    f"{name:>{width}}"
-    for name, width in zip(
-        ("faults", "ok", "failed", "unknown", "of it did", "events", "problems", "seconds"),
-        (9, 9, 9, 9, 9, 9, 10, 9),
-        strict=True,
-    )
-)
+COLUMNS = ("faults", "ok", "failed", "unknown", "of it did", "events", "problems")
+HEAD = f"{'trial':<48}" + "".join(f"{name:>10}" for name in COLUMNS) + f"{'seconds':>9}"
