@@ -12,7 +12,7 @@ import time
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-SUBJECTS = ("kills", "servers", "disks", "clocks")
+SUBJECTS = ("kills", "servers", "disks", "clocks", "games")
 SHOWN = 5  # problems of a row that are printed
 
 
