@@ -52,9 +52,7 @@ class Client:
     clock: Callable[[], float] = time.time
     again: Sequence[Attempt] = ()  # what a predecessor has left unknown, to be sent once more
     mark: Callable[[], int | None] = lambda: None
-    around: Callable[[np.random.Generator], Any] = lambda rng: (
-        nullcontext()
-    )  # in what calls are made
+    around: Callable[[np.random.Generator], Any] = lambda _: nullcontext()  # where calls are made
     patience: float | None = None  # seconds for which a server is waited for
 
     def run(self, until: Callable[[], bool]) -> None:
