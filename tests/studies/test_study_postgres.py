@@ -120,6 +120,15 @@ def test_a_study_is_created_once(server, schema, proxy, cut):
         assert store.names() == ["first", "prices"]
 
 
+def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, proxy, monkeypatch):
+    monkeypatch.setattr(postgres_connections, "PATIENCE", 0.1)
+    with contextlib.closing(open_store(server.url(schema, port=proxy.port))) as store:
+        proxy.cut, proxy.broken = "after", True
+        with pytest.raises(CommitUnknown):
+            kl.Study.create(store, "other", learner=learner())
+    assert study.store.names() == ["other", "prices"]
+
+
 @pytest.mark.slow
 def test_a_study_goes_on_after_the_server_was_killed(server, study):
     alone = learner()

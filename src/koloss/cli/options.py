@@ -194,7 +194,7 @@ def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
 
 
 @contextmanager
-def naming_options(context: typer.Context, **flags: str) -> Iterator[None]:
+def naming_options(context: typer.Context, /, **flags: str) -> Iterator[None]:
     """Turn an error of the library, which names an argument, into one that names the option.
 
     `flags` are the options of arguments that are not called like them. An error that names none of them is no mistake of

@@ -21,7 +21,16 @@ STORE_VARIABLE = "KOLOSS_STORE"
 VALUES_FROM = 10_000
 """Newest events among which `show` looks for values."""
 
-ARGUMENTS = {"name": "NAME", "decision": "ID", "value": "VALUE", "url": "--store"}
+ARGUMENTS = {
+    "name": "NAME",
+    "decision": "ID",
+    "path": "PATH",
+    "setting": "SETTING",
+    "context": "--context",
+    "url": "--store",
+    "policy": "the policy",  # of one's own, which only Python has
+    **dict.fromkeys(("value", "labels", "lease", "loss_range", "rows"), "VALUE"),
+}
 """What arguments of the library are called here."""
 
 
@@ -101,7 +110,7 @@ def _read(text: str | None) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -385,7 +394,7 @@ def hand_over(
 ) -> None:
     """Stop the policy in play; the next one, or the robust learner, takes over."""
     with _open_study(context, store, name) as study:
-        study.hand_over(context=_read(given), author=author, reason=reason)
+        _press(study.hand_over, context=_read(given), author=author, reason=reason)
     _say(as_json, f"the policy of {name} is stopped", name=name, handed_over=True)
 
 
@@ -400,8 +409,16 @@ def re_arm(
 ) -> None:
     """Let the policy that was stopped last play again."""
     with _open_study(context, store, name) as study:
-        study.re_arm(context=_read(given), author=author, reason=reason)
+        _press(study.re_arm, context=_read(given), author=author, reason=reason)
     _say(as_json, f"the policy of {name} plays again", name=name, re_armed=True)
+
+
+def _press(button: Any, **said: Any) -> None:
+    """Press a button that not every learner has."""
+    try:
+        button(**said)
+    except TypeError as error:
+        raise UsageError(str(error)) from error
 
 
 def change(

@@ -57,10 +57,10 @@ def plot(
 
     Examples
     --------
-    >>> print("\n".join(plot([0, 1, 2, 3], " #", width=4, height=3)))
-    3.00 |   #
-         |  ##
-    0.00 |####
+    >>> print("\n".join(plot([0, 1, 2], " #", width=3, height=3)))
+    2.00 |  #
+         | ##
+    0.00 |###
     """
     bins = np.array_split(np.asarray(values, dtype=float), min(width, len(values)))
     means = np.array([part.mean() for part in bins])

@@ -29,6 +29,8 @@ from koloss.studies.status import Status
 PAGE = 1000
 """Events that are read at a time."""
 
+__all__ = ["Study"]
+
 R = TypeVar("R")
 Op = TypeVar("Op", bound=Operation)
 

@@ -23,6 +23,8 @@ from koloss.studies.log import Store
 if TYPE_CHECKING:
     from koloss.studies.study import Study
 
+__all__ = ["export"]
+
 PAGE = 1000
 """Events that are read at a time."""
 

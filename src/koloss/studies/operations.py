@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,7 +89,8 @@ class Operation(abc.ABC):
         """It has failed, as others may have by the same error; each raises its own."""
         self.done = True
         try:
-            self.error = copy(error)
+            self.error = copy(error).with_traceback(error.__traceback__)
+            self.error.__cause__ = error.__cause__
         except TypeError:  # one that cannot be copied
             self.error = error
 
@@ -228,6 +229,12 @@ class Tell(Operation):
     decision: Any = None
     value: Any = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.decision, Iterator):  # which could not be read again
+            self.decision = list(self.decision)
+        if isinstance(self.value, Iterator):
+            self.value = list(self.value)
+
     def run(self, turn: Turn) -> None:
         state = turn.state
         ids = self._ids(state)
@@ -242,7 +249,9 @@ class Tell(Operation):
             turn.do(events, self.request)
 
     def _ids(self, state: State) -> list[int]:
-        ids = state.learner.ledger.ids(self.decision, taken=set(state.held))
+        ledger, decision = state.learner.ledger, self.decision
+        single = isinstance(decision, (Decision, Decisions, int))  # which need not be searched for
+        ids = ledger.ids(decision, taken=None if single else set(state.held))
         if len(set(ids)) < len(ids):
             raise UnknownDecision("`decision` must not repeat an id, got one twice")
         return ids
@@ -253,14 +262,15 @@ class Tell(Operation):
         told = decision in state.held or decision in ledger.held
         if not told and decision in ledger:
             return True
-        kinds = [event.kind for event in turn.log.about(decision)]
+        known = 0 <= decision < ledger.made  # a store has no room for any number
+        kinds = [event.kind for event in turn.log.about(decision)] if known else []
         if told or "told" in kinds:
             raise AlreadyTold(
                 f"`decision` must be outstanding, got {decision}, which was told already"
             )
         if "expired" in kinds:
             return False
-        fate = "told already" if 0 <= decision < ledger.made else "never made"
+        fate = "told already" if known else "never made"
         raise UnknownDecision(f"`decision` must be outstanding, got {decision}, which was {fate}")
 
     def is_same(self, events: Sequence[Event]) -> bool:
@@ -313,10 +323,11 @@ class Press(Operation):
     data: dict[str, Any] = field(default_factory=dict)
 
     def run(self, turn: Turn) -> None:
-        if self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused"):
+        idle = self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused")
+        if idle and (self.request is None or self.generated):  # a key has to be found again
             return
         event = turn.event(self.kind, **self.data)
-        turn.state.act(event)  # which may be refused
+        turn.state.act(event)  # which may be refused, and then has changed nothing
         turn.note([event], self.request)
 
     def is_same(self, events: Sequence[Event]) -> bool:

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from koloss._arrays import as_int
-from koloss.errors import CommitUnknown, StudyNotFound
-from koloss.guarantees import Assumption, Guarantee
+from koloss.errors import CommitUnknown, StoreError, StudyExists
+from koloss.guarantees import Guarantee
 from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
@@ -27,8 +27,8 @@ from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import as_key, as_plain, as_text
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, created
-from koloss.studies.status import Status, probabilities_of, status_of
+from koloss.studies.state import LEARNERS, State, created, without_secrets
+from koloss.studies.status import Status, probabilities_of, promise_of, status_of
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
 
@@ -210,7 +210,8 @@ class Study:
         subject : str, optional
             A user or a visit: the same one gets the same decision until it is told or its lease runs out.
         request : str, optional
-            A key: the same one gets the same answer, however often it is sent.
+            A key: the same one gets the same answer, however often it is sent. With another context or choice it is a conflict; another
+            subject is not noticed, since the log does not hold subjects.
 
         Raises
         ------
@@ -340,14 +341,14 @@ class Study:
 
     def guarantee(self, **options: Any) -> Guarantee:
         """The learner's regret bound, with what it assumes of late values."""
-        return self._worker.look(lambda state: _assumed(state, state.learner.guarantee(**options)))
+        return self._worker.look(lambda state: promise_of(state, options))
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, from the event after this number on, read in pages."""
         after = as_int("after", after, minimum=0)
         while page := self.store.events(self.name, after, PAGE):
             for event in page:
-                yield event if event.kind != "created" else _without_secrets(event)
+                yield event if event.kind != "created" else without_secrets(event)
             after = page[-1].seq
 
     def export(self, path: str | Path) -> None:
@@ -381,31 +382,15 @@ class Study:
 
 
 def _begin(store: Store, name: str, first: Event) -> None:
-    """Create a study; where it cannot be known whether that happened, look."""
+    """Create a study; where it cannot be known whether that happened, try again: a second time it is refused."""
     try:
         store.create(name, [first])
-    except CommitUnknown:
+    except CommitUnknown as unknown:
         try:
-            (there,) = store.events(name, 0, 1)
-        except StudyNotFound:
             store.create(name, [first])
-            return
-        if there.data != first.data:  # whose key nobody else has
-            raise
-
-
-def _without_secrets(event: Event) -> Event:
-    """The first event without the key of the subjects, and without the learner's arrays."""
-    data = {name: value for name, value in event.data.items() if name != "state"}
-    data["settings"] = {k: v for k, v in data["settings"].items() if k != "key"}
-    return replace(event, data=data)
-
-
-def _assumed(state: State, promise: Guarantee) -> Guarantee:
-    settings = state.settings
-    if settings.goal == "maximize":
-        promise = promise.of_rewards()
-    if settings.release and not state.counts["late"]:
-        return promise
-    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
-    return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
+        except StudyExists:
+            (there,) = store.events(name, 0, 1)
+            if there.data != first.data:  # whose key nobody else has
+                raise
+        except StoreError:
+            raise unknown from None
