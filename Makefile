@@ -6,6 +6,7 @@
 #   make arena ARGS=--quick           a small arena without peers, a minute; see `koloss arena --help`
 #   make check                        lint, types and the quick tests, while working
 #   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
+#   make chaos ARGS=--quick           a minute of faults while studies are in use; see `python -m chaos --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-lowest PYTHON=python3.11  the lowest versions that are declared, in .venv-lowest
 #   make test-torch TORCH=torch       choose the torch requirement
@@ -31,7 +32,7 @@ needs_torch := '$(TORCH)'
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena check test test-lowest test-torch test-wheel torture bench docs lint review format clean
+.PHONY: help run arena check test test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +61,9 @@ test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, to
 
 torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long (ARGS=--quick: two minutes)
 	$(BIN)/python -m torture $(ARGS)
+
+chaos: $(STAMPS)/test ## faults while studies are in use, 1,000 kills among them: at most a quarter of an hour (ARGS=--quick: a minute)
+	$(BIN)/python -m chaos $(ARGS)
 
 bench: $(STAMPS)/bench ## ratios against peers and the hardware limit
 	$(BIN)/python -m benchmarks

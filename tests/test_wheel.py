@@ -117,8 +117,8 @@ def files_below(folder):
 def test_the_archive_has_what_make_test_needs(archive):
     with tarfile.open(archive) as file:
         held = {str(PurePosixPath(*PurePosixPath(name).parts[1:])) for name in file.getnames()}
-    folders = ("src", "tests", "docs", "examples", "benchmarks", "tools", "torture", ".github")
-    for folder in folders:
+    folders = ("src", "tests", "docs", "examples", "benchmarks", "tools", "torture", "chaos")
+    for folder in (*folders, ".github"):
         assert files_below(ROOT / folder) - held == set()
     files = ("pyproject.toml", "Makefile", "mkdocs.yml", "README.md", "LICENSE", "CHANGELOG.md")
     assert {*files, "CONTRIBUTING.md", ".pre-commit-config.yaml"} <= held
