@@ -133,6 +133,24 @@ def test_the_log_is_read_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(sizes) == 1000
 
 
+@pytest.mark.slow
+def test_a_set_that_grows_gives_the_same_answers_after_it_has_grown() -> None:
+    space = kl.Space(price=kl.Float(1, 2), size=kl.Float(0, 5))
+    said = {"horizon": 400, "loss_range": (0, 1), "grow": 24, "rng": 0}
+    study, store, _ = created(kl.InsuredBandit(space, "auto", **said))
+    first, seen = study.learner.available.sum(), []
+    for k in range(80):
+        seen.append(study.ask(request=f"{k}"))
+        study.tell(seen[-1], abs(seen[-1].params["price"] - 1.3))
+    assert max(one.index for one in seen) >= first  # points that were not there at the beginning
+    other = kl.Study.open(store, "prices")
+    for k, one in enumerate(seen):
+        assert same(other.ask(request=f"{k}"), one)
+    actions = [event.data["action"] for event in study.events() if event.kind == "asked"]
+    assert actions == [one.action.tolist() for one in seen]  # which the first event does not have
+    assert kl.studies.verify(store, "prices").ok
+
+
 # Goals and units.
 
 
@@ -523,6 +541,16 @@ def test_a_paused_study_makes_no_decisions_and_takes_values() -> None:
     study.ask()
     assert kinds(study) == ["created", "asked", "paused", "told", "resumed", "asked"]
     assert list(study.events())[2].data == {"author": "ana", "reason": "sale"}
+
+
+def test_a_button_that_is_sent_again_is_pressed_once() -> None:
+    study, _, _ = created()
+    study.pause()
+    study.pause(request="r")  # which changes nothing, and is found again
+    study.resume()
+    study.pause(request="r")
+    assert not study.status().paused
+    study.ask()
 
 
 def test_the_buttons_of_an_insured_learner_are_events() -> None:

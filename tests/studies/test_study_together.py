@@ -271,6 +271,32 @@ def test_what_stays_unknown_is_said_to_be() -> None:
     assert study.ask().id == 0
 
 
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_database_that_comes_back_says_whether_it_happened(happened: bool) -> None:
+    store = Forgetful()
+    study = kl.Study.create(store, "prices", learner=bandit())
+    study.ask()
+    moment = "after_commit" if happened else "before_commit"
+    faults: list[Exception] = [StoreError("starting up"), StoreError("refused")]
+    read = store.events
+
+    def down(*args: Any) -> Any:
+        if faults:
+            raise faults.pop()
+        return read(*args)
+
+    def cut() -> None:
+        setattr(store, moment, lambda: None)
+        store.events = down  # type: ignore[method-assign]
+        raise CommitUnknown("cut")
+
+    setattr(store, moment, cut)
+    assert study.ask().id == 1
+    assert faults == []
+    assert kinds(study).count("asked") == 2
+
+
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_creation_whose_answer_was_lost_is_looked_for(happened: bool) -> None:
     class Lossy(Forgetful):

@@ -299,11 +299,6 @@ class Learner(abc.ABC, Generic[S, L]):
                 self.ledger.correct(first, keys)
             return drawn
 
-    def check(self, decision: Told, loss: Any) -> None:
-        """Raise what `tell` would raise of a decision or a loss; changes nothing."""
-        with self._lock:
-            self._read(self.ledger.find(decision), loss)
-
     def _as_count(self, count: Any) -> int:
         """Number of decisions, if they can be made at once."""
         most = min(MOST_DECISIONS, MOST_COORDINATES // self.settings.actions.dimension)

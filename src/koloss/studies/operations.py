@@ -89,7 +89,8 @@ class Operation(abc.ABC):
         """It has failed, as others may have by the same error; each raises its own."""
         self.done = True
         try:
-            self.error = copy(error)
+            self.error = copy(error).with_traceback(error.__traceback__)
+            self.error.__cause__ = error.__cause__
         except TypeError:  # one that cannot be copied
             self.error = error
 
@@ -242,7 +243,9 @@ class Tell(Operation):
             turn.do(events, self.request)
 
     def _ids(self, state: State) -> list[int]:
-        ids = state.learner.ledger.ids(self.decision, taken=set(state.held))
+        ledger, decision = state.learner.ledger, self.decision
+        single = isinstance(decision, (Decision, Decisions, int))  # which need not be searched for
+        ids = ledger.ids(decision, taken=None if single else set(state.held))
         if len(set(ids)) < len(ids):
             raise UnknownDecision("`decision` must not repeat an id, got one twice")
         return ids
@@ -313,10 +316,11 @@ class Press(Operation):
     data: dict[str, Any] = field(default_factory=dict)
 
     def run(self, turn: Turn) -> None:
-        if self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused"):
+        idle = self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused")
+        if idle and (self.request is None or self.generated):  # a key has to be found again
             return
         event = turn.event(self.kind, **self.data)
-        turn.state.act(event)  # which may be refused
+        turn.state.act(event)  # which may be refused, and then has changed nothing
         turn.note([event], self.request)
 
     def is_same(self, events: Sequence[Event]) -> bool:

@@ -210,7 +210,8 @@ class Study:
         subject : str, optional
             A user or a visit: the same one gets the same decision until it is told or its lease runs out.
         request : str, optional
-            A key: the same one gets the same answer, however often it is sent.
+            A key: the same one gets the same answer, however often it is sent. With another context or choice it is a conflict; another
+            subject is not noticed, since the log does not hold subjects.
 
         Raises
         ------

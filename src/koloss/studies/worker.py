@@ -138,6 +138,8 @@ class Worker:
                     return
             except Exception as error:
                 self._state = None
+                if unknown and isinstance(error, StoreError) and attempt < ATTEMPTS - 1:
+                    continue  # a database that comes back will say
                 if unknown is None and len(waiting) > 1 and not isinstance(error, StoreError):
                     self._one_by_one(waiting, own)
                     return

@@ -175,6 +175,25 @@ def test_a_range_that_was_right_is_played_the_same_whatever_the_rule():
     assert len({learner.guarantee().total for learner in learners}) == 1
 
 
+def test_a_range_can_be_widened_before_a_loss_outside_is_heard():
+    said = {"loss_range": (0, 1), "outside": "widen"}
+    told, heard, never = make(**said), make(**said), make(**said)
+    for learner in (told, heard, never):
+        learner.tell(learner.ask(), 0.5)
+    told.widen(0, 3)
+    heard.tell(heard.ask(), 3.0)
+    assert told._exp2.range.limits == heard._exp2.range.limits
+    assert (told._exp2.range.heard_low, told._exp2.range.heard_high) == (0.0, 3.0)
+    assert told._exp2.rates_now()[0] == heard._exp2.rates_now()[0] < never._exp2.rates_now()[0]
+    assert told.guarantee().total > never.guarantee().total
+    again = kl.BanditExpWeights.from_state(told.state())
+    assert again.ask().index == told.ask().index
+    with pytest.raises(ValueError, match="must hold what it was"):
+        told.widen(1, 3)
+    with pytest.raises(ValueError, match="where `outside` is 'widen', got 'raise'"):
+        make(loss_range=(0, 1)).widen(0, 3)
+
+
 @pytest.mark.parametrize("rule", ["widen", "clip", "keep"])
 def test_what_is_outside_is_counted(rule):
     learner = make(loss_range=(0, 1), outside=rule)
