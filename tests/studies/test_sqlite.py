@@ -15,6 +15,7 @@ from koloss.errors import StoreError, StudyNotFound
 from koloss.studies import Event, Snapshot, sqlite
 from koloss.studies.sqlite import SQLiteStore
 from koloss.studies.sqlite_log import ABOUT, BY_REQUEST, UNBIND, page_of_events
+from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
 from koloss.testing.workers import append
 from tests.forks import in_fork
@@ -76,14 +77,14 @@ def test_a_store_that_nobody_refers_to_is_closed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db.lock"]
 
 
-def test_a_store_that_nobody_refers_to_is_left_open_where_others_are_busy(store, tmp_path):
+def test_a_store_that_nobody_refers_to_is_closed_when_others_are_no_longer_busy(store, tmp_path):
     other = SQLiteStore(tmp_path / "a.db")
     with store.transaction("a") as log:
         del other
         gc.collect()
         log.append([Event(2, "asked", micros=0)])
     store.close()
-    assert "a.db-wal" in os.listdir(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db.lock"]
     assert numbers(store) == [1, 2]
 
 
@@ -216,6 +217,15 @@ def test_a_file_that_may_not_be_written(store, public):
     assert "readonly" in str(error)
     os.chmod(store.path, 0o644)
     assert numbers(store) == [1, 2]
+
+
+def test_a_file_that_two_users_share(store, public):
+    """In a folder like /tmp, where everybody may write and nobody remove another's files."""
+    append(store, "a")
+    os.chmod(store.path, 0o666)
+    os.chmod(public, 0o1777)
+    assert as_nobody(lambda: append(SQLiteStore(store.path), "a")) is None
+    assert numbers(store) == [1, 2, 3]
 
 
 def test_a_file_that_may_not_be_read(store, public):
@@ -381,6 +391,38 @@ def test_a_fork_in_the_middle_of_a_transaction(store):
         assert all(re.search("forked in the middle|in a transaction", error) for error in errors)
     assert numbers(store) == [1, 2]
     assert in_fork(lambda: numbers(store)) == [1, 2]  # between transactions all is well
+
+
+def test_a_store_that_a_fork_makes_anew_is_refused_as_well(store):
+    """What SQLite remembers is the process's, whoever has forgotten it."""
+    box = [store]
+    with store.transaction("a"):
+
+        def work():
+            path = box.pop().path
+            gc.collect()
+            SQLiteStore(path)
+
+        error = in_fork(work)
+    assert isinstance(error, StoreError)
+
+
+def test_a_fork_without_a_word_to_python(store, monkeypatch):
+    append(store, "a")
+    for name in ("_before_fork", "_after_fork_in_parent"):
+        monkeypatch.setattr(Turns, name, lambda self: None)
+    after = Turns._after_fork_in_child
+    monkeypatch.setattr(Turns, "_after_fork_in_child", lambda self: None)
+
+    def work():
+        Turns._after_fork_in_child = after
+        append(store, "a")
+
+    error = in_fork(work)
+    assert isinstance(error, StoreError)
+    assert "without a word to Python" in str(error)
+    append(store, "a")
+    assert numbers(store) == [1, 2, 3]
 
 
 def test_the_end_of_a_transaction_in_a_fork_commits_nothing(store):

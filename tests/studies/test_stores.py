@@ -57,6 +57,8 @@ def test_other_arguments_that_are_none(tmp_path):
         open_store(tmp_path / "a.db")
     with pytest.raises(ValueError, match="`durability` must be 'power' or 'process', got 'none'"):
         open_store(f"sqlite:///{tmp_path}/a.db", durability="none")
+    with pytest.raises(ValueError, match="`durability` must be 'power' or 'process', got 'FULL'"):
+        SQLiteStore(tmp_path / "a.db", durability="FULL")
 
 
 @pytest.mark.parametrize(

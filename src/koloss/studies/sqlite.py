@@ -8,7 +8,6 @@ when two connections write and checkpoint at once, and a checkpoint that no read
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import sqlite3
@@ -30,7 +29,7 @@ from koloss.studies.sqlite_log import (
     page_of_events,
     read_event,
 )
-from koloss.studies.stores import Durability
+from koloss.studies.stores import Durability, check_durability
 from koloss.studies.turns import Turns
 
 SOUND_VERSION = (3, 51, 3)
@@ -76,7 +75,7 @@ class SQLiteStore(Store):
     def __init__(self, path: str | os.PathLike[str], *, durability: Durability = "power") -> None:
         self.path = Path(os.path.abspath(path))
         self.url = f"sqlite:///{self.path}"
-        self.durability = durability
+        self.durability = check_durability(durability)
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None  # what was opened
         self._turns = Turns.at(self.path)
@@ -321,19 +320,19 @@ class SQLiteStore(Store):
             with contextlib.suppress(sqlite3.Error):
                 db.close()
 
-    def leave_behind(self) -> bool:
-        """Forget the connection of the process that this one was forked from, unused."""
+    def leave_behind(self) -> sqlite3.Connection | None:
+        """Forget the connection without closing it."""
         db, self._db = self._db, None
-        if db is None:
-            return False
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(db))  # even at the end nobody may close it
-        return True
+        return db
 
     def __del__(self) -> None:
         if getattr(self, "_db", None) is not None:
-            with contextlib.suppress(StoreError), self._turns.take(wait=False):
-                self.disconnect()
-            self.leave_behind()  # where others are busy: to be left open does no harm
+            try:
+                with self._turns.take(wait=False):
+                    self.disconnect()
+            except StoreError:  # others are busy
+                if (db := self.leave_behind()) is not None:
+                    self._turns.adopt(db)
 
     def _not_found(self, name: str) -> StudyNotFound:
         return StudyNotFound(f"there is no study {name!r} in {self.url}")

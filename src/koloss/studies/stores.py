@@ -43,8 +43,7 @@ def open_store(url: str | Store, *, durability: Durability = "power") -> Store:
     ...     store.names()
     []
     """
-    if durability not in ("power", "process"):
-        raise ValueError(f"`durability` must be 'power' or 'process', got {durability!r}")
+    check_durability(durability)
     if isinstance(url, Store):
         return url
     if not isinstance(url, str):
@@ -58,6 +57,15 @@ def open_store(url: str | Store, *, durability: Durability = "power") -> Store:
     module, name = _STORES[scheme]
     store: Store = getattr(import_module(module), name).from_url(url, durability=durability)
     return store
+
+
+def check_durability(durability: str) -> Durability:
+    """One of the two that there are."""
+    if durability == "power":
+        return "power"
+    if durability == "process":
+        return "process"
+    raise ValueError(f"`durability` must be 'power' or 'process', got {durability!r}")
 
 
 def without_secret(url: str) -> str:

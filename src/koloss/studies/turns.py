@@ -6,7 +6,9 @@ a file beside the database, which lasts only as long as its process: nobody has 
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
@@ -21,13 +23,13 @@ FORK_WAITS = 10.0
 
 
 class Visitor(Protocol):
-    """Who has a connection to the file."""
+    """Who may have a connection to the file."""
 
     def disconnect(self) -> None:
-        """Close it, where there is one; called in a turn, before this process forks."""
+        """Close it; called in a turn, before this process forks."""
 
-    def leave_behind(self) -> bool:
-        """Forget it without closing it, and say whether there was one; called in the fork."""
+    def leave_behind(self) -> sqlite3.Connection | None:
+        """Forget it without closing it; called in the fork."""
 
 
 class Turns:
@@ -40,6 +42,7 @@ class Turns:
     """
 
     _all: ClassVar[weakref.WeakValueDictionary[str, Turns]] = weakref.WeakValueDictionary()
+    _remembered: ClassVar[set[Turns]] = set()  # though nobody refers to them
     _guard = threading.Lock()
 
     def __init__(self, path: str) -> None:
@@ -50,6 +53,8 @@ class Turns:
         self._mutex = threading.Lock()
         self._descriptor: int | None = None
         self._forking = False
+        self._process = os.getpid()
+        self._orphans: list[sqlite3.Connection] = []
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> Turns:
@@ -64,6 +69,8 @@ class Turns:
     @contextmanager
     def take(self, *, wait: bool = True) -> Iterator[None]:
         """Have a turn; where it is another's, wait or raise a `StoreError`."""
+        if self._process != os.getpid():  # forked by a program that does not tell Python
+            self._after_fork_in_child()
         if self._owner == threading.get_ident():
             raise StoreError(f"{self.path}: this thread is in a transaction of this store already")
         if not wait and self._mutex.locked():
@@ -71,22 +78,37 @@ class Turns:
         with self._mutex:
             if self.inherited:
                 raise StoreError(
-                    f"{self.path}: this process was forked in the middle of a transaction and cannot use the store; "
-                    "fork between transactions, or start processes by 'spawn'"
+                    f"{self.path}: this process was forked in the middle of a transaction, or without a word to Python, and "
+                    "cannot use the store; fork between transactions, or start processes by 'spawn'"
                 )
             try:
                 self._owner = threading.get_ident()
                 self._lock(wait)
+                self._close_orphans()
                 yield
             finally:
                 self._owner = None
                 self._unlock()
 
+    def adopt(self, connection: sqlite3.Connection) -> None:
+        """Close a connection that nobody has any more, in the next turn."""
+        self._orphans.append(connection)
+        self._remembered.add(self)
+
+    def _close_orphans(self) -> None:
+        while self._orphans:
+            with suppress(sqlite3.Error):
+                self._orphans.pop().close()
+        self._remembered.discard(self)
+
     def _lock(self, wait: bool) -> None:
         path = f"{self.path}.lock"
         try:
             while self._descriptor is None:
-                self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
+                try:  # without O_CREAT, which Linux refuses for a file of another user in a folder like /tmp
+                    self._descriptor = os.open(path, os.O_RDONLY)
+                except FileNotFoundError:
+                    self._descriptor = os.open(path, os.O_RDONLY | os.O_CREAT, 0o666)
                 lock(self._descriptor, wait=wait)
                 # Where somebody has removed the file meanwhile, others wait at another one.
                 with suppress(FileNotFoundError):
@@ -107,6 +129,7 @@ class Turns:
         self._forking = True  # nobody connects again before it is over
         try:
             self._lock(wait=True)
+            self._close_orphans()
             for visitor in self.visitors:
                 visitor.disconnect()
         except StoreError:
@@ -120,12 +143,17 @@ class Turns:
             self._mutex.release()
 
     def _after_fork_in_child(self) -> None:
-        self._mutex, self._forking = threading.Lock(), False
+        self._mutex, self._forking, self._process = threading.Lock(), False, os.getpid()
         if self._owner != threading.get_ident():
             self._owner = None
         self._unlock()  # the parent has the lock still: it is the same one
-        left = [visitor.leave_behind() for visitor in self.visitors]
-        self.inherited = self.inherited or any(left)
+        left = [*self._orphans, *(visitor.leave_behind() for visitor in self.visitors)]
+        self._orphans.clear()
+        for connection in filter(None, left):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))  # nobody may ever close it
+            self.inherited = True
+        if self.inherited:
+            self._remembered.add(self)
 
 
 def _before_fork() -> None:
