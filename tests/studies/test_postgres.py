@@ -536,3 +536,8 @@ def test_without_the_driver_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"koloss\[postgres\]"):
         open_store("postgresql://me:hush@host/prices")
+
+
+def test_durability_is_checked_before_anything_is_opened():
+    with pytest.raises(ValueError, match="`durability` must be 'power' or 'process', got 'FULL'"):
+        postgres.PostgresStore("postgresql://me:hush@host/prices", durability="FULL")

@@ -36,7 +36,7 @@ from koloss.studies.postgres_statements import (
     SNAPSHOTS,
 )
 from koloss.studies.sqlite_log import make_tables, new_file, read_event
-from koloss.studies.stores import Durability
+from koloss.studies.stores import Durability, check_durability
 
 logger = logging.getLogger("koloss.studies")
 
@@ -64,7 +64,7 @@ class PostgresStore(Store):
     may_lose_answers: ClassVar[bool] = True
 
     def __init__(self, url: str, *, durability: Durability = "power") -> None:
-        self.durability = durability
+        self.durability = check_durability(durability)
         self._connections = Connections(url)
         self.url = self._connections.url
         self._has_tables = False

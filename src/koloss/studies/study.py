@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from koloss._arrays import as_int
-from koloss.errors import CommitUnknown, StudyNotFound
+from koloss.errors import CommitUnknown, StoreError, StudyExists
 from koloss.guarantees import Assumption, Guarantee
 from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
@@ -382,17 +382,18 @@ class Study:
 
 
 def _begin(store: Store, name: str, first: Event) -> None:
-    """Create a study; where it cannot be known whether that happened, look."""
+    """Create a study; where it cannot be known whether that happened, try again: a second time it is refused."""
     try:
         store.create(name, [first])
-    except CommitUnknown:
+    except CommitUnknown as unknown:
         try:
-            (there,) = store.events(name, 0, 1)
-        except StudyNotFound:
             store.create(name, [first])
-            return
-        if there.data != first.data:  # whose key nobody else has
-            raise
+        except StudyExists:
+            (there,) = store.events(name, 0, 1)
+            if there.data != first.data:  # whose key nobody else has
+                raise
+        except StoreError:
+            raise unknown from None
 
 
 def _without_secrets(event: Event) -> Event:
