@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 
 import pytest
 
+from koloss.studies.stores import open_store
+from tests.studies.common_postgres import FIRST
 from tests.studies.server import Proxy, Server, find_binaries
 
 
@@ -41,3 +44,18 @@ def proxy(server):
     between = Proxy(server.port)
     yield between
     between.close()
+
+
+@pytest.fixture
+def store(postgres_url):
+    """A store on PostgreSQL, with the study "prices"."""
+    with contextlib.closing(open_store(postgres_url)) as store:
+        store.create("prices", FIRST)
+        yield store
+
+
+@pytest.fixture
+def distant(server, schema, store, proxy):
+    """The same studies as in `store`, by a proxy."""
+    with contextlib.closing(open_store(server.url(schema, port=proxy.port))) as distant:
+        yield distant

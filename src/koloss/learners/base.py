@@ -85,6 +85,10 @@ def refuse_extras(context: Any, allowed: Any) -> None:
         raise ValueError("`allowed` must be left out: this learner chooses among all actions")
 
 
+def _is_same(key: Any, other: Any) -> bool:
+    return key == other if type(key) is int else np.array_equal(key, other)
+
+
 def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
     return isinstance(entries, Batch) or all(entry.law is law for entry in entries)
 
@@ -295,7 +299,7 @@ class Learner(abc.ABC, Generic[S, L]):
                 self._recorded = ()
             first = self.ledger.made - len(keys)
             entries = [self.ledger.entry(i) for i in range(first, self.ledger.made)]
-            if any(not np.array_equal(e.key, key) for e, key in zip(entries, keys, strict=True)):
+            if not all(_is_same(e.key, key) for e, key in zip(entries, keys, strict=True)):
                 self.ledger.correct(first, keys)
             return drawn
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -229,6 +229,12 @@ class Tell(Operation):
     decision: Any = None
     value: Any = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.decision, Iterator):  # which could not be read again
+            self.decision = list(self.decision)
+        if isinstance(self.value, Iterator):
+            self.value = list(self.value)
+
     def run(self, turn: Turn) -> None:
         state = turn.state
         ids = self._ids(state)
@@ -256,14 +262,15 @@ class Tell(Operation):
         told = decision in state.held or decision in ledger.held
         if not told and decision in ledger:
             return True
-        kinds = [event.kind for event in turn.log.about(decision)]
+        known = 0 <= decision < ledger.made  # a store has no room for any number
+        kinds = [event.kind for event in turn.log.about(decision)] if known else []
         if told or "told" in kinds:
             raise AlreadyTold(
                 f"`decision` must be outstanding, got {decision}, which was told already"
             )
         if "expired" in kinds:
             return False
-        fate = "told already" if 0 <= decision < ledger.made else "never made"
+        fate = "told already" if known else "never made"
         raise UnknownDecision(f"`decision` must be outstanding, got {decision}, which was {fate}")
 
     def is_same(self, events: Sequence[Event]) -> bool:

@@ -12,6 +12,7 @@ import base64
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -49,6 +50,13 @@ def created(
     return Event(1, "created", micros, data=data)
 
 
+def without_secrets(event: Event) -> Event:
+    """The first event without the key of the subjects, and without the learner's arrays."""
+    data = {name: value for name, value in event.data.items() if name != "state"}
+    data["settings"] = {k: v for k, v in data["settings"].items() if k != "key"}
+    return replace(event, data=data)
+
+
 def grouped(events: Iterable[Event]) -> Iterator[list[Event]]:
     """Events of one call together; the first of several says how many there are."""
     group: list[Event] = []
@@ -66,13 +74,12 @@ class State:
     settings: StudySettings
 
     def __init__(self, first: Event, policy: Any) -> None:
-        format = first.data.get("format")
-        if first.kind != "created" or not isinstance(format, int):
+        form = first.data.get("format")
+        if first.kind != "created" or not isinstance(form, int):
             raise StoreError(f"a study must begin with a created event, got {first.kind!r}")
-        if format > FORMAT:
-            raise StoreError(
-                f"this study is of format {format} and needs a newer koloss, which reads more than {FORMAT}"
-            )
+        if form > FORMAT:
+            rule = f"this version of Koloss knows formats up to {FORMAT}"
+            raise StoreError(f"the format of this study is {form}, and {rule}")
         self.created = first
         self.settings = StudySettings(**first.data["settings"])
         self.kind = LEARNERS[first.data["learner"]]
@@ -136,18 +143,25 @@ class State:
         """The state in a snapshot, or a `SnapshotError` where it is damaged."""
         state = cls(first, policy)
         data, _ = unseal("Study", state_from_bytes(snapshot.content))
-        if data["seq"] != snapshot.seq:
-            raise SnapshotError(f"it is of event {data['seq']}")
-        state.seq, state.micros = data["seq"], data["micros"]
-        state.settings = StudySettings(**data["settings"])
-        state.paused, state.platform = data["paused"], data["platform"]
-        state.counts.update(data["counts"])
-        state.waiting.update((i, end) for i, end in data["waiting"].tolist())
-        state._queue = sorted((end, i) for i, end in state.waiting.items())
-        state.held.update(zip(data["held_ids"].tolist(), data["held"].tolist(), strict=True))
-        state.sticky.update(data["sticky"].tolist())
+        if data.get("seq") != snapshot.seq:
+            raise SnapshotError(f"it is of event {data.get('seq')}")
+        try:
+            state._take(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"it is of another form: {error!r}") from error
         state._restore(data["learner"])
         return state
+
+    def _take(self, data: dict[str, Any]) -> None:
+        """What `to_dict` gave, but for the learner."""
+        self.seq, self.micros = data["seq"], data["micros"]
+        self.settings = StudySettings(**data["settings"])
+        self.paused, self.platform = data["paused"], data["platform"]
+        self.counts.update(data["counts"])
+        self.waiting.update((i, end) for i, end in data["waiting"].tolist())
+        self._queue = sorted((end, i) for i, end in self.waiting.items())
+        self.held.update(zip(data["held_ids"].tolist(), data["held"].tolist(), strict=True))
+        self.sticky.update(data["sticky"].tolist())
 
     # Events.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from koloss.errors import NoDistribution
+from koloss.guarantees import Assumption, Guarantee
 from koloss.studies.state import State
 
 
@@ -82,6 +83,17 @@ def _best(state: State) -> dict[str, Any]:
     named = {} if best.params is None else {"params": best.params}
     value = state.settings.shown(best.loss)
     return {"index": best.index, "action": best.action.tolist(), **named, "value": value}
+
+
+def promise_of(state: State, options: Mapping[str, Any]) -> Guarantee:
+    """The learner's guarantee, with what it assumes of late values."""
+    promise, settings = state.learner.guarantee(**options), state.settings
+    if settings.turned is not None:  # a learner of rewards has said so itself
+        promise = promise.of_rewards()
+    if settings.release and not state.counts["late"]:
+        return promise
+    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
+    return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
 
 
 def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:

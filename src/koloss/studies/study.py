@@ -17,7 +17,7 @@ from typing import Any, Self, overload
 
 from koloss._arrays import as_int
 from koloss.errors import CommitUnknown, StoreError, StudyExists
-from koloss.guarantees import Assumption, Guarantee
+from koloss.guarantees import Guarantee
 from koloss.learners import Decision, Decisions, Recommendation
 from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
@@ -27,8 +27,8 @@ from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import as_key, as_plain, as_text
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, created
-from koloss.studies.status import Status, probabilities_of, status_of
+from koloss.studies.state import LEARNERS, State, created, without_secrets
+from koloss.studies.status import Status, probabilities_of, promise_of, status_of
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
 
@@ -341,14 +341,14 @@ class Study:
 
     def guarantee(self, **options: Any) -> Guarantee:
         """The learner's regret bound, with what it assumes of late values."""
-        return self._worker.look(lambda state: _assumed(state, state.learner.guarantee(**options)))
+        return self._worker.look(lambda state: promise_of(state, options))
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, from the event after this number on, read in pages."""
         after = as_int("after", after, minimum=0)
         while page := self.store.events(self.name, after, PAGE):
             for event in page:
-                yield event if event.kind != "created" else _without_secrets(event)
+                yield event if event.kind != "created" else without_secrets(event)
             after = page[-1].seq
 
     def export(self, path: str | Path) -> None:
@@ -394,20 +394,3 @@ def _begin(store: Store, name: str, first: Event) -> None:
                 raise
         except StoreError:
             raise unknown from None
-
-
-def _without_secrets(event: Event) -> Event:
-    """The first event without the key of the subjects, and without the learner's arrays."""
-    data = {name: value for name, value in event.data.items() if name != "state"}
-    data["settings"] = {k: v for k, v in data["settings"].items() if k != "key"}
-    return replace(event, data=data)
-
-
-def _assumed(state: State, promise: Guarantee) -> Guarantee:
-    settings = state.settings
-    if settings.goal == "maximize":
-        promise = promise.of_rewards()
-    if settings.release and not state.counts["late"]:
-        return promise
-    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
-    return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
