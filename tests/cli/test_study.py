@@ -324,7 +324,7 @@ def test_what_is_not_there(cli, line, problem):
         ("tell arms -1 0.5", "ID must be outstanding, got -1, which was never made"),
         (f"tell arms {10**30} 0.5", "which was never made"),
         ("ask arms --context NaN", "--context must be finite, got nan"),
-        (f"ask arms --context {'[' * 100_000}", "--context must be left out"),
+        (f"ask arms --context {'[' * 2000}", "--context must be left out"),
         ("ask arms --request=", "--request must have 1 to 200 characters, got 0"),
         ("tell arms 1 0.5 --requst a", "ID must be a whole number, got '--requst'"),
         ("ask arms --count 0", "--count must be at least 1, got 0"),
