@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import multiprocessing
 import os
 import tempfile
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,9 +35,10 @@ Step = Callable[[], Any]  # an ask and a tell
 
 def run(full: bool = False) -> list[Table]:
     """In full with a history of a million events and more repeats, about ten minutes; otherwise two."""
+    logging.getLogger("koloss.studies").setLevel(logging.ERROR)  # that "process" is less is known
     repeats = 7 if full else 3
     histories = (0, 10**4, 10**6) if full else (0, 10**4)
-    with tempfile.TemporaryDirectory(prefix="koloss-bench-") as name, _server() as server:
+    with tempfile.TemporaryDirectory(prefix="koloss-bench-") as name, _server(histories) as server:
         folder = Path(name)
         return [
             _against_others(folder, server, repeats),
@@ -130,7 +133,7 @@ def _players(folder: Path, server: Any) -> list[Player]:
 
 
 @contextlib.contextmanager
-def _server() -> Iterator[Any]:
+def _server(histories: tuple[int, ...]) -> Iterator[Any]:
     """A PostgreSQL server with its data on the disk, where there is one to start."""
     from tests.studies.server import Server, find_binaries
 
@@ -141,7 +144,7 @@ def _server() -> Iterator[Any]:
     server = Server(binaries, place=tempfile.gettempdir())
     try:
         with server.connect() as connection:
-            for name in ("power", "process", "rdb", "history"):
+            for name in ("power", "process", "rdb", *histories):
                 connection.execute(f"CREATE SCHEMA bench_{name}")
         yield server
     finally:
@@ -154,6 +157,7 @@ _gate: Any = None
 
 
 def _enter(gate: Any) -> None:
+    logging.getLogger("koloss.studies").setLevel(logging.ERROR)
     global _gate  # noqa: PLW0603 - a barrier can only be inherited
     _gate = gate
 
@@ -296,37 +300,36 @@ def _histories(folder: Path, server: Any, histories: tuple[int, ...], repeats: i
     )
     places = {"SQLite": lambda events: f"sqlite:///{folder / f'history-{events}.db'}"}
     if server:
-        places["PostgreSQL"] = lambda _: server.url("bench_history")
+        places["PostgreSQL"] = lambda events: server.url(f"bench_{events}")
     for name, url in places.items():
+        steps = 400 if name == "SQLite" else 100
         studies, sizes = {}, {}
         for events in histories:
-            store = open_store(url(events), durability="process")
-            empty = _bytes(store, server)
-            studies[events] = _with_history(store, events)
-            sizes[events] = (_bytes(store, server) - empty) / (events / 2) if events else "-"
-        steps = 400 if name == "SQLite" else 100
-        races = {events: (lambda s=study: _steps(s, steps)) for events, study in studies.items()}
-        rates = {
-            events: steps / lap.seconds
-            for events, lap in race(races, repeats=repeats, budget=60).items()
-        }
+            studies[events] = study = _with_history(url(events), events)
+            sizes[events] = study.store.facts()["bytes"] / (events / 2) if events else "-"
+        races = {events: partial(_steps, study, steps) for events, study in studies.items()}
+        laps = race(races, repeats=repeats, budget=60)
         for events, study in studies.items():
-            opening = race({"": lambda s=study: _open(url(events), s.name)}, repeats=5)[""].seconds  # noqa: B023
-            over = rates[events] / rates[0]
-            table.add(name, events, rates[events], over, opening, sizes[events])
+            opening = race({"": partial(_open, url(events), study.name)}, repeats=5)[""]
+            rate = steps / laps[events].seconds
+            over = laps[0].seconds / laps[events].seconds
+            table.add(name, events, rate, over, opening.seconds, sizes[events])
             study.store.close()
     return table
 
 
-def _with_history(store: Any, events: int) -> kl.Study:
+def _with_history(url: str, events: int) -> kl.Study:
     """A study that has so many events, made in batches, which leave the same events as single calls do."""
-    study = kl.Study.create(store, f"{NAME}-{events}", learner=learner())
+    study = kl.Study.create(
+        open_store(url, durability="process"), f"{NAME}-{events}", learner=learner()
+    )
     for _ in range(events // (2 * BATCH)):
         study.tell(study.ask(BATCH), np.full(BATCH, VALUE))
+    study.store.close()  # so that all of it is in the file
     return study
 
 
-def _steps(study: kl.Study, steps: int) -> None:
+def _steps(study: Any, steps: int) -> None:
     for _ in range(steps):
         study.tell(study.ask().id, VALUE)
 
@@ -334,19 +337,6 @@ def _steps(study: kl.Study, steps: int) -> None:
 def _open(url: str, name: str) -> None:
     with kl.Study.open(url, name):
         pass
-
-
-def _bytes(store: Any, server: Any) -> int:
-    facts = store.facts()
-    if facts["store"] == "sqlite":
-        return facts["bytes"] or 0
-    with server.connect() as connection:
-        tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'bench_history'"
-        names = [name for (name,) in connection.execute(tables).fetchall()]
-        sizes = "SELECT pg_total_relation_size(%s::regclass)"
-        return sum(
-            connection.execute(sizes, (f"bench_history.{name}",)).fetchone()[0] for name in names
-        )
 
 
 def _overhead(folder: Path) -> Table:
@@ -368,7 +358,7 @@ def _overhead(folder: Path) -> Table:
         for name, make in kinds.items():
             bare, study = make(), kl.Study.create(store, name, learner=make())
             laps = race(
-                {"bare": lambda b=bare: _steps(b, steps), "study": lambda s=study: _steps(s, steps)}
+                {"bare": partial(_steps, bare, steps), "study": partial(_steps, study, steps)}
             )
             times = [1e6 * laps[who].seconds / steps for who in ("bare", "study")]
             table.add(name, *times, times[1] / times[0])
