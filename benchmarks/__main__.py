@@ -26,6 +26,7 @@ NAMES = (
     "oracles",
     "geometric",
     "leader",
+    "studies",
 )
 
 # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy

@@ -12,6 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+# Here rather than where it is used: what closes a store while the interpreter ends can import nothing any more.
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 PARTS = ".koloss-*.part"
 """Names of files that are still being written."""
 
@@ -79,13 +85,9 @@ def _parts_of(target: Path) -> str:
 def lock(descriptor: int, *, wait: bool = False) -> None:
     """Lock an open file, for as long as it is open and its process lives; where another has it, wait or raise an OSError."""
     if sys.platform == "win32":
-        import msvcrt
-
         os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond what is written
         msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
     else:
-        import fcntl
-
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 

@@ -54,10 +54,10 @@ def free_port() -> int:
 class Server:
     """A server that can be killed and started again; each schema of it is an empty database to a store."""
 
-    def __init__(self, binaries: Path) -> None:
+    def __init__(self, binaries: Path, place: str | None = None) -> None:
         self.binaries = binaries
         self.password = f"s3cret-{secrets.token_hex(8)}"
-        self.folder = Path(tempfile.mkdtemp(prefix="koloss-postgres-", dir=roomy_memory()))
+        self.folder = Path(tempfile.mkdtemp(prefix="koloss-postgres-", dir=place or roomy_memory()))
         self.data = self.folder / "data"
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None

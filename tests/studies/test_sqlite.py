@@ -6,6 +6,8 @@ import gc
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
@@ -74,6 +76,24 @@ def test_a_store_that_nobody_refers_to_is_closed(tmp_path):
     store.create("a", BEGINNING)
     del store
     gc.collect()
+    assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db.lock"]
+
+
+@pytest.mark.slow
+def test_a_store_that_nobody_has_closed_is_closed_when_the_interpreter_ends(tmp_path):
+    program = (
+        "import sys\nfrom koloss.studies import Event, open_store\n"
+        "store = open_store(f'sqlite:///{sys.argv[1]}')\n"
+        "store.create('a', [Event(1, 'created', micros=0)])\n"
+        "store.itself = store\n"  # so that it lives until the last moment
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "a.db"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
     assert sorted(os.listdir(tmp_path)) == ["a.db", "a.db.lock"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -76,6 +77,41 @@ def test_calls_that_wait_are_committed_together() -> None:
     assert [made.id for made in answers[1:6]] == [2, 3, 4, 5, 6]
     assert answers[6].id.tolist() == [7, 8, 9]
     assert kl.studies.verify(store, "prices").ok
+
+
+def test_whoever_has_an_answer_does_not_wait_for_the_next_commit() -> None:
+    study, store, _ = created()
+    begun, permits = threading.Semaphore(0), threading.Semaphore(0)
+    answered = [threading.Event(), threading.Event()]
+
+    def slow() -> None:
+        begun.release()
+        assert permits.acquire(timeout=30)
+
+    def ask_twice(k: int) -> None:
+        study.ask()
+        answered[k].set()
+        study.ask()
+
+    store.before_commit = slow
+    threads = [threading.Thread(target=study.ask)]
+    threads[0].start()
+    assert begun.acquire(timeout=30)
+    for k in range(2):
+        threads.append(threading.Thread(target=ask_twice, args=(k,)))
+        threads[-1].start()
+        while len(study._worker._queue) <= k:
+            time.sleep(0.001)
+    permits.release()
+    assert begun.acquire(timeout=30)  # the commit of both
+    permits.release()
+    assert begun.acquire(timeout=30)  # that of one who came back at once, or of both
+    both = [event.wait(5) for event in answered]
+    permits.release(3)
+    for thread in threads:
+        thread.join(30)
+    assert both == [True, True]
+    assert kinds(study).count("asked") == 5
 
 
 def test_a_call_that_is_refused_fails_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -84,15 +85,22 @@ class Operation(abc.ABC):
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
+    # Set where it is done, and where it is the first of those that wait and nobody carries them out.
+    woken: threading.Event = field(default_factory=threading.Event, init=False)
 
     def fail(self, error: BaseException) -> None:
         """It has failed, as others may have by the same error; each raises its own."""
-        self.done = True
         try:
-            self.error = copy(error).with_traceback(error.__traceback__)
-            self.error.__cause__ = error.__cause__
+            own = copy(error).with_traceback(error.__traceback__)
+            own.__cause__ = error.__cause__
         except TypeError:  # one that cannot be copied
-            self.error = error
+            own = error
+        self.end(None, own)
+
+    def end(self, answer: Any, error: BaseException | None) -> None:
+        """It is done, and whoever waits for it can go on."""
+        self.answer, self.error, self.done = answer, error, True
+        self.woken.set()
 
     def carry_out(self, turn: Turn) -> Any:
         """Do it, or give the answer that its request got before."""

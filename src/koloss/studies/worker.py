@@ -2,7 +2,8 @@
 
 A transaction locks the study, applies the events of others, lets leases run out, carries out what waits, appends, and commits. Where
 anything fails the state is thrown away, and made again from the newest snapshot and the events since. Threads put what they want done into
-a queue; whoever has the mutex carries out all of it in one transaction, and one wait for the disk serves them all.
+a queue; one of them carries out all of it in one transaction, and one wait for the disk serves them all. The others do not wait for a
+lock, at which those that have their answers would stand in the way, but to be woken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from numpy.linalg import LinAlgError
@@ -40,6 +42,12 @@ PAGE = 1000
 
 ATTEMPTS, PATIENCE = 6, 0.05
 """How often what may have been committed is looked for, or done again; and seconds before the second time, doubled each time."""
+
+LONGEST_WAIT = 1.0
+"""Seconds after which a thread looks for itself, should whoever was to wake it have been interrupted."""
+
+MOMENTS, MOMENT = 10, 1e-4
+"""How often as many calls as the last time are looked for before a transaction, and seconds in between."""
 
 SNAPSHOT_EVENTS, SNAPSHOT_BYTES = 1000, 250
 """Events of one process between its snapshots; more where there would be more bytes per event than these."""
@@ -70,7 +78,9 @@ class Worker:
     def _settle_here(self) -> None:
         """Belong to this process."""
         self._home = Forks.count
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # of the state
+        self._crowd = 1  # how many calls were carried out together last time
+        self._gate, self._led = threading.Lock(), False  # whether a thread carries out what waits
         self._queue: deque[Operation] = deque()
         self._state: State | None = None
         self._written, self._spent = 0, 0.0  # events and seconds since this process's last snapshot
@@ -96,15 +106,38 @@ class Worker:
 
     def finish(self, operation: Op) -> Op:
         """See to it that an operation that waits is carried out."""
-        with self._mutex:
+        leading = False
+        try:
+            while not operation.done and not leading:
+                with self._gate:
+                    if not self._led:
+                        leading = self._led = True
+                if not leading:
+                    operation.woken.wait(LONGEST_WAIT)
+                    operation.woken.clear()
             if not operation.done:
-                waiting = [self._queue.popleft() for _ in range(len(self._queue))]
-                if operation not in waiting:  # whoever had it was interrupted
-                    waiting.append(operation)
-                self._work(waiting, operation)
+                self._await_others()
+                with self._mutex:
+                    waiting = [self._queue.popleft() for _ in range(len(self._queue))]
+                    if operation not in waiting:  # whoever had it was interrupted
+                        waiting.append(operation)
+                    self._crowd = len(waiting)
+                    self._work(waiting, operation)
+        finally:
+            if leading:
+                self._led = False
+                with suppress(IndexError):
+                    self._queue[0].woken.set()
         if operation.error is not None:
             raise operation.error
         return operation
+
+    def _await_others(self) -> None:
+        """Give those who were just answered a moment to come back, rather than let them wait for a commit of one."""
+        for _ in range(MOMENTS):
+            if len(self._queue) >= self._crowd:
+                return
+            time.sleep(MOMENT)
 
     def look(self, at: Callable[[State], R]) -> R:
         """Something of the state after all that is committed; changes nothing."""
@@ -186,7 +219,7 @@ class Worker:
                 self._save_snapshot(state, transaction)
             ended.append(True)
         for operation, (answer, error) in zip(operations, results, strict=True):
-            operation.answer, operation.error, operation.done = answer, error, True
+            operation.end(answer, error)
 
     def _now(self, state: State) -> int:
         """Microseconds since 1970; never before the newest event, whatever the clock does."""
