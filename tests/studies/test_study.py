@@ -484,11 +484,16 @@ def test_a_subject_keeps_its_decision_until_it_is_told_or_expires() -> None:
     assert same(other.ask(subject="ann"), mine)
     assert other.ask(subject="bob").id != mine.id
     assert kinds(study).count("asked") == 2
+    kept = store.studies["prices"].subjects
+    assert sorted(kept.values()) == [0, 1]
     study.tell(mine, 0.5)
+    assert list(store.studies["prices"].subjects.values()) == [1]  # nothing is kept for longer
     second = other.ask(subject="ann")
     assert second.id == 2
     clock.now += 10
-    assert study.ask(subject="ann").id == 3
+    study.tell(study.ask(), 0.5)
+    assert store.studies["prices"].subjects == {}
+    assert study.ask(subject="ann").id == 4
 
 
 def test_a_request_for_a_subject_gets_the_same_answer_after_it_was_told() -> None:
