@@ -1,9 +1,5 @@
-"""Verbs of studies: `koloss study create`, `list`, `show`, `ask`, `tell` and what an operator needs."""
+"""Verbs of studies: `koloss study create`, `list`, `show`, `ask`, `tell`, `export`, `verify` and `backup`."""
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,55 +7,15 @@ import typer
 
 from koloss._names import printable
 from koloss.cli import options
-from koloss.cli.options import UsageError, naming_options, option, print_json
+from koloss.cli.options import UsageError, option, print_json
+from koloss.cli.study_operator import change, forget_subject, hand_over, pause, re_arm, resume
+from koloss.cli.study_options import NAME, REQUEST, STORE, open_store_of, open_study, read
 
 if TYPE_CHECKING:
-    from koloss.studies import Store, Study
-
-STORE_VARIABLE = "KOLOSS_STORE"
+    from koloss.studies import Store
 
 VALUES_FROM = 10_000
 """Newest events among which `show` looks for values."""
-
-ARGUMENTS = {
-    "name": "NAME",
-    "decision": "ID",
-    "path": "PATH",
-    "setting": "SETTING",
-    "context": "--context",
-    "url": "--store",
-    "policy": "the policy",  # of one's own, which only Python has
-    **dict.fromkeys(("value", "labels", "lease", "loss_range", "rows"), "VALUE"),
-}
-"""What arguments of the library are called here."""
-
-
-def _complete_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of the studies in the store, for the shell's completion."""
-    url = context.params.get("store") or os.environ.get(STORE_VARIABLE)
-    if not url:
-        return []
-    with suppress(Exception):  # a shell has no use for errors
-        from koloss.studies import open_store
-
-        return [name for name in open_store(url).names() if name.startswith(incomplete)]
-    return []
-
-
-NAME = typer.Argument(..., help="Of the study.", metavar="NAME", autocompletion=_complete_names)
-STORE = option(
-    None,
-    "Store",
-    "Such as sqlite:///studies.db or postgresql://user@host/database.",
-    "--store",
-    metavar="URL",
-    envvar=STORE_VARIABLE,
-)
-REQUEST = option(
-    None, "Decision", "A key: sent again under the same one, it is done once.", metavar="KEY"
-)
-AUTHOR = option("", "Log", "Who does it.", metavar="TEXT")
-REASON = option("", "Log", "Why.", metavar="TEXT")
 
 
 def application() -> typer.Typer:
@@ -79,39 +35,6 @@ def application() -> typer.Typer:
         name = verb.__name__.rstrip("_").replace("_", "-")
         app.command(name, context_settings=settings)(verb)
     return app
-
-
-@contextmanager
-def _open_store(context: typer.Context, url: str | None) -> Iterator["Store"]:
-    """The store of `--store`; errors of the library name options."""
-    from koloss.studies import open_store
-
-    if not url:
-        raise UsageError(f"--store must be given, or {STORE_VARIABLE} be set")
-    with naming_options(context, **ARGUMENTS):
-        store = open_store(url)
-        try:
-            yield store
-        finally:
-            store.close()
-
-
-@contextmanager
-def _open_study(context: typer.Context, url: str | None, name: str) -> Iterator["Study"]:
-    from koloss.studies import Study
-
-    with _open_store(context, url) as store:
-        yield Study.open(store, name)
-
-
-def _read(text: str | None) -> Any:
-    """JSON, or a word as it is."""
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 # Beginning.
@@ -137,7 +60,7 @@ def create(
         return
     if file is None:
         raise UsageError("SPEC must be given, or --example")
-    with _open_store(context, store) as opened:
+    with open_store_of(context, store) as opened:
         try:
             spec = load(file)
         except FileNotFoundError as error:
@@ -156,7 +79,7 @@ def list_(context: typer.Context, store: str | None = STORE, as_json: bool = opt
     """List the studies in a store."""
     from koloss.cli.study_text import show_studies
 
-    with _open_store(context, store) as opened:
+    with open_store_of(context, store) as opened:
         studies = [_entry(opened, name) for name in opened.names()]
         if as_json:
             print_json(studies)
@@ -192,8 +115,8 @@ def show(
     """Show where a study stands: counts, best action, probabilities, values over time, warnings of the store."""
     from koloss.cli.study_text import show_study
 
-    with _open_study(context, store, name) as study:
-        status, known = study.status(), _read(given)
+    with open_study(context, store, name) as study:
+        status, known = study.status(), read(given)
         shown = {**status.to_dict(), "context": known}
         if known is not None:
             best = study.recommend(known)
@@ -232,13 +155,13 @@ def ask(
     """Make a decision, or several."""
     from koloss.cli.study_text import decision_line
 
-    with _open_study(context, store, name) as study:
+    with open_study(context, store, name) as study:
         made: Any = study.ask(
             count,
-            context=_read(given),
+            context=read(given),
             subject=subject,
             request=request,
-            allowed=_read(allowed),
+            allowed=read(allowed),
         )
         decisions = [_plain(one) for one in (made if count is not None else [made])]
     if as_json:
@@ -276,7 +199,7 @@ def tell(
         raise UsageError(f"ID VALUE must be pairs, got {len(pairs)} words: {' '.join(pairs)}")
     ids = [_number("ID", text, int, "a whole number") for text in pairs[::2]]
     values = [_number("VALUE", text, float, "a number") for text in pairs[1::2]]
-    with _open_study(context, store, name) as study:
+    with open_study(context, store, name) as study:
         study.tell(ids, values, request=request)
     if as_json:
         print_json({"told": [{"id": i, "value": v} for i, v in zip(ids, values, strict=True)]})
@@ -304,7 +227,7 @@ def export(
     """Write the decisions to a file, one row each."""
     from koloss.studies.export import export as write
 
-    with _open_study(context, store, name) as study:
+    with open_study(context, store, name) as study:
         try:
             count = write(study, path)
         except ImportError as error:
@@ -324,7 +247,7 @@ def verify(
     """Replay a study from its first event, and compare: exit code 0 where the history proves itself, 1 where it does not."""
     from koloss.studies import verify as replay
 
-    with _open_store(context, store) as opened:
+    with open_store_of(context, store) as opened:
         report = replay(opened, name)
     if as_json:
         print_json(report.to_dict())
@@ -341,7 +264,7 @@ def backup(
     as_json: bool = options.JSON,
 ) -> None:
     """Write a copy of a whole store, while others go on."""
-    with _open_store(context, store) as opened:
+    with open_store_of(context, store) as opened:
         try:
             opened.backup(path)
         except FileExistsError as error:
@@ -350,109 +273,3 @@ def backup(
         print_json({"path": str(path)})
     else:
         print(f"wrote {path}")
-
-
-# What an operator does.
-
-
-def pause(
-    context: typer.Context,
-    name: str = NAME,
-    author: str = AUTHOR,
-    reason: str = REASON,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Make no decisions until `resume`; values are still welcome."""
-    with _open_study(context, store, name) as study:
-        study.pause(author=author, reason=reason)
-    _say(as_json, f"{name} is paused", name=name, paused=True)
-
-
-def resume(
-    context: typer.Context,
-    name: str = NAME,
-    author: str = AUTHOR,
-    reason: str = REASON,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Make decisions again."""
-    with _open_study(context, store, name) as study:
-        study.resume(author=author, reason=reason)
-    _say(as_json, f"{name} makes decisions again", name=name, paused=False)
-
-
-def hand_over(
-    context: typer.Context,
-    name: str = NAME,
-    given: str | None = option(None, "Study", "Only there.", "--context", metavar="CONTEXT"),
-    author: str = AUTHOR,
-    reason: str = REASON,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Stop the policy in play; the next one, or the robust learner, takes over."""
-    with _open_study(context, store, name) as study:
-        _press(study.hand_over, context=_read(given), author=author, reason=reason)
-    _say(as_json, f"the policy of {name} is stopped", name=name, handed_over=True)
-
-
-def re_arm(
-    context: typer.Context,
-    name: str = NAME,
-    given: str | None = option(None, "Study", "Only there.", "--context", metavar="CONTEXT"),
-    author: str = AUTHOR,
-    reason: str = REASON,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Let the policy that was stopped last play again."""
-    with _open_study(context, store, name) as study:
-        _press(study.re_arm, context=_read(given), author=author, reason=reason)
-    _say(as_json, f"the policy of {name} plays again", name=name, re_armed=True)
-
-
-def _press(button: Any, **said: Any) -> None:
-    """Press a button that not every learner has."""
-    try:
-        button(**said)
-    except TypeError as error:
-        raise UsageError(str(error)) from error
-
-
-def change(
-    context: typer.Context,
-    name: str = NAME,
-    setting: str = typer.Argument(..., help="Which one.", metavar="SETTING"),
-    value: str = typer.Argument(..., help="As JSON, or text.", metavar="VALUE"),
-    author: str = option(..., "Log", "Who changes it.", metavar="TEXT"),
-    reason: str = option(..., "Log", "Why.", metavar="TEXT"),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Change a setting in the middle: withdraw or add actions, widen the range, the lease, the labels."""
-    with _open_study(context, store, name) as study:
-        study.change(setting, _read(value), author=author, reason=reason)
-    _say(as_json, f"{setting} of {name} is changed", name=name, setting=setting, value=_read(value))
-
-
-def forget_subject(
-    context: typer.Context,
-    name: str = NAME,
-    subject: str = typer.Argument(..., help="Whose traces are erased.", metavar="SUBJECT"),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
-    """Erase what a study holds of a subject; its history can still be verified."""
-    with _open_study(context, store, name) as study:
-        count = study.forget_subject(subject)
-    _say(as_json, f"erased {count} of {name}", name=name, erased=count)
-
-
-def _say(as_json: bool, line: str, **data: Any) -> None:
-    """What was done, in words or as JSON."""
-    if as_json:
-        print_json(data)
-    else:
-        print(line)
