@@ -82,6 +82,7 @@ class Operation(abc.ABC):
 
     request: str | None = None
     generated: bool = field(default=False, init=False)  # whether the key is ours
+    tried: bool = field(default=False, init=False)
     answer: Any = field(default=None, init=False)
     error: BaseException | None = field(default=None, init=False)
     done: bool = field(default=False, init=False)
@@ -104,7 +105,9 @@ class Operation(abc.ABC):
 
     def carry_out(self, turn: Turn) -> Any:
         """Do it, or give the answer that its request got before."""
-        if self.request is not None:
+        # A key that was made for this call is in no log before the call is tried again.
+        fresh, self.tried = self.generated and not self.tried, True
+        if self.request is not None and not fresh:
             before = turn.log.by_request(self.request)
             if before:
                 if not self.is_same(before):
