@@ -214,9 +214,13 @@ class Crew:
             for _ in self.ended():
                 pass
             time.sleep(0.01)
-        for process, client in list(self.alive.items()):
-            self.broken.append(f"{client.journal.stem} does not end")
-            os.kill(process, signal.SIGKILL)
-            self._bury(process, exit_code(process))
+        self.broken += [f"{client.journal.stem} does not end" for client in self.alive.values()]
+        self.end()
         self.stop.unlink()
         return read(path for path in self.journals if path.exists())
+
+    def end(self) -> None:
+        """Nobody goes on, whatever happens."""
+        for process in list(self.alive):
+            os.kill(process, signal.SIGKILL)
+            self._bury(process, exit_code(process))

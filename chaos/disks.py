@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +80,7 @@ def fill_disk(site: Site, rng: np.random.Generator, size: int) -> None:
         until = time.monotonic() + size
         while time.monotonic() < until:
             left = shutil.disk_usage(disk).free - int(rng.integers(0, 40_000))
-            with open(disk / "ballast", "wb") as ballast:
+            with open(disk / "ballast", "wb") as ballast, suppress(OSError):  # less room by now
                 os.posix_fallocate(ballast.fileno(), 0, max(left, 1))
             time.sleep(rng.uniform(0.02, 0.2))
             (disk / "ballast").unlink()
@@ -88,7 +88,8 @@ def fill_disk(site: Site, rng: np.random.Generator, size: int) -> None:
         site.row.faults = refused(site.judge(crew, url=url))
         check_refused(site)
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        # In the end, even where somebody still uses it.
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 def check_refused(site: Site) -> None:
