@@ -27,7 +27,7 @@ DEATHS = ("outside", "anywhere", "before", "after")
 
 
 PATIENCE = 120
-"""Seconds for clients to come to an end."""
+"""Seconds for clients to get on, or to come to an end."""
 
 
 def learner() -> kl.BanditExpWeights:
@@ -187,6 +187,16 @@ class Crew:
         process = fork(lambda: client.run(self.stop.exists))
         self.alive[process] = client
         return process
+
+    def wait(self, lines: int) -> None:
+        """Until each client has written so many, two for each call."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            journals = [client.journal for client in self.alive.values()]
+            if all(j.exists() and j.read_bytes().count(b"\n") >= lines for j in journals):
+                return
+            time.sleep(0.01)
+        self.broken.append("the clients do not get on")
 
     def ended(self) -> Iterator[tuple[Client, list[Attempt]]]:
         """Clients that have ended meanwhile, and what they have left unknown; they are counted."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from chaos.checks import check
 from chaos.history import FAILED, OK, Attempt
-from chaos.servers import wait_for_calls
 from chaos.trials import Site, trial
 from koloss.studies import Event, open_store
 
@@ -54,7 +53,7 @@ def limit_files(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng, around=around)
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 4)
+    crew.wait(4)
     time.sleep(size)
     site.row.faults = refused(site.judge(crew))
     check_refused(site)
@@ -76,7 +75,7 @@ def fill_disk(site: Site, rng: np.random.Generator, size: int) -> None:
         crew = site.crew(rng, url=url)
         for _ in range(3):
             crew.start()
-        wait_for_calls(crew, 4)
+        crew.wait(4)
         until = time.monotonic() + size
         while time.monotonic() < until:
             left = shutil.disk_usage(disk).free - int(rng.integers(0, 40_000))
@@ -108,7 +107,7 @@ def tear(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng, mark=lambda: size_of(log))
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 2 * size)
+    crew.wait(2 * size)
     for process in crew.alive:
         os.kill(process, signal.SIGKILL)
     attempts = crew.finish()
@@ -158,7 +157,7 @@ def back_up(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng)
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 4)
+    crew.wait(4)
     begun = []
     store = open_store(site.url)
     for k in range(size):
