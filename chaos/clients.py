@@ -81,14 +81,15 @@ class Client:
         journal.close()
 
     def _open(self, until: Callable[[], bool]) -> kl.Study | None:
-        """The study, as soon as it can be opened."""
-        while not until():
+        """The study, as soon as it can be opened; None where that is not before the end."""
+        while True:
             try:
                 store = open_store(self.url, durability=self.durability)
                 return kl.Study.open(store, NAME, clock=self.clock)
             except StoreError:
+                if until():
+                    return None
                 time.sleep(0.05)
-        return None
 
     def _work(
         self, study: kl.Study, journal: Journal, rng: np.random.Generator, until: Callable[[], bool]

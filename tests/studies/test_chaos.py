@@ -191,6 +191,13 @@ def swap(attempts, events):
     return attempts, renumbered(same)
 
 
+def refuse_in_the_end(attempts, events, final=True):
+    """What was unknown is known not to have happened once it is refused under its key, as nothing that was done is."""
+    second = attempts[find(attempts, "key") + 1]
+    second.outcome, second.answer, second.final, second.error = FAILED, None, final, "refused"
+    return attempts, events
+
+
 def break_down(attempts, events):
     attempts[0].error = "unexpected KeyError(3)"
     return attempts, events
@@ -213,6 +220,7 @@ FORGERIES = {
     answer_otherwise: "a-0 was given decision 0 otherwise than the log has it",
     carry_out_twice: "key is done twice",
     swap: "a-1, event 12, ended before a-4 began, which it follows",
+    refuse_in_the_end: "key has failed and is there",
     break_down: "unexpected KeyError",
 }
 
@@ -222,6 +230,10 @@ def test_a_forged_history_is_found_out(history, forge):
     attempts, events = forge(*history)
     problems = check(attempts, events)
     assert any(FORGERIES[forge] in problem for problem in problems), problems
+
+
+def test_a_store_that_fails_later_says_nothing_of_what_is_unknown(history):
+    assert check(*refuse_in_the_end(*history, final=False)) == []
 
 
 def test_a_draw_that_a_learner_alone_would_not_have_made(history):
