@@ -31,14 +31,10 @@ def main() -> int:
     try:
         for name in names:
             rows.append(play(TRIALS[name], servers, seed=options.seed, quick=options.quick))
-            print(line(rows[-1]), flush=True)
+            shown = rows[-1].problems[:SHOWN]
+            print(line(rows[-1]), *(f"  {problem}" for problem in shown), sep="\n", flush=True)
     finally:
         servers.stop()
-    for row in rows:
-        for problem in row.problems[:SHOWN]:
-            print(
-                f"\n{row.name}: {problem}\n  python -m chaos --only '{row.name}' --seed {options.seed}"
-            )
     faults, problems = sum(row.faults for row in rows), sum(len(row.problems) for row in rows)
     print(f"\n{faults:,} faults, {problems:,} problems, in {time.perf_counter() - start:.0f} s")
     return 1 if problems else 0

@@ -155,7 +155,8 @@ class _Log:
                 self._enter_operation(str(first.request), group)
             else:
                 self.nameless.append((first.seq, group))
-                if owner := self.owner(group):
+                # The decision of a subject may be another's than whoever was given it.
+                if not first.data.get("sticky") and (owner := self.owner(group)):
                     self._enter_operation(owner, group)
         elif first.kind == "repeated" and first.request in self.operations:
             self._enter_operation(first.request, group)

@@ -27,7 +27,7 @@ DEATHS = ("outside", "anywhere", "before", "after")
 
 
 PATIENCE = 120
-"""Seconds for clients to come to an end."""
+"""Seconds for clients to get on, or to come to an end."""
 
 
 def learner() -> kl.BanditExpWeights:
@@ -81,14 +81,15 @@ class Client:
         journal.close()
 
     def _open(self, until: Callable[[], bool]) -> kl.Study | None:
-        """The study, as soon as it can be opened."""
-        while not until():
+        """The study, as soon as it can be opened; None where that is not before the end."""
+        while True:
             try:
                 store = open_store(self.url, durability=self.durability)
                 return kl.Study.open(store, NAME, clock=self.clock)
             except StoreError:
+                if until():
+                    return None
                 time.sleep(0.05)
-        return None
 
     def _work(
         self, study: kl.Study, journal: Journal, rng: np.random.Generator, until: Callable[[], bool]
@@ -188,6 +189,16 @@ class Crew:
         self.alive[process] = client
         return process
 
+    def wait(self, lines: int) -> None:
+        """Until each client has written so many, two for each call."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            journals = [client.journal for client in self.alive.values()]
+            if all(j.exists() and j.read_bytes().count(b"\n") >= lines for j in journals):
+                return
+            time.sleep(0.01)
+        self.broken.append("the clients do not get on")
+
     def ended(self) -> Iterator[tuple[Client, list[Attempt]]]:
         """Clients that have ended meanwhile, and what they have left unknown; they are counted."""
         for process in list(self.alive):
@@ -214,9 +225,13 @@ class Crew:
             for _ in self.ended():
                 pass
             time.sleep(0.01)
-        for process, client in list(self.alive.items()):
-            self.broken.append(f"{client.journal.stem} does not end")
-            os.kill(process, signal.SIGKILL)
-            self._bury(process, exit_code(process))
+        self.broken += [f"{client.journal.stem} does not end" for client in self.alive.values()]
+        self.end()
         self.stop.unlink()
         return read(path for path in self.journals if path.exists())
+
+    def end(self) -> None:
+        """Nobody goes on, whatever happens."""
+        for process in list(self.alive):
+            os.kill(process, signal.SIGKILL)
+            self._bury(process, exit_code(process))

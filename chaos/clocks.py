@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from chaos.servers import wait_for_calls
 from chaos.trials import Site, trial
 
 DAY = 86_400.0
@@ -33,7 +32,7 @@ def jump(site: Site, rng: np.random.Generator, size: int) -> None:
     for k in range(3):
         clock = Jumping(k)
         crew.start(clock=clock, mark=lambda clock=clock: clock.jumps)
-    wait_for_calls(crew, 2 * size)
+    crew.wait(2 * size)
     attempts = site.judge(crew)
     jumps: dict[Any, int] = {}
     for attempt in attempts:

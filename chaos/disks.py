@@ -9,14 +9,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
 from chaos.checks import check
 from chaos.history import FAILED, OK, Attempt
-from chaos.servers import wait_for_calls
 from chaos.trials import Site, trial
 from koloss.studies import Event, open_store
 
@@ -54,7 +53,7 @@ def limit_files(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng, around=around)
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 4)
+    crew.wait(4)
     time.sleep(size)
     site.row.faults = refused(site.judge(crew))
     check_refused(site)
@@ -76,11 +75,11 @@ def fill_disk(site: Site, rng: np.random.Generator, size: int) -> None:
         crew = site.crew(rng, url=url)
         for _ in range(3):
             crew.start()
-        wait_for_calls(crew, 4)
+        crew.wait(4)
         until = time.monotonic() + size
         while time.monotonic() < until:
             left = shutil.disk_usage(disk).free - int(rng.integers(0, 40_000))
-            with open(disk / "ballast", "wb") as ballast:
+            with open(disk / "ballast", "wb") as ballast, suppress(OSError):  # less room by now
                 os.posix_fallocate(ballast.fileno(), 0, max(left, 1))
             time.sleep(rng.uniform(0.02, 0.2))
             (disk / "ballast").unlink()
@@ -88,7 +87,8 @@ def fill_disk(site: Site, rng: np.random.Generator, size: int) -> None:
         site.row.faults = refused(site.judge(crew, url=url))
         check_refused(site)
     finally:
-        subprocess.run(["umount", str(disk)], check=True)
+        # In the end, even where somebody still uses it.
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 def check_refused(site: Site) -> None:
@@ -107,7 +107,7 @@ def tear(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng, mark=lambda: size_of(log))
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 2 * size)
+    crew.wait(2 * size)
     for process in crew.alive:
         os.kill(process, signal.SIGKILL)
     attempts = crew.finish()
@@ -157,7 +157,7 @@ def back_up(site: Site, rng: np.random.Generator, size: int) -> None:
     crew = site.crew(rng)
     for _ in range(3):
         crew.start()
-    wait_for_calls(crew, 4)
+    crew.wait(4)
     begun = []
     store = open_store(site.url)
     for k in range(size):

@@ -6,6 +6,7 @@ import importlib.util
 import sqlite3
 import tempfile
 import time
+import traceback
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -49,6 +50,7 @@ class Site:
     server: Server | None
     said: dict[str, Any]  # of the study
     schema: str = ""
+    crews: list[Crew] = field(default_factory=list)
 
     @cached_property
     def url(self) -> str:
@@ -65,7 +67,8 @@ class Site:
 
     def crew(self, rng: np.random.Generator, **said: Any) -> Crew:
         """Clients of the study, of which there are none yet."""
-        return Crew(self.folder, rng, **{"url": self.url, **said})
+        self.crews.append(Crew(self.folder, rng, **{"url": self.url, **said}))
+        return self.crews[-1]
 
     def events(self, url: str | None = None) -> list[Event]:
         with kl.Study.open(url or self.url, NAME) as study:
@@ -162,9 +165,11 @@ def play(one: Trial, servers: Servers, *, seed: int, quick: bool) -> Row:
     with site_of(one, row, servers) as site:
         try:
             one.run(site, rng, one.quick if quick else one.full)
-        except Exception as error:
-            row.problems.append(f"the trial itself: {error!r}")
-            raise
+        except Exception:
+            row.problems.append(f"the trial itself: {traceback.format_exc()}")
+        finally:
+            for crew in site.crews:
+                crew.end()
     row.seconds = time.perf_counter() - start
     return row
 

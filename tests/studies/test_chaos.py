@@ -61,6 +61,8 @@ def written(tmp_path_factory):
     call("a-3", "ask", subject="me")  # decision 6
     call("b-4", "ask", subject="me")
     call("a-4", "tell", ids=[2], values=[0.2])
+    call("b-5", "ask", subject="you", outcome=UNKNOWN)  # decision 7
+    call("again", "ask", subject="you", request="again")
     events = list(study.events())
     store.close()
     return attempts, events
@@ -99,9 +101,8 @@ def lose_told(attempts, events):
 
 
 def lose_asked(attempts, events):
-    """The newest decision, so that there is no gap."""
-    found = place(events, "asked", 6)
-    return attempts, renumbered(events[:found] + events[found + 1 :])
+    """From the newest decisions on, so that there is no gap."""
+    return attempts, events[: place(events, "asked", 6)]
 
 
 def hand_out_twice(attempts, events):
@@ -159,7 +160,7 @@ def invent_decision(attempts, events):
     """There are two asks whose end is unknown, and so there cannot be three."""
     last = events[-1]
     more = [
-        Event(last.seq + k, "asked", last.micros, 6 + k, None, {"index": 0, "p": 0.5, "epoch": 1})
+        Event(last.seq + k, "asked", last.micros, 7 + k, None, {"index": 0, "p": 0.5, "epoch": 1})
         for k in (1, 2)
     ]
     return attempts, events + more
@@ -179,7 +180,7 @@ def answer_otherwise(attempts, events):
 def carry_out_twice(attempts, events):
     last = events[-1]
     data = {"index": 0, "p": 0.5, "epoch": 1}
-    return attempts, [*events, Event(last.seq + 1, "asked", last.micros, 7, "key", data)]
+    return attempts, [*events, Event(last.seq + 1, "asked", last.micros, 8, "key", data)]
 
 
 def swap(attempts, events):
@@ -188,6 +189,13 @@ def swap(attempts, events):
     events[first], events[second] = events[second], events[first]
     same = [replace(event, micros=0) for event in events]
     return attempts, renumbered(same)
+
+
+def refuse_in_the_end(attempts, events, final=True):
+    """What was unknown is known not to have happened once it is refused under its key, as nothing that was done is."""
+    second = attempts[find(attempts, "key") + 1]
+    second.outcome, second.answer, second.final, second.error = FAILED, None, final, "refused"
+    return attempts, events
 
 
 def break_down(attempts, events):
@@ -207,11 +215,12 @@ FORGERIES = {
     run_backwards: "is before the one that it follows",
     do_what_failed: "b-3 has failed and is there",
     tear_batch: "a-2 is there in part",
-    invent_decision: "nobody has asked for decision 8",
+    invent_decision: "nobody has asked for decision 9",
     invent_value: "nobody has told decision 2 that",
     answer_otherwise: "a-0 was given decision 0 otherwise than the log has it",
     carry_out_twice: "key is done twice",
     swap: "a-1, event 12, ended before a-4 began, which it follows",
+    refuse_in_the_end: "key has failed and is there",
     break_down: "unexpected KeyError",
 }
 
@@ -221,6 +230,10 @@ def test_a_forged_history_is_found_out(history, forge):
     attempts, events = forge(*history)
     problems = check(attempts, events)
     assert any(FORGERIES[forge] in problem for problem in problems), problems
+
+
+def test_a_store_that_fails_later_says_nothing_of_what_is_unknown(history):
+    assert check(*refuse_in_the_end(*history, final=False)) == []
 
 
 def test_a_draw_that_a_learner_alone_would_not_have_made(history):

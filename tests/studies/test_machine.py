@@ -6,7 +6,9 @@ same order, with a few dicts; it knows nothing of events, snapshots or transacti
 
 from __future__ import annotations
 
+import functools
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,6 +42,7 @@ from koloss.studies.sqlite import SQLiteStore
 from koloss.studies.sqlite_log import SQLiteTransaction
 from koloss.studies.state import State
 from tests.studies.common import Clock, bandit, insured
+from tests.studies.server import roomy_memory
 
 STUDIES = 3
 KEYS = st.sampled_from([None, None, None, *"abcdef"])
@@ -81,11 +84,17 @@ class Store(SQLiteStore):
             raise fault[1]
 
 
-def listed(made: Any) -> list[Any]:
+@functools.cache
+def made(make: Any) -> Any:
+    """A learner, of which every game has a copy."""
+    return make(rng=5)
+
+
+def listed(one: Any) -> list[Any]:
     """Decisions, one or several, in all that was handed out; or what is there in their place."""
-    if not isinstance(made, (kl.Decision, Decisions)):
-        return [made]
-    columns = (made.id, made.index, made.probability, made.epoch, made.action)
+    if not isinstance(one, (kl.Decision, Decisions)):
+        return [one]
+    columns = (one.id, one.index, one.probability, one.epoch, one.action)
     return [np.ravel(column).tolist() for column in columns]
 
 
@@ -184,9 +193,7 @@ class Model:
         def act() -> None:
             self.paused = paused
 
-        # A button that changes nothing leaves nothing behind, its key neither.
-        if key in self.answers or self.paused != paused:
-            self.once(key, ("press", paused), act)
+        self.once(key, ("press", paused), act)
 
 
 class Machine(RuleBasedStateMachine):
@@ -344,6 +351,13 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "PATIENCE", 0.0)
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory: what a disk does is not the subject here."""
+    with tempfile.TemporaryDirectory(dir=roomy_memory()) as name:
+        yield Path(name)
+
+
 def play(learner: Any, said: dict[str, Any], folder: Path, *, examples: int, seed: int) -> None:
     """So many games; the first that differs raises an error and is printed."""
 
@@ -369,8 +383,8 @@ def play(learner: Any, said: dict[str, Any], folder: Path, *, examples: int, see
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("said", SETTINGS, ids=lambda said: ", ".join(said) or "plain")
 @pytest.mark.parametrize("make", [bandit, insured])
-def test_interleavings(make: Any, said: dict[str, Any], tmp_path: Path) -> None:
-    play(make(rng=5), said, tmp_path, examples=4, seed=SETTINGS.index(said))
+def test_interleavings(make: Any, said: dict[str, Any], folder: Path) -> None:
+    play(made(make), said, folder, examples=4, seed=SETTINGS.index(said))
 
 
 def forget_held(state: State) -> State:
@@ -397,11 +411,11 @@ BUGS = {
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_study_with_a_fault_is_found_out(
-    bug: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bug: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*BUGS[bug])
     said = {"lease": 10.0, "default": 0.5}
     if "held" in bug:
         said["release"] = "window"
     with pytest.raises((AssertionError, KolossError, KeyError)):
-        play(bandit(rng=5), said, tmp_path, examples=200, seed=0)
+        play(made(bandit), said, folder, examples=200, seed=0)
