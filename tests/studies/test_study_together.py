@@ -469,6 +469,24 @@ def test_a_study_is_opened_from_its_newest_snapshot(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("often")
+def test_a_snapshot_has_values_that_are_held_and_decisions_that_subjects_have() -> None:
+    study, store, clock = created(lease=50.0, default=0.5, release="window")
+    mine = study.ask(subject="ann")
+    made = study.ask(8)
+    study.tell(made[3], 0.25)
+    assert store.snapshots("prices")[0].seq == study.status().events
+    other = kl.Study.open(store, "prices", clock=clock)
+    assert other.status().held == 1
+    assert same(other.ask(subject="ann"), mine)
+    clock.now += 50
+    other.ask()
+    assert [event.data["ids"] for event in other.events() if event.kind == "released"] == [
+        list(range(9))
+    ]
+    assert kl.studies.verify(store, "prices").ok
+
+
+@pytest.mark.usefixtures("often")
 def test_damaged_snapshots_are_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
