@@ -8,8 +8,10 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -221,7 +223,9 @@ def as_nobody(work):
 @pytest.fixture
 def public(tmp_path):
     """A folder that everybody can reach; those of pytest are their owner's."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == Path(tempfile.gettempdir()):
+            break
         os.chmod(folder, 0o755)
     return tmp_path
 

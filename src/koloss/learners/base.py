@@ -165,6 +165,7 @@ class Learner(abc.ABC, Generic[S, L]):
         return -math.inf, math.inf
 
     @property
+    @locked
     def limits(self) -> tuple[float, float]:
         """The interval of what `tell` takes, where losses (or with `goal="maximize"` rewards) are numbers."""
         low, high = self._limits()
