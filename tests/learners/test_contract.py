@@ -514,6 +514,9 @@ def test_whatever_is_read_takes_the_lock(case):
     lock = learner._lock = CountingLock()
     arguments = {
         "tell": (decision.id, case.loss(decision.action, 0)),
+        "check": (decision.id, case.loss(decision.action, 0)),
+        "replay": ([learner.ledger.entry(decision.id).key],),
+        "widen": (-1e3, 1e3),
         "forget": ([],),
         "peek": (np.random.default_rng(0), 2),
         "probability": ([0],),

@@ -123,6 +123,7 @@ class Learner(abc.ABC, Generic[S, L]):
         self._settle_here()
 
     @property
+    @locked
     def params(self) -> list[dict[str, Any]] | None:
         """Of every action in play, where they are those of a Space."""
         return self._params

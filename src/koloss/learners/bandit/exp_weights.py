@@ -312,7 +312,7 @@ class BanditExpWeights(OnBall):
         low, high = as_interval("loss_range", (low, high))
         if self.settings.outside != "widen":
             raise ValueError(
-                "`loss_range` can be widened where `outside` is 'widen', got "
+                "`widen` is for learners whose `outside` is 'widen', got "
                 f"{self.settings.outside!r}: the rates and the guarantee are for the interval stated"
             )
         exp2, epoch = self._exp2, self._exp2.epoch
