@@ -713,6 +713,20 @@ def test_a_policy_of_ones_own_is_given_again(policy: Any) -> None:
         kl.Study.open(store, "prices")
 
 
+def test_what_its_first_learner_does_later_is_nothing_to_a_study() -> None:
+    learner = insured(policy=Cautious())
+    study, store, _ = created(learner)
+    for _ in range(8):
+        learner.tell(learner.ask(), 1.0)
+    alone = insured(policy=Cautious())
+    for _ in range(8):
+        one, other = study.ask(), alone.ask()
+        assert one.index == other.index
+        study.tell(one, loss_of(one.action))
+        alone.tell(other, loss_of(one.action))
+    assert kl.studies.verify(store, "prices", policy=Cautious()).ok
+
+
 def test_a_policy_that_fails_leaves_no_trace() -> None:
     class Deaf(Cautious):
         def hear(self, index: int, loss: float) -> None:
@@ -753,7 +767,7 @@ def test_reading_changes_nothing() -> None:
     study, store, _ = created(insured(policy=Curious()))
     first = study.ask()
     study.learner.distribution  # noqa: B018  (asks a copy of the policy)
-    study.status(), study.recommend(), study.guarantee()
+    study.status(), study.recommend(), study.guarantee(), study.probabilities()
     study.tell(first, 0.5)
     study.ask()
     assert kl.studies.verify(store, "prices", policy=Curious()).ok

@@ -182,6 +182,54 @@ def test_an_interrupt_between_commit_and_answer_leaves_the_others_in_doubt() -> 
     assert kl.studies.verify(store, "prices").ok
 
 
+def test_what_an_interrupted_thread_has_begun_is_thrown_away() -> None:
+    study, store, _ = created()
+    study.tell(study.ask(), 0.5)
+    store.before_commit = once(
+        KeyboardInterrupt()
+    )  # the learner has drawn, and nothing is committed
+    with pytest.raises(KeyboardInterrupt):
+        study.ask(5)
+    learner = bandit()
+    learner.tell(learner.ask(), 0.5)
+    one, other = study.ask(), learner.ask()
+    assert (one.id, one.index, one.probability) == (other.id, other.index, other.probability)
+    assert kl.studies.verify(store, "prices").ok
+
+
+class Counting:
+    """Proposes one row after the other, and fails when it is told to."""
+
+    broken = False
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def propose(self) -> int:
+        self.asked += 1
+        if Counting.broken:
+            raise OSError("no connection")
+        return self.asked % 6
+
+    def hear(self, index: int, loss: float) -> None:
+        pass
+
+
+def test_a_policy_that_fails_to_propose_is_as_it_was_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study, store, _ = created(insured(policy=Counting()))
+    alone = insured(policy=Counting())
+    assert study.ask().index == alone.ask().index
+    monkeypatch.setattr(Counting, "broken", True)
+    with pytest.raises(PolicyError, match="no connection"):
+        study.ask()  # which the policy has counted
+    monkeypatch.setattr(Counting, "broken", False)
+    for _ in range(5):
+        assert study.ask().index == alone.ask().index
+    assert kl.studies.verify(store, "prices", policy=Counting()).ok
+
+
 # Stores that fail.
 
 
@@ -385,6 +433,24 @@ def test_a_study_is_opened_from_its_newest_snapshot(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("often")
+def test_a_snapshot_has_values_that_are_held_and_decisions_that_subjects_have() -> None:
+    study, store, clock = created(lease=50.0, default=0.5, release="window")
+    mine = study.ask(subject="ann")
+    made = study.ask(8)
+    study.tell(made[3], 0.25)
+    assert store.snapshots("prices")[0].seq == study.status().events
+    other = kl.Study.open(store, "prices", clock=clock)
+    assert other.status().held == 1
+    assert same(other.ask(subject="ann"), mine)
+    clock.now += 50
+    other.ask()
+    assert [event.data["ids"] for event in other.events() if event.kind == "released"] == [
+        list(range(9))
+    ]
+    assert kl.studies.verify(store, "prices").ok
+
+
+@pytest.mark.usefixtures("often")
 def test_damaged_snapshots_are_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -453,6 +519,27 @@ def test_there_are_no_snapshots_of_a_policy_that_cannot_say_its_state() -> None:
     for _ in range(15):
         study.tell(study.ask(), 0.25)
     assert store.snapshots("prices") == []
+
+
+class Saying(Counting):
+    """The same with a state."""
+
+    def state(self) -> dict[str, int]:
+        return {"asked": self.asked}
+
+    def restore(self, state: dict[str, int]) -> None:
+        self.asked = state["asked"]
+
+
+@pytest.mark.usefixtures("often")
+def test_a_policy_that_cannot_take_its_state_back_hears_everything_again() -> None:
+    study, store, _ = created(insured(policy=Saying()))
+    for _ in range(15):
+        study.tell(study.ask(), 0.25)
+    assert len(store.snapshots("prices")) == 2
+    other = kl.Study.open(store, "prices", policy=Counting())
+    assert other._worker._state is not None
+    assert other._worker._state.learner._policies[0].policy.asked == 15  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
