@@ -12,7 +12,7 @@ from tests.studies.common import bandit, insured
 from tests.studies.test_machine import SETTINGS, made, play
 
 
-@trial("interleavings and crashes, against a learner", quick=2, full=40)
+@trial("interleavings and crashes, against a learner", quick=2, full=15)
 def interleave(site: Site, rng: np.random.Generator, size: int) -> None:
     """So many games for each kind of study and each of two learners."""
     often = {"SNAPSHOT_EVENTS": 5, "SNAPSHOT_BYTES": 10**9, "PATIENCE": 0.0}
