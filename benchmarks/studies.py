@@ -193,10 +193,14 @@ def _whole(number: float) -> float:
     return round(number) if number >= 100 else number
 
 
-def disk(folder: Path, count: int = 60) -> float:
-    """Seconds of one `fdatasync` of a file that has grown by three pages, as a log does."""
-    descriptor = os.open(folder / "yardstick", os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+def disk(folder: Path, count: int = 20) -> float:
+    """Seconds of one `fdatasync` after three pages of a file were written again, as in a log that has stopped to grow."""
+    path = folder / "yardstick"
+    if not path.exists():
+        path.write_bytes(bytes(1 << 22))
+    descriptor = os.open(path, os.O_RDWR)
     try:
+        os.fsync(descriptor)
         begin = time.perf_counter()
         for k in range(count):
             os.pwrite(descriptor, bytes(12_500), 12_500 * k)
@@ -216,7 +220,7 @@ def _against_others(folder: Path, server: Any, repeats: int) -> Table:
             for player in players:
                 for processes in (1, CROWD):
                     rates.setdefault((player, processes), []).append(play(player, processes))
-                waits.append(disk(folder, 20))
+                waits.append(disk(folder))
     wait = median(waits)
     table = Table(
         f"Studies: ask+tell per second; one `fdatasync` takes {1e3 * wait:.2f} ms",
@@ -266,7 +270,7 @@ def _threads(folder: Path, repeats: int) -> Table:
         for _ in range(repeats):
             for threads in sizes:
                 rates.setdefault(threads, []).append(_of_threads(study, threads, 20))
-                waits.append(disk(folder, 20))
+                waits.append(disk(folder))
     one, wait = median(rates[1]), median(waits)
     for threads in sizes:
         rate = median(rates[threads])
