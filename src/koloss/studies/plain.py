@@ -43,6 +43,10 @@ def as_text(name: str, value: Any, longest: int = 200) -> str:
         raise TypeError(f"`{name}` must be text, got {type(value).__name__}")
     if not 0 < len(value) <= longest:
         raise ValueError(f"`{name}` must have 1 to {longest} characters, got {len(value)}")
+    if "\0" in value or (not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value)):
+        # PostgreSQL refuses the first in the middle of a transaction, of which others are part.
+        rule = "must be without NUL and halves of pairs, which not every store can hold"
+        raise ValueError(f"`{name}` {rule}, got {shown(value)}")
     return value
 
 

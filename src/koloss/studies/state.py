@@ -21,6 +21,7 @@ import numpy as np
 from koloss.errors import SnapshotError, StoreError
 from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
 from koloss.learners.base import Learner
+from koloss.learners.ledger import new_mark
 from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
 from koloss.studies.changes import change
 from koloss.studies.events import EPOCH, Event
@@ -39,7 +40,7 @@ def created(
     learner: Learner[Any, Any], settings: StudySettings, micros: int, platform: str
 ) -> Event:
     """The first event of a study."""
-    content = base64.b64encode(state_to_bytes(learner.state())).decode()
+    content = base64.b64encode(state_to_bytes(_on_its_own(learner))).decode()
     data = {
         "format": FORMAT,
         "learner": type(learner).__name__,
@@ -48,6 +49,15 @@ def created(
         "state": content,
     }
     return Event(1, "created", micros, data=data)
+
+
+def _on_its_own(learner: Learner[Any, Any]) -> dict[str, Any]:
+    """A learner's state under a mark of its own, or a study would take decisions of the learner's other copies for its own."""
+    state, kind = learner.state(), type(learner).__name__
+    if len(learner.ledger):  # whose decisions may still be told
+        return state
+    data, _ = unseal(kind, state)
+    return seal(kind, {**data, "ledger": {**data["ledger"], "mark": new_mark()}})
 
 
 def without_secrets(event: Event) -> Event:
@@ -251,6 +261,11 @@ class State:
         for i in ids:
             self._settle(i)
         self.learner.tell(ids, self.settings.told(values))
+
+    def awaits(self, decision: int | None) -> bool:
+        """Whether neither a value nor a default has come for a decision."""
+        ledger = self.learner.ledger
+        return decision in ledger and decision not in ledger.held and decision not in self.held
 
     def overdue(self, micros: int) -> list[int]:
         """Decisions whose leases have run out, oldest first."""

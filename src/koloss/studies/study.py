@@ -23,6 +23,7 @@ from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
 from koloss.studies.events import Event
 from koloss.studies.log import Store
+from koloss.studies.names import check_findable, check_name
 from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import as_key, as_plain, as_text
 from koloss.studies.platform import PLATFORM
@@ -33,6 +34,8 @@ from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
 
 log = logging.getLogger("koloss.studies")
+
+LONGEST_REASON = 2000
 
 
 class Study:
@@ -126,6 +129,7 @@ class Study:
         settings = StudySettings.of(
             learner, **said, release=release, labels=labels, subjects=subjects
         )
+        check_name(name)
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
         opened = open_store(store)
         _begin(opened, name, first)
@@ -159,6 +163,7 @@ class Study:
         StudyNotFound
             Where the store has no study of this name.
         """
+        check_findable(name)
         opened = open_store(store)
         study = cls(opened, name, policy=policy, clock=clock, owned=not isinstance(store, Store))
         try:
@@ -249,11 +254,11 @@ class Study:
 
     def pause(self, *, author: str = "", reason: str = "", request: str | None = None) -> None:
         """Make no decisions until `resume()`; values are still welcome."""
-        self._press("paused", request, author=author, reason=reason)
+        self._press("paused", request, author, reason)
 
     def resume(self, *, author: str = "", reason: str = "", request: str | None = None) -> None:
         """Make decisions again."""
-        self._press("resumed", request, author=author, reason=reason)
+        self._press("resumed", request, author, reason)
 
     def hand_over(
         self,
@@ -265,7 +270,7 @@ class Study:
     ) -> None:
         """Stop the policy in play, as `InsuredBandit.hand_over` does."""
         plain = as_plain("context", context)
-        self._press("handed over", request, author=author, reason=reason, context=plain)
+        self._press("handed over", request, author, reason, context=plain)
 
     def re_arm(
         self,
@@ -277,7 +282,7 @@ class Study:
     ) -> None:
         """Let the policy that was stopped last play again, as `InsuredBandit.re_arm` does."""
         plain = as_plain("context", context)
-        self._press("re-armed", request, author=author, reason=reason, context=plain)
+        self._press("re-armed", request, author, reason, context=plain)
 
     def change(
         self, setting: str, value: Any, *, author: str, reason: str, request: str | None = None
@@ -292,12 +297,18 @@ class Study:
         author, reason : str
             Who changes it, and why.
         """
-        data = {"author": as_text("author", author), "reason": as_text("reason", reason, 2000)}
-        plain = as_plain("value", value)
-        self._press("changed", request, **data, setting=as_text("setting", setting), value=plain)
+        (
+            as_text("author", author),
+            as_text("reason", reason, LONGEST_REASON),
+        )  # which are required here
+        setting, plain = as_text("setting", setting), as_plain("value", value)
+        self._press("changed", request, author, reason, setting=setting, value=plain)
 
-    def _press(self, kind: str, request: str | None, **data: Any) -> None:
-        given = {name: value for name, value in data.items() if value not in (None, "")}
+    def _press(self, kind: str, request: str | None, author: str, reason: str, **data: Any) -> None:
+        given = {name: value for name, value in data.items() if value is not None}
+        for name, text, longest in (("author", author, 200), ("reason", reason, LONGEST_REASON)):
+            if text != "":
+                given[name] = as_text(name, text, longest)
         self._worker.submit(Press(request=as_key(request), kind=kind, data=given))
 
     def forget_subject(self, subject: str) -> int:

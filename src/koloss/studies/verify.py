@@ -11,6 +11,7 @@ from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
+from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
 from koloss.studies.state import State
 from koloss.studies.stores import open_store
@@ -94,6 +95,7 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     >>> report.ok, report.events, report.decisions
     (True, 7, 3)
     """
+    check_findable(name)
     opened = open_store(store)
     try:
         report = Report(name, facts=opened.facts())
@@ -178,11 +180,11 @@ class _Replay:
                 add("problems", f"{where}: {event.kind!r} in a batch of {kind!r}")
             elif kind == "told":
                 state.settings.read(state.learner, event.data["value"], 1)
-                if event.data.get("used") is False and i in state.learner.ledger:
+                if event.data.get("used") is False and state.awaits(i):
                     add("problems", f"{where}: the value of {i} was not used")
             elif kind == "expired" and i not in late:
                 add("problems", f"{where}: the lease of {i} had not run out")
-        if kind not in ("expired", "released") and late:
+        if kind not in ("expired", "released", "handed over") and late:
             add("problems", f"event {group[0].seq}: the lease of {late[0]} had run out before")
 
     def check_drawn(self, group: list[Event], drawn: Decision | Decisions) -> None:

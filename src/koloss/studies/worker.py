@@ -211,15 +211,16 @@ class Worker:
             self._catch_up(state, transaction)
             begun, before = time.thread_time(), state.seq
             turn = Turn(state, transaction, self._now(state))
+            results = {one: _tried(one, turn) for one in operations if one.before_leases}
             turn.expire()
-            results = [_tried(operation, turn) for operation in operations]
+            results |= {one: _tried(one, turn) for one in operations if not one.before_leases}
             self._written += state.seq - before
             self._spent += time.thread_time() - begun
             if self._wants_snapshot(state):
                 self._save_snapshot(state, transaction)
             ended.append(True)
-        for operation, (answer, error) in zip(operations, results, strict=True):
-            operation.end(answer, error)
+        for operation in operations:
+            operation.end(*results[operation])
 
     def _now(self, state: State) -> int:
         """Microseconds since 1970; never before the newest event, whatever the clock does."""
@@ -261,16 +262,16 @@ class Worker:
         return state
 
     def _catch_up(self, state: State, source: Transaction | None) -> None:
-        """Apply the events of others."""
-        if source is not None and source.last < state.seq:
-            raise StoreError(
-                f"the study {self.name!r} has fewer events than before: its store was replaced"
-            )
-        if source is None or source.last > state.seq:
-            self._state = None  # should this fail in the middle
-            for group in grouped(self._newer(state.seq, source)):
-                state.apply(group)
-            self._state = state
+        """Apply the events of others, after the newest event here, which has to be there as it was."""
+        self._state = None  # should this fail in the middle
+        newer = self._newer(state.seq - 1, source)
+        known = next(newer, None)
+        if known is None or known.micros != state.micros:
+            what = "has fewer events than before" if known is None else "has others than before"
+            raise StoreError(f"the study {self.name!r} {what}: its store was replaced")
+        for group in grouped(newer):
+            state.apply(group)
+        self._state = state
 
     def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
         while True:
