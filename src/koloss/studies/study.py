@@ -25,7 +25,7 @@ from koloss.studies.events import Event
 from koloss.studies.log import Store
 from koloss.studies.names import check_findable, check_name
 from koloss.studies.operations import Forget, Press, Tell, asking
-from koloss.studies.plain import as_key, as_plain, as_text
+from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
 from koloss.studies.state import LEARNERS, State, created, without_secrets
@@ -34,8 +34,6 @@ from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
 
 log = logging.getLogger("koloss.studies")
-
-LONGEST_REASON = 2000
 
 
 class Study:
@@ -291,24 +289,18 @@ class Study:
 
         Parameters
         ----------
-        setting : "withdraw", "add" or "loss_range"
-            Actions that are offered no more or again, by their rows; a wider range of the values.
+        setting : "withdraw", "add", "loss_range", "lease" or "labels"
+            Actions that are offered no more or again, by their rows; a wider range of the values; the lease of decisions to come.
         value : optional
         author, reason : str
             Who changes it, and why.
         """
-        (
-            as_text("author", author),
-            as_text("reason", reason, LONGEST_REASON),
-        )  # which are required here
+        required = as_text("author", author), as_text("reason", reason, LONGEST_REASON)
         setting, plain = as_text("setting", setting), as_plain("value", value)
-        self._press("changed", request, author, reason, setting=setting, value=plain)
+        self._press("changed", request, *required, setting=setting, value=plain)
 
-    def _press(self, kind: str, request: str | None, author: str, reason: str, **data: Any) -> None:
-        given = {name: value for name, value in data.items() if value is not None}
-        for name, text, longest in (("author", author, 200), ("reason", reason, LONGEST_REASON)):
-            if text != "":
-                given[name] = as_text(name, text, longest)
+    def _press(self, kind: str, request: str | None, *by: str, **data: Any) -> None:
+        given = {name: value for name, value in data.items() if value is not None} | said_by(*by)
         self._worker.submit(Press(request=as_key(request), kind=kind, data=given))
 
     def forget_subject(self, subject: str) -> int:

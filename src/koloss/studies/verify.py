@@ -173,7 +173,7 @@ class _Replay:
     def check_lawful(self, state: State, group: list[Event]) -> None:
         """What may happen in this state."""
         kind, add = group[0].kind, self.report.add
-        late = state.overdue(group[0].micros)
+        late = dict.fromkeys(state.overdue(group[0].micros))
         for event in group:
             where, i = f"event {event.seq}", event.decision
             if event.kind != kind:
@@ -185,7 +185,8 @@ class _Replay:
             elif kind == "expired" and i not in late:
                 add("problems", f"{where}: the lease of {i} had not run out")
         if kind not in ("expired", "released", "handed over") and late:
-            add("problems", f"event {group[0].seq}: the lease of {late[0]} had run out before")
+            oldest = next(iter(late))
+            add("problems", f"event {group[0].seq}: the lease of {oldest} had run out before")
 
     def check_drawn(self, group: list[Event], drawn: Decision | Decisions) -> None:
         """Decisions as they were recorded, beside what is drawn now."""
