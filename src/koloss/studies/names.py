@@ -32,5 +32,7 @@ def check_findable(name: str) -> str:
     """A name that is looked for: where no study may have it, there is none, and no store has to be asked."""
     try:
         return check_name(name)
-    except ValueError as error:
-        raise StudyNotFound(f"there is no study {name[:120]!r}: {error}") from None
+    except ValueError:
+        raise StudyNotFound(
+            f"there is no study {name[:120]!r}, and none can be called so"
+        ) from None
