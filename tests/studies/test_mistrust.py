@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from koloss.errors import (
 )
 from koloss.studies import open_store
 from tests.studies.common import bandit, created, insured, kinds
+from tests.studies.memory import MemoryStore
 
 ODD = ["a\0b", "half \ud800 of a pair"]
 
@@ -214,3 +216,29 @@ def test_a_policy_that_cannot_hear_a_default_can_be_stopped() -> None:
     assert kinds(study) == ["created", "asked", "handed over", "expired", "asked"]
     assert study.status().defaulted == 1
     assert kl.studies.verify(store, "prices", policy=Deaf()).ok
+
+
+class Busy(Deaf):
+    """Holds what cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_a_policy_that_cannot_be_copied_is_refused_before_there_is_a_study() -> None:
+    store = MemoryStore()
+    with pytest.raises(TypeError, match=r"`policy` must be one that copy.deepcopy can copy, got a"):
+        kl.Study.create(store, "prices", learner=insured(policy=Busy()))
+    assert store.names() == []
+
+
+# Events of a later version.
+
+
+def test_events_of_an_unknown_kind_are_refused_and_not_passed_over() -> None:
+    study, store, _ = created()
+    study.pause()
+    store.damage("prices", 2, kind="shifted")
+    with pytest.raises(StoreError, match="'shifted', which this version"):
+        kl.Study.open(store, "prices")
+    assert any("'shifted'" in problem for problem in kl.studies.verify(store, "prices").problems)

@@ -9,6 +9,7 @@ Whoever applies the same events has the same state. Live, an ask is the only thi
 from __future__ import annotations
 
 import base64
+import copy
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from koloss.learners.base import Learner
 from koloss.learners.ledger import new_mark
 from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
 from koloss.studies.changes import change
-from koloss.studies.events import EPOCH, Event
+from koloss.studies.events import EPOCH, KINDS, Event
 from koloss.studies.log import Snapshot
 from koloss.studies.settings import StudySettings
 
@@ -58,6 +59,17 @@ def _on_its_own(learner: Learner[Any, Any]) -> dict[str, Any]:
         return state
     data, _ = unseal(kind, state)
     return seal(kind, {**data, "ledger": {**data["ledger"], "mark": new_mark()}})
+
+
+def copied(policy: Any) -> Any:
+    """A policy of one's own as it is now; each state has one, since what fails is thrown away and made again."""
+    try:
+        return copy.deepcopy(policy)
+    except Exception as error:
+        kind = type(policy).__name__
+        raise TypeError(
+            f"`policy` must be one that copy.deepcopy can copy, got a {kind}: {error}"
+        ) from error
 
 
 def without_secrets(event: Event) -> Event:
@@ -187,8 +199,11 @@ class State:
         elif first.kind == "released":
             ids = first.data["ids"]
             self._hear(ids, [self.held.pop(i) for i in ids])
-        else:
+        elif first.kind in KINDS:
             self.act(first)
+        else:
+            what = f"event {first.seq} is of the kind {first.kind!r}"
+            raise StoreError(f"{what}, which this version of Koloss does not know")
         self.note(group)
         return drawn
 

@@ -28,7 +28,7 @@ from koloss.studies.operations import Forget, Press, Tell, asking
 from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, created, without_secrets
+from koloss.studies.state import LEARNERS, State, copied, created, without_secrets
 from koloss.studies.status import Status, probabilities_of, promise_of, status_of
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
@@ -129,11 +129,11 @@ class Study:
         )
         check_name(name)
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
+        policy = copied(getattr(learner.settings, "policy", None))  # which may be refused
         opened = open_store(store)
         _begin(opened, name, first)
         log.info("study %s created in %s", name, opened.url)
         owned = not isinstance(store, Store)
-        policy = copy.deepcopy(getattr(learner.settings, "policy", None))
         return cls(opened, name, policy=policy, clock=clock, owned=owned)
 
     @classmethod

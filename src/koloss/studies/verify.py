@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
 from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
-from koloss.studies.state import State
+from koloss.studies.state import State, copied
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE
 
@@ -100,7 +99,7 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     try:
         report = Report(name, facts=opened.facts())
         kept = {snapshot.seq: snapshot for snapshot in opened.snapshots(name)}
-        _Replay(report, copy.deepcopy(policy), kept).run(_all_events(opened, name))
+        _Replay(report, copied(policy), kept).run(_all_events(opened, name))
         return report
     finally:
         if opened is not store:
@@ -229,7 +228,7 @@ class _Replay:
         """A snapshot that says what the replay says."""
         where = f"snapshot after event {snapshot.seq}"
         try:
-            State.from_bytes(state.created, snapshot, copy.deepcopy(self.policy))
+            State.from_bytes(state.created, snapshot, copied(self.policy))
         except SnapshotError as error:
             self.report.add("problems", f"{where}: {error}")
             return

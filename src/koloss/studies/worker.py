@@ -8,7 +8,6 @@ lock, at which those that have their answers would stand in the way, but to be w
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import time
@@ -33,7 +32,7 @@ from koloss.learners.sharing import Forks
 from koloss.studies.events import Event
 from koloss.studies.log import Snapshot, Store, Transaction
 from koloss.studies.operations import Operation, Turn
-from koloss.studies.state import State, grouped
+from koloss.studies.state import State, copied, grouped
 
 log = logging.getLogger("koloss.studies")
 
@@ -245,12 +244,12 @@ class Worker:
 
     def _load(self) -> State:
         first = self.store.events(self.name, 0, 1)[0]
-        state = State(first, copy.deepcopy(self._policy))
+        state = State(first, copied(self._policy))
         self._size = len(first.data["state"])
         if state.restorable:
             for snapshot in self.store.snapshots(self.name):
                 try:
-                    state = State.from_bytes(first, snapshot, copy.deepcopy(self._policy))
+                    state = State.from_bytes(first, snapshot, copied(self._policy))
                     break
                 except SnapshotError as error:
                     log.warning("study %s: snapshot %d: %s", self.name, snapshot.seq, error)
