@@ -164,7 +164,7 @@ def test_a_history_that_was_exchanged_for_one_as_long_is_noticed(extra: int) -> 
     other.tell(0, 0.5)
     for _ in range(extra):
         other.ask()
-    with pytest.raises(StoreError, match="others than before"):
+    with pytest.raises(StoreError, match="other events than before"):
         study.ask()
     assert study.ask().id == 1 + extra  # by what is there now
     assert kl.studies.verify(store, "prices").ok
@@ -215,6 +215,14 @@ def test_a_policy_that_cannot_hear_a_default_can_be_stopped() -> None:
     study.ask()
     assert kinds(study) == ["created", "asked", "handed over", "expired", "asked"]
     assert study.status().defaulted == 1
+    assert kl.studies.verify(store, "prices", policy=Deaf()).ok
+
+
+def test_a_policy_that_was_not_given_is_no_fault_of_the_history() -> None:
+    study, store, _ = created(insured(policy=Deaf()))
+    study.ask()
+    with pytest.raises(TypeError, match="`policy` must be given"):
+        kl.studies.verify(store, "prices")
     assert kl.studies.verify(store, "prices", policy=Deaf()).ok
 
 

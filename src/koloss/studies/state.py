@@ -37,6 +37,10 @@ LEARNERS: dict[str, type[Learner[Any, Any]]] = {
 }
 
 
+class PolicyMissing(TypeError):
+    """The learner of a study has a policy of its user's, which was not given again."""
+
+
 def created(
     learner: Learner[Any, Any], settings: StudySettings, micros: int, platform: str
 ) -> Event:
@@ -123,7 +127,7 @@ class State:
         if self.kind is InsuredBandit:
             made = InsuredBandit.from_state(learner, policy=self._policy)
             if "own" in made.settings.names and self._policy is None:
-                raise TypeError(
+                raise PolicyMissing(
                     "`policy` must be given: the learner of this study has one of yours"
                 )
             self.learner = made

@@ -12,7 +12,7 @@ from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
 from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
-from koloss.studies.state import State, copied
+from koloss.studies.state import PolicyMissing, State, copied
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE
 
@@ -70,7 +70,7 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     store : URL or Store
     name : str
     policy : object, optional
-        In the place of a policy of your own, as for `Study.open`.
+        In the place of a policy of your own, as for `Study.open`; without it such a study cannot be replayed, which is a `TypeError`.
 
     Returns
     -------
@@ -129,6 +129,8 @@ class _Replay:
             if len(group) == group[0].data.get("batch", 1):
                 try:
                     self.replay(group)
+                except PolicyMissing:  # which says nothing of the history
+                    raise
                 except Exception as error:  # whatever a log that is not ours does to a learner
                     what = f"event {group[0].seq}: {type(error).__name__}: {error}"
                     self.report.add("problems", f"{what}; the rest cannot be replayed")

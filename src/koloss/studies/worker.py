@@ -266,8 +266,10 @@ class Worker:
         newer = self._newer(state.seq - 1, source)
         known = next(newer, None)
         if known is None or known.micros != state.micros:
-            what = "has fewer events than before" if known is None else "has others than before"
-            raise StoreError(f"the study {self.name!r} {what}: its store was replaced")
+            what = "fewer" if known is None else "other"
+            raise StoreError(
+                f"the study {self.name!r} has {what} events than before: its store was replaced"
+            )
         for group in grouped(newer):
             state.apply(group)
         self._state = state
