@@ -525,6 +525,8 @@ def test_subjects_are_hashed_unless_asked_otherwise_and_forgotten_on_demand() ->
     plain.ask(subject="visit 7")
     assert store.studies["prices"].subjects == {"visit 7": 0}
     with pytest.raises(TypeError, match="`subject` must be text"):
+        plain.ask(subject=7)
+    with pytest.raises(ValueError, match="`subject` must have 1 to 500 characters"):
         plain.ask(subject="")
 
 

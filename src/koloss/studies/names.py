@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from koloss.errors import StudyNotFound
+
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -24,3 +26,13 @@ def check_name(name: str) -> str:
             f"'._-', and not be '.' or '..', got {shown!r}"
         )
     return name
+
+
+def check_findable(name: str) -> str:
+    """A name that is looked for: where no study may have it, there is none, and no store has to be asked."""
+    try:
+        return check_name(name)
+    except ValueError:
+        raise StudyNotFound(
+            f"there is no study {name[:120]!r}, and none can be called so"
+        ) from None

@@ -89,6 +89,11 @@ class Operation(abc.ABC):
     # Set where it is done, and where it is the first of those that wait and nobody carries them out.
     woken: threading.Event = field(default_factory=threading.Event, init=False)
 
+    @property
+    def before_leases(self) -> bool:
+        """Whether it is carried out before leases run out."""
+        return False
+
     def fail(self, error: BaseException) -> None:
         """It has failed, as others may have by the same error; each raises its own."""
         try:
@@ -269,13 +274,12 @@ class Tell(Operation):
 
     def _is_used(self, turn: Turn, decision: int) -> bool:
         """Whether the learner still waits for the value; False where a default was counted in its place."""
-        state, ledger = turn.state, turn.state.learner.ledger
-        told = decision in state.held or decision in ledger.held
-        if not told and decision in ledger:
+        if turn.state.awaits(decision):
             return True
-        known = 0 <= decision < ledger.made  # a store has no room for any number
+        made = turn.state.learner.ledger.made
+        known = 0 <= decision < made  # a store has no room for any number
         kinds = [event.kind for event in turn.log.about(decision)] if known else []
-        if told or "told" in kinds:
+        if "told" in kinds:
             raise AlreadyTold(
                 f"`decision` must be outstanding, got {decision}, which was told already"
             )
@@ -332,6 +336,11 @@ class Press(Operation):
 
     kind: str = ""
     data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def before_leases(self) -> bool:
+        """A policy that fails to hear a default could not be stopped otherwise."""
+        return self.kind == "handed over"
 
     def run(self, turn: Turn) -> None:
         idle = self.kind in ("paused", "resumed") and turn.state.paused == (self.kind == "paused")

@@ -10,6 +10,9 @@ import numpy as np
 
 from koloss._arrays import shown
 
+LONGEST_REASON = 2000
+"""Characters of why somebody did something."""
+
 
 def as_plain(name: str, value: Any) -> Any:
     """Numbers, text, lists and mappings as JSON has them; a learner understands these like the originals."""
@@ -43,9 +46,19 @@ def as_text(name: str, value: Any, longest: int = 200) -> str:
         raise TypeError(f"`{name}` must be text, got {type(value).__name__}")
     if not 0 < len(value) <= longest:
         raise ValueError(f"`{name}` must have 1 to {longest} characters, got {len(value)}")
+    if "\0" in value or (not value.isascii() and any("\ud800" <= one <= "\udfff" for one in value)):
+        # PostgreSQL refuses the first in the middle of a transaction, of which others are part.
+        rule = "must be without NUL and halves of pairs, which not every store can hold"
+        raise ValueError(f"`{name}` {rule}, got {shown(value)}")
     return value
 
 
 def as_key(request: Any) -> str | None:
     """The key of a request, where it has one."""
     return None if request is None else as_text("request", request)
+
+
+def said_by(author: Any, reason: Any) -> dict[str, str]:
+    """Who did something and why, as far as that is said."""
+    texts = (("author", author, 200), ("reason", reason, LONGEST_REASON))
+    return {name: as_text(name, text, longest) for name, text, longest in texts if text != ""}

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Literal, Self
 
@@ -15,9 +15,13 @@ import numpy as np
 from koloss._arrays import as_float, one_of, shown
 from koloss.learners.base import Learner
 from koloss.learners.losses import read_losses
+from koloss.studies.plain import as_text
 
 LONGEST = 100.0 * 365 * 86_400
 """Longest lease, in seconds."""
+
+LONGEST_SUBJECT = 500
+"""In characters: an index of PostgreSQL's has room for 2,700 bytes, and a character may take four."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,7 @@ class StudySettings:
     release: Literal["window"] | None = None  # values are held back until the lease has run out
     labels: Mapping[str, str]
     subjects: Literal["hashed", "plain"] = "hashed"
-    key: str = ""  # of the hashes of subjects
+    key: str = field(default="", repr=False)  # of the hashes of subjects
 
     @classmethod
     def of(
@@ -103,11 +107,10 @@ class StudySettings:
 
     def subject(self, subject: Any) -> str:
         """What is kept of a subject."""
-        if not isinstance(subject, str) or not 0 < len(subject) <= 1000:
-            raise TypeError(f"`subject` must be text of 1 to 1000 characters, got {shown(subject)}")
+        name = as_text("subject", subject, LONGEST_SUBJECT)
         if self.subjects == "plain":
-            return subject
-        digest = hmac.new(bytes.fromhex(self.key), subject.encode(), hashlib.sha256)
+            return name
+        digest = hmac.new(bytes.fromhex(self.key), name.encode(), hashlib.sha256)
         return digest.hexdigest()
 
 

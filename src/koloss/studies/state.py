@@ -9,6 +9,7 @@ Whoever applies the same events has the same state. Live, an ask is the only thi
 from __future__ import annotations
 
 import base64
+import copy
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,9 +22,10 @@ import numpy as np
 from koloss.errors import SnapshotError, StoreError
 from koloss.learners import BanditExpWeights, Decision, Decisions, InsuredBandit
 from koloss.learners.base import Learner
+from koloss.learners.ledger import new_mark
 from koloss.learners.snapshots import seal, state_from_bytes, state_to_bytes, unseal
 from koloss.studies.changes import change
-from koloss.studies.events import EPOCH, Event
+from koloss.studies.events import EPOCH, KINDS, Event
 from koloss.studies.log import Snapshot
 from koloss.studies.settings import StudySettings
 
@@ -35,11 +37,15 @@ LEARNERS: dict[str, type[Learner[Any, Any]]] = {
 }
 
 
+class PolicyMissing(TypeError):
+    """The learner of a study has a policy of its user's, which was not given again."""
+
+
 def created(
     learner: Learner[Any, Any], settings: StudySettings, micros: int, platform: str
 ) -> Event:
     """The first event of a study."""
-    content = base64.b64encode(state_to_bytes(learner.state())).decode()
+    content = base64.b64encode(state_to_bytes(_on_its_own(learner))).decode()
     data = {
         "format": FORMAT,
         "learner": type(learner).__name__,
@@ -48,6 +54,26 @@ def created(
         "state": content,
     }
     return Event(1, "created", micros, data=data)
+
+
+def _on_its_own(learner: Learner[Any, Any]) -> dict[str, Any]:
+    """A learner's state under a mark of its own, or a study would take decisions of the learner's other copies for its own."""
+    state, kind = learner.state(), type(learner).__name__
+    if len(learner.ledger):  # whose decisions may still be told
+        return state
+    data, _ = unseal(kind, state)
+    return seal(kind, {**data, "ledger": {**data["ledger"], "mark": new_mark()}})
+
+
+def copied(policy: Any) -> Any:
+    """A policy of one's own as it is now; each state has one, since what fails is thrown away and made again."""
+    try:
+        return copy.deepcopy(policy)
+    except Exception as error:
+        kind = type(policy).__name__
+        raise TypeError(
+            f"`policy` must be one that copy.deepcopy can copy, got a {kind}: {error}"
+        ) from error
 
 
 def without_secrets(event: Event) -> Event:
@@ -101,7 +127,7 @@ class State:
         if self.kind is InsuredBandit:
             made = InsuredBandit.from_state(learner, policy=self._policy)
             if "own" in made.settings.names and self._policy is None:
-                raise TypeError(
+                raise PolicyMissing(
                     "`policy` must be given: the learner of this study has one of yours"
                 )
             self.learner = made
@@ -177,8 +203,11 @@ class State:
         elif first.kind == "released":
             ids = first.data["ids"]
             self._hear(ids, [self.held.pop(i) for i in ids])
-        else:
+        elif first.kind in KINDS:
             self.act(first)
+        else:
+            what = f"event {first.seq} is of the kind {first.kind!r}"
+            raise StoreError(f"{what}, which this version of Koloss does not know")
         self.note(group)
         return drawn
 
@@ -251,6 +280,11 @@ class State:
         for i in ids:
             self._settle(i)
         self.learner.tell(ids, self.settings.told(values))
+
+    def awaits(self, decision: int | None) -> bool:
+        """Whether neither a value nor a default has come for a decision."""
+        ledger = self.learner.ledger
+        return decision in ledger and decision not in ledger.held and decision not in self.held
 
     def overdue(self, micros: int) -> list[int]:
         """Decisions whose leases have run out, oldest first."""

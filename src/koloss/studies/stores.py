@@ -75,7 +75,11 @@ def without_secret(url: str) -> str:
     --------
     >>> without_secret("postgresql://me:hush@host/prices?password=hush&sslmode=require")
     'postgresql://me:***@host/prices?password=***&sslmode=require'
+    >>> without_secret("postgresql:/me:hush@host/prices")  # a slip of the pen
+    '***@host/prices'
     """
+    if "://" not in url:
+        url = re.sub(r".*@", "***@", url, flags=re.DOTALL)
     # The last @ before the path ends the user's part, and a careless password may have any sign in it.
     url = re.sub(r"(?<=://)([^:/?#]*):.*@", r"\1:***@", url)
     return re.sub(r"(?i)\b(password|passfile|sslpassword)=[^&\s]*", r"\1=***", url)

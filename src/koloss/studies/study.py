@@ -23,11 +23,12 @@ from koloss.learners.base import Learner
 from koloss.learners.ledger import Told
 from koloss.studies.events import Event
 from koloss.studies.log import Store
+from koloss.studies.names import check_findable, check_name
 from koloss.studies.operations import Forget, Press, Tell, asking
-from koloss.studies.plain import as_key, as_plain, as_text
+from koloss.studies.plain import LONGEST_REASON, as_key, as_plain, as_text, said_by
 from koloss.studies.platform import PLATFORM
 from koloss.studies.settings import StudySettings
-from koloss.studies.state import LEARNERS, State, created, without_secrets
+from koloss.studies.state import LEARNERS, State, copied, created, without_secrets
 from koloss.studies.status import Status, probabilities_of, promise_of, status_of
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE, Worker
@@ -126,12 +127,13 @@ class Study:
         settings = StudySettings.of(
             learner, **said, release=release, labels=labels, subjects=subjects
         )
+        check_name(name)
         first = created(learner, settings, round(clock() * 1e6), PLATFORM)
+        policy = copied(getattr(learner.settings, "policy", None))  # which may be refused
         opened = open_store(store)
         _begin(opened, name, first)
         log.info("study %s created in %s", name, opened.url)
         owned = not isinstance(store, Store)
-        policy = copy.deepcopy(getattr(learner.settings, "policy", None))
         return cls(opened, name, policy=policy, clock=clock, owned=owned)
 
     @classmethod
@@ -159,6 +161,7 @@ class Study:
         StudyNotFound
             Where the store has no study of this name.
         """
+        check_findable(name)
         opened = open_store(store)
         study = cls(opened, name, policy=policy, clock=clock, owned=not isinstance(store, Store))
         try:
@@ -249,11 +252,11 @@ class Study:
 
     def pause(self, *, author: str = "", reason: str = "", request: str | None = None) -> None:
         """Make no decisions until `resume()`; values are still welcome."""
-        self._press("paused", request, author=author, reason=reason)
+        self._press("paused", request, author, reason)
 
     def resume(self, *, author: str = "", reason: str = "", request: str | None = None) -> None:
         """Make decisions again."""
-        self._press("resumed", request, author=author, reason=reason)
+        self._press("resumed", request, author, reason)
 
     def hand_over(
         self,
@@ -265,7 +268,7 @@ class Study:
     ) -> None:
         """Stop the policy in play, as `InsuredBandit.hand_over` does."""
         plain = as_plain("context", context)
-        self._press("handed over", request, author=author, reason=reason, context=plain)
+        self._press("handed over", request, author, reason, context=plain)
 
     def re_arm(
         self,
@@ -277,7 +280,7 @@ class Study:
     ) -> None:
         """Let the policy that was stopped last play again, as `InsuredBandit.re_arm` does."""
         plain = as_plain("context", context)
-        self._press("re-armed", request, author=author, reason=reason, context=plain)
+        self._press("re-armed", request, author, reason, context=plain)
 
     def change(
         self, setting: str, value: Any, *, author: str, reason: str, request: str | None = None
@@ -286,18 +289,18 @@ class Study:
 
         Parameters
         ----------
-        setting : "withdraw", "add" or "loss_range"
-            Actions that are offered no more or again, by their rows; a wider range of the values.
+        setting : "withdraw", "add", "loss_range", "lease" or "labels"
+            Actions that are offered no more or again, by their rows; a wider range of the values; the lease of decisions to come.
         value : optional
         author, reason : str
             Who changes it, and why.
         """
-        data = {"author": as_text("author", author), "reason": as_text("reason", reason, 2000)}
-        plain = as_plain("value", value)
-        self._press("changed", request, **data, setting=as_text("setting", setting), value=plain)
+        required = as_text("author", author), as_text("reason", reason, LONGEST_REASON)
+        setting, plain = as_text("setting", setting), as_plain("value", value)
+        self._press("changed", request, *required, setting=setting, value=plain)
 
-    def _press(self, kind: str, request: str | None, **data: Any) -> None:
-        given = {name: value for name, value in data.items() if value not in (None, "")}
+    def _press(self, kind: str, request: str | None, *by: str, **data: Any) -> None:
+        given = {name: value for name, value in data.items() if value is not None} | said_by(*by)
         self._worker.submit(Press(request=as_key(request), kind=kind, data=given))
 
     def forget_subject(self, subject: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,8 +10,9 @@ from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
+from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
-from koloss.studies.state import State
+from koloss.studies.state import PolicyMissing, State, copied
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE
 
@@ -70,7 +70,7 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     store : URL or Store
     name : str
     policy : object, optional
-        In the place of a policy of your own, as for `Study.open`.
+        In the place of a policy of your own, as for `Study.open`; without it such a study cannot be replayed, which is a `TypeError`.
 
     Returns
     -------
@@ -94,11 +94,12 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     >>> report.ok, report.events, report.decisions
     (True, 7, 3)
     """
+    check_findable(name)
     opened = open_store(store)
     try:
         report = Report(name, facts=opened.facts())
         kept = {snapshot.seq: snapshot for snapshot in opened.snapshots(name)}
-        _Replay(report, copy.deepcopy(policy), kept).run(_all_events(opened, name))
+        _Replay(report, copied(policy), kept).run(_all_events(opened, name))
         return report
     finally:
         if opened is not store:
@@ -128,6 +129,8 @@ class _Replay:
             if len(group) == group[0].data.get("batch", 1):
                 try:
                     self.replay(group)
+                except PolicyMissing:  # which says nothing of the history
+                    raise
                 except Exception as error:  # whatever a log that is not ours does to a learner
                     what = f"event {group[0].seq}: {type(error).__name__}: {error}"
                     self.report.add("problems", f"{what}; the rest cannot be replayed")
@@ -171,19 +174,20 @@ class _Replay:
     def check_lawful(self, state: State, group: list[Event]) -> None:
         """What may happen in this state."""
         kind, add = group[0].kind, self.report.add
-        late = state.overdue(group[0].micros)
+        late = dict.fromkeys(state.overdue(group[0].micros))
         for event in group:
             where, i = f"event {event.seq}", event.decision
             if event.kind != kind:
                 add("problems", f"{where}: {event.kind!r} in a batch of {kind!r}")
             elif kind == "told":
                 state.settings.read(state.learner, event.data["value"], 1)
-                if event.data.get("used") is False and i in state.learner.ledger:
+                if event.data.get("used") is False and state.awaits(i):
                     add("problems", f"{where}: the value of {i} was not used")
             elif kind == "expired" and i not in late:
                 add("problems", f"{where}: the lease of {i} had not run out")
-        if kind not in ("expired", "released") and late:
-            add("problems", f"event {group[0].seq}: the lease of {late[0]} had run out before")
+        if kind not in ("expired", "released", "handed over") and late:
+            oldest = next(iter(late))
+            add("problems", f"event {group[0].seq}: the lease of {oldest} had run out before")
 
     def check_drawn(self, group: list[Event], drawn: Decision | Decisions) -> None:
         """Decisions as they were recorded, beside what is drawn now."""
@@ -226,7 +230,7 @@ class _Replay:
         """A snapshot that says what the replay says."""
         where = f"snapshot after event {snapshot.seq}"
         try:
-            State.from_bytes(state.created, snapshot, copy.deepcopy(self.policy))
+            State.from_bytes(state.created, snapshot, copied(self.policy))
         except SnapshotError as error:
             self.report.add("problems", f"{where}: {error}")
             return

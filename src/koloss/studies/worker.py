@@ -8,7 +8,6 @@ lock, at which those that have their answers would stand in the way, but to be w
 
 from __future__ import annotations
 
-import copy
 import logging
 import threading
 import time
@@ -33,7 +32,7 @@ from koloss.learners.sharing import Forks
 from koloss.studies.events import Event
 from koloss.studies.log import Snapshot, Store, Transaction
 from koloss.studies.operations import Operation, Turn
-from koloss.studies.state import State, grouped
+from koloss.studies.state import State, copied, grouped
 
 log = logging.getLogger("koloss.studies")
 
@@ -211,15 +210,16 @@ class Worker:
             self._catch_up(state, transaction)
             begun, before = time.thread_time(), state.seq
             turn = Turn(state, transaction, self._now(state))
+            results = {one: _tried(one, turn) for one in operations if one.before_leases}
             turn.expire()
-            results = [_tried(operation, turn) for operation in operations]
+            results |= {one: _tried(one, turn) for one in operations if not one.before_leases}
             self._written += state.seq - before
             self._spent += time.thread_time() - begun
             if self._wants_snapshot(state):
                 self._save_snapshot(state, transaction)
             ended.append(True)
-        for operation, (answer, error) in zip(operations, results, strict=True):
-            operation.end(answer, error)
+        for operation in operations:
+            operation.end(*results[operation])
 
     def _now(self, state: State) -> int:
         """Microseconds since 1970; never before the newest event, whatever the clock does."""
@@ -244,12 +244,12 @@ class Worker:
 
     def _load(self) -> State:
         first = self.store.events(self.name, 0, 1)[0]
-        state = State(first, copy.deepcopy(self._policy))
+        state = State(first, copied(self._policy))
         self._size = len(first.data["state"])
         if state.restorable:
             for snapshot in self.store.snapshots(self.name):
                 try:
-                    state = State.from_bytes(first, snapshot, copy.deepcopy(self._policy))
+                    state = State.from_bytes(first, snapshot, copied(self._policy))
                     break
                 except SnapshotError as error:
                     log.warning("study %s: snapshot %d: %s", self.name, snapshot.seq, error)
@@ -261,16 +261,18 @@ class Worker:
         return state
 
     def _catch_up(self, state: State, source: Transaction | None) -> None:
-        """Apply the events of others."""
-        if source is not None and source.last < state.seq:
+        """Apply the events of others, after the newest event here, which has to be there as it was."""
+        self._state = None  # should this fail in the middle
+        newer = self._newer(state.seq - 1, source)
+        known = next(newer, None)
+        if known is None or known.micros != state.micros:
+            what = "fewer" if known is None else "other"
             raise StoreError(
-                f"the study {self.name!r} has fewer events than before: its store was replaced"
+                f"the study {self.name!r} has {what} events than before: its store was replaced"
             )
-        if source is None or source.last > state.seq:
-            self._state = None  # should this fail in the middle
-            for group in grouped(self._newer(state.seq, source)):
-                state.apply(group)
-            self._state = state
+        for group in grouped(newer):
+            state.apply(group)
+        self._state = state
 
     def _newer(self, after: int, source: Transaction | None) -> Iterator[Event]:
         while True:
