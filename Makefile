@@ -30,6 +30,9 @@ needs_test := --editable '.[experiments,parquet]' --group test
 needs_bench := --editable . --group bench
 needs_torch := '$(TORCH)'
 
+# Tests start many interpreters. Where the environment forbids to keep what was compiled, each would compile the library anew.
+in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help run arena check test test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
@@ -44,14 +47,14 @@ arena: $(STAMPS)/arena ## every learner and every peer on the same games; page i
 	$(BIN)/koloss arena --out build/arena $(ARGS)
 
 check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow' tests
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow' tests
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Old packages call what newer ones beside them have deprecated, which is for neither of us to mend.
 test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that pyproject.toml allows (Python 3.11)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
+	$(in_tests) $(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
 test-wheel: $(STAMPS)/test ## a wheel in empty environments, its dependencies fetched by pip
 	KOLOSS_WHEEL=fetch $(BIN)/python -m pytest tests/test_wheel.py

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from koloss.experiments import load, run
 from koloss.games.store import locked
 from tests.cli.test_play import SPEC, own_adversary, spec  # noqa: F401
 from tests.runs import HEARING, alive, in_group, numbers, wait_for
@@ -47,11 +48,11 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 @pytest.fixture
 def start(tmp_path, spec):  # noqa: F811
     """Start a command in a group of its own, with interrupts heard, in the folder of the spec."""
-    code = HEARING + "from koloss.cli import main; main()"
     (tmp_path / "temporary").mkdir()
 
-    def call(*arguments):
-        command = [sys.executable, "-c", code, *arguments, "--out", "out", "--jobs", "2"]
+    def call(*arguments, first=HEARING, jobs="2"):
+        code = first + "from koloss.cli import main; main()"
+        command = [sys.executable, "-c", code, *arguments, "--out", "out", "--jobs", jobs]
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", start_new_session=True,
             env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
@@ -76,17 +77,23 @@ def nothing_left(process, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ENDS)
-def test_a_signal_ends_a_run_and_its_processes(spec, start, number):  # noqa: F811
+def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):  # noqa: F811
+    """An interrupt is heard by all of them, as from a terminal; a second run is told who has the folder."""
     own_adversary(spec, WAITS)
-    folder = spec.parent
-    with start("run", "own.toml") as process:
-        wait_for(lambda: len(playing(folder)) == 2)
-        process.send_signal(number)
+    folder, second = spec.parent, None
+    jobs = 2 if number in (signal.SIGTERM, signal.SIGKILL) else 1
+    with start("run", "own.toml", jobs=str(jobs)) as process:
+        wait_for(lambda: len(playing(folder)) == jobs)
+        if number == signal.SIGTERM:
+            second = cli("run", "own.toml", "--out", "out", "--jobs", "1")
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         out, err = process.communicate(timeout=240)
     code, line = ENDS[number]
     assert (process.returncode, out, err.strip()) == (code, "", line)
     assert not any(alive(pid) for pid in playing(folder)) or number == signal.SIGKILL
     nothing_left(process, folder)
+    message = f"error: out is in use by process {process.pid}; wait until that ends, or choose another folder\n"
+    assert second == (None if number != signal.SIGTERM else (1, "", message))
 
 
 @pytest.mark.slow
@@ -119,42 +126,20 @@ def test_ctrl_c_while_processes_start(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_replaced(spec, start, good):  # noqa: F811
+def test_a_killed_process_is_replaced_and_what_is_ignored_stays_so(spec, start):  # noqa: F811
+    """Hangups are ignored here, as under nohup."""
     own_adversary(spec, WAITS_ONCE)
-    with start("run", "own.toml") as process:
+    ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    with start("run", "own.toml", first=ignoring) as process:
         (pid,) = wait_for(lambda: playing(spec.parent))
+        process.send_signal(signal.SIGHUP)
         os.kill(pid, signal.SIGKILL)
         _, err = process.communicate(timeout=240)
     assert (process.returncode, err) == (0, "1 of 2 runs done\n2 of 2 runs done\n")
     nothing_left(process, spec.parent)
-    good("run", "own.toml", "--jobs", "1", "--out", "again")
+    run([load(spec)], out=spec.parent / "again", jobs=1)
     again, results = (numbers(spec.parent / name / "results.json") for name in ("again", "out"))
     assert results == again
-
-
-@pytest.mark.slow
-def test_a_second_run_is_told_who_has_the_folder(spec, start, cli):  # noqa: F811
-    own_adversary(spec, WAITS)
-    with start("run", "own.toml") as process:
-        wait_for(lambda: playing(spec.parent))
-        second = cli("run", "own.toml", "--out", "out", "--jobs", "1")
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-    message = f"error: out is in use by process {process.pid}; wait until that ends, or choose another folder\n"
-    assert second == (1, "", message)
-
-
-@pytest.mark.slow
-def test_what_is_ignored_stays_so(spec):  # noqa: F811
-    """As under nohup."""
-    own_adversary(spec, WAITS_ONCE)
-    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\nfrom koloss.cli import main; main()"
-    command = [sys.executable, "-c", code, "run", "own.toml", "--jobs", "1"]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        (pid,) = wait_for(lambda: playing(spec.parent))
-        process.send_signal(signal.SIGHUP)
-        os.kill(pid, signal.SIGKILL)
-        assert process.wait(timeout=240) == 0
 
 
 # No place to write.
@@ -211,20 +196,18 @@ def test_a_run_that_failed_is_tried_again(spec, cli):  # noqa: F811
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "error", [ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")]
-)
-def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch, error):  # noqa: F811
+def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):  # noqa: F811
     def broken(*arguments, **options):
         raise error
 
     monkeypatch.setattr("koloss.experiments.runner.summarise", broken)
-    answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")
-    *lines, last = answer.err.splitlines()
-    assert (answer.code, answer.out) == (1, "")
-    assert "Traceback (most recent call last):" in lines
-    assert lines[-1] == f"{type(error).__name__}: {error}"
-    assert last == "error: this is a fault of koloss; please report it with the lines above"
+    for error in (ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")):
+        answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")  # played once
+        *lines, last = answer.err.splitlines()
+        assert (answer.code, answer.out) == (1, "")
+        assert "Traceback (most recent call last):" in lines
+        assert lines[-1] == f"{type(error).__name__}: {error}"
+        assert last == "error: this is a fault of koloss; please report it with the lines above"
 
 
 @pytest.mark.slow

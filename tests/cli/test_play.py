@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-from tests.runs import HEARING, SPEC
+from tests.runs import SPEC
 
 REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
     '"random"', '"replay"\ntable = "losses.csv"'
@@ -79,23 +74,6 @@ def test_a_failed_run_gives_exit_code_1(spec, cli):
     assert answer.err.splitlines()[-1] == "error: 2 runs failed; the report says why"
     page = (spec.parent / "own-results" / "report.html").read_text(encoding="utf-8")
     assert "must have norm at most 1, got 9" in page
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="groups of processes are POSIX")
-def test_ctrl_c_says_that_nothing_is_lost(spec):
-    waiting = '    import time, pathlib; pathlib.Path("playing").touch(); time.sleep(99)\n'
-    own_adversary(spec, waiting)
-    code = HEARING + "from koloss.cli import main; main()"
-    command = [sys.executable, "-c", code, "run", "own.toml", "--jobs", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
-        while not (spec.parent / "playing").exists():
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        error = process.stderr.read().decode()
-    assert process.returncode == 130
-    assert error == "error: interrupted; the same command goes on with the runs in own-results\n"
 
 
 @pytest.mark.parametrize(

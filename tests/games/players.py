@@ -1,4 +1,4 @@
-"""Jobs for the tests of the store, in a module so that other processes find them."""
+"""What the tests of the store let other processes do, in a module that they find and load quickly (without pytest)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import koloss as kl
+from koloss.errors import NetTooLarge
 from koloss.games.play import Match
 from koloss.games.store import Job
 
@@ -45,3 +46,22 @@ def square(number):
     if number == 13:
         os._exit(1)
     return number**2
+
+
+def deadly(seed):
+    if seed.spawn_key[0] == 1:
+        os._exit(1)
+    return kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=5, rng=seed)
+
+
+def too_large(seed):
+    raise NetTooLarge("the net would have 3 points", points=3)
+
+
+def slow(seed):
+    while True:
+        pass
+
+
+def adversary(seed):
+    return kl.games.Random(kl.Linear(), POINTS, rng=seed)

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 import koloss as kl
-from koloss.errors import NetTooLarge
 from koloss.games import workers
 from koloss.games.store import ROOT, FolderInUse, locked, missing, play_jobs
 from koloss.games.workers import WorkerDied, do_all
-from tests.games.players import job, square
+from tests.games.players import adversary, deadly, job, square, too_large
 from tests.runs import HEARING, alive, in_group, wait_for
 
 HERE = str(Path(__file__).parents[2])
@@ -38,32 +37,36 @@ from pathlib import Path
 from koloss.games.store import locked, play_jobs
 from tests.games.players import job
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+    folder, *troubles = Path(sys.argv[1]), *sys.argv[2:]
+    jobs = [
+        job(k, arguments={"trouble": trouble}, carried=str(folder / f"pid-{k}"))
+        for k, trouble in enumerate(troubles)
+    ]
     with locked(folder):
-        play_jobs([job(0, arguments={"trouble": sys.argv[2]}, carried=str(folder / "pid"))], folder, processes=1)
+        play_jobs(jobs, folder, processes=len(jobs))
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-@pytest.mark.parametrize("trouble", ["sleep", "no other thread"])
-def test_processes_end_with_their_parent(tmp_path, number, trouble):
+def test_processes_end_with_their_parent(tmp_path, number):
     """However it ends, and whatever they do; and the folder is free again."""
-    if trouble != "sleep" and sys.platform != "linux":
-        pytest.skip("elsewhere a thread must notice it")
+    troubles = ["sleep"]
+    if sys.platform == "linux":  # elsewhere a thread must notice it
+        troubles.append("no other thread")
     script = tmp_path / "script.py"
     script.write_text(HEARING + CODE)
-    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), trouble])
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), *troubles])
     try:
-        pid = tmp_path / "pid"
-        child = int(wait_for(lambda: pid.exists() and pid.read_text()))
+        pids = [tmp_path / f"pid-{k}" for k in range(len(troubles))]
+        children = [int(wait_for(lambda pid=pid: pid.exists() and pid.read_text())) for pid in pids]
         if number == signal.SIGTERM:
             with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
                 locked(tmp_path).__enter__()
     finally:
         parent.send_signal(number)
         parent.wait(timeout=30)
-    assert wait_for(lambda: not alive(child))
+    wait_for(lambda: not any(alive(child) for child in children))
     with locked(tmp_path):
         pass
 
@@ -181,16 +184,6 @@ def test_replicate_survives_a_death():
     assert replicates.seeds == [0, 2]
 
 
-def deadly(seed):
-    if seed.spawn_key[0] == 1:
-        os._exit(1)
-    return kl.ExpWeights(kl.Points([[0.0], [1.0]]), kernel=kl.Linear(), horizon=5, rng=seed)
-
-
-def adversary(seed):
-    return kl.games.Random(kl.Linear(), kl.Points([[0.0], [1.0]]), rng=seed)
-
-
 @pytest.mark.slow
 def test_a_process_that_is_killed_before_it_begins(monkeypatch):
     """Another takes its place; where none ever begins, that is said."""
@@ -211,10 +204,6 @@ def test_a_process_that_is_killed_before_it_begins(monkeypatch):
         do_all(square, [3, 4], results.__setitem__, jobs=2)
 
 
-def too_large(seed):
-    raise NetTooLarge("the net would have 3 points", points=3)
-
-
 def test_an_error_that_no_other_process_can_make_again():
     """It needs more than its message, so that unpickling it fails."""
     replicates = kl.replicate(too_large, adversary, 5, 1, jobs=2)
@@ -224,15 +213,10 @@ def test_an_error_that_no_other_process_can_make_again():
 REPLICATE = """
 import sys
 import koloss as kl
-from tests.games.test_workers import adversary, slow
+from tests.games.players import adversary, slow
 if __name__ == "__main__":
     kl.replicate(slow, adversary, 5, 4, jobs=2)
 """
-
-
-def slow(seed):
-    while True:
-        pass
 
 
 @pytest.mark.slow

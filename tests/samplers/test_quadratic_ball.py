@@ -110,12 +110,16 @@ def projection_cdf(values, linear, direction, fine=1):
         offsets = np.stack([np.outer(radius, side).ravel() for side in circle], axis=1)
         area = np.repeat(weights / 2 * radius, count) * 2 * math.pi / count
     half = np.sqrt(np.maximum(1 - grid**2, 0.0))
+    # At t along the direction and h·o across it, the log density is t²M₀₀ + tl₀ + h(t·cross + along) + h²·across.
+    M, slopes = basis * values @ basis.T, basis @ linear
+    cross, along = 2 * offsets @ M[1:, 0], offsets @ slopes[1:]
+    across = np.sum(offsets @ M[1:, 1:] * offsets, axis=1)
     density, peaks = np.empty(len(grid)), np.empty(len(grid))
-    for k, t in enumerate(grid):
-        x = np.concatenate([np.full((len(area), 1), t), half[k] * offsets], axis=1) @ basis
-        logs = x**2 @ values + x @ linear
+    for k, (t, h) in enumerate(zip(grid, half, strict=True)):
+        logs = h * (t * cross + along) + h**2 * across
         peaks[k] = logs.max()
-        density[k] = np.exp(logs - peaks[k]) @ area * half[k] ** (d - 1)
+        density[k] = np.exp(logs - peaks[k]) @ area * h ** (d - 1)
+    peaks += grid**2 * M[0, 0] + grid * slopes[0]
     density *= np.exp(peaks - peaks.max())
     cumulative = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid)))
     return lambda t: np.interp(t, grid, cumulative / cumulative[-1])

@@ -502,14 +502,15 @@ def stalked(regret, seed, rounds, arms):
 
 @pytest.mark.slow
 def test_the_stalker_breaks_the_learner_without_the_bonus_and_no_other():
-    # False alarms: the bound of each game fails with a probability of at most 10⁻⁷, so any of the four with 10⁻⁶.
-    seeds, rounds = range(4), 16_000
-    plain = [stalked("pseudo", seed, rounds, 5) for seed in seeds]
+    # False alarms: the bound of each game fails with a probability of at most 10⁻⁷, so either with 2·10⁻⁷. Regrets without the
+    # bonus differ much (0.9 to 2.4 times the promise); those with it are within 1 % of each other, so two are enough.
+    rounds = 16_000
+    plain = [stalked("pseudo", seed, rounds, 5) for seed in range(4)]
     promised = plain[0][1].guarantee().total
     assert (
         np.mean([value for value, _ in plain]) > 1.2 * promised
     )  # its promise is of the pseudo-regret
-    wise = [stalked("hindsight", seed, rounds, 5) for seed in seeds]
+    wise = [stalked("hindsight", seed, rounds, 5) for seed in range(2)]
     for value, learner in wise:
         assert value <= learner.guarantee(confidence=1 - 1e-7).total
     assert np.mean([value for value, _ in wise]) < 0.4 * wise[0][1].guarantee().total

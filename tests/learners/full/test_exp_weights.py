@@ -143,14 +143,14 @@ def test_quadratics_on_the_ball_follow_the_exact_density():
 @pytest.mark.slow
 @pytest.mark.parametrize("box", [False, True], ids=["disc", "square"])
 def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
-    """Independent runs, one draw each: 400 populations after 40 rounds against the density on a net.
+    """Independent runs, one draw each: 250 populations after 40 rounds against the density on a net.
 
     False-alarm level 1e-3; a net distribution with half the learning rate is the negative control.
     """
     actions = kl.Box([-2, -2], [2, 2]) if box else kl.Ball(2, 2.0)
     kernel, draws = kl.Gaussian(0.6), []
     losses = [bump(np.random.default_rng(k), kernel) for k in range(40)]
-    for seed in range(400):
+    for seed in range(250):
         learner = make(actions, kernel, 40, particles=64, learning_rate=1.0, rng=seed)
         for k in range(0, 40, 8):  # as a program that hears several losses at once
             decisions = learner.ask(8)

@@ -156,7 +156,7 @@ def test_a_terrible_policy_is_stopped():
     # Always the worst of four unrelated actions; the bound is informative here.
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.5, 0.5, 1.0])
     stopped = {True: [], False: []}
-    for early, seed in itertools.product(stopped, range(5)):
+    for early, seed in itertools.product(stopped, range(3)):
         settings = {"horizon": 3000, "policy": Always(3), "early": early, "batch": 1}
         learner = make(arms, kl.Linear(), rng=seed, **settings)
         regret = losses[play(learner, lambda t: losses, 3000)].sum()
@@ -247,13 +247,18 @@ def regrets_of_game(learner, place, rounds=ROUNDS):
     return paid - total
 
 
+@functools.cache
+def among_arms(player, terms, arms):
+    """A snapshot of a learner, so that its design is made once."""
+    settings = {"horizon": ROUNDS, "batch": 1, "policy": PLAYERS[player](arms)} | TERMS[terms]
+    return make(kl.Points(np.eye(arms)), kl.Linear(), **settings).state()
+
+
 def mean_regret(player, terms, game, arms):
     """Of a few games, against the best fixed action, its standard error, and the bound."""
-    settings = {"horizon": ROUNDS, "batch": 1, "policy": PLAYERS[player](arms)} | TERMS[terms]
-    state = make(kl.Points(np.eye(arms)), kl.Linear(), **settings).state()
     regrets = []
     for seed in range(SEEDS):
-        learner = resumed(state, seed, PLAYERS[player](arms))
+        learner = resumed(among_arms(player, terms, arms), seed, PLAYERS[player](arms))
         regrets.append(regrets_of_game(learner, WORST[game]))
     mean, error = np.mean(regrets, axis=0), np.std(regrets, axis=0, ddof=1) / math.sqrt(SEEDS)
     best = int(mean.argmax())
