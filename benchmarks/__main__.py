@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import importlib
 import json
 import os
@@ -27,7 +27,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="name", help=f"among {', '.join(NAMES)}")
     parser.add_argument("--full", action="store_true", help="the largest sizes as well")
     parser.add_argument("--page", action="store_true", help="only write the page once more")
-    parser.add_argument("--out", type=Path, default=KEPT, help="JSON file; elsewhere without a page")
+    parser.add_argument(
+        "--out", type=Path, default=KEPT, help="JSON file; elsewhere without a page"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in NAMES:
@@ -81,12 +83,12 @@ def keep(path: Path, name: str, found: dict[str, Any]) -> None:
 def describe_machine() -> dict[str, Any]:
     """What the ratios may depend on."""
     import numpy as np
-    import scipy.linalg  # noqa: F401 - so that its BLAS is seen
+    import scipy.linalg
     from threadpoolctl import threadpool_info
 
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
-        "day": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "day": dt.datetime.now(dt.UTC).date().isoformat(),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),

@@ -33,20 +33,12 @@ def _growth(what: str, sizes: list[tuple[int, int]]) -> Table:
         repeats=9,
         budget=60.0,
     )
-    column = 0 if what == "actions" else 1
-    before = None
-    for N, m in sizes:
-        lap = laps[f"{N} {m}"]
-        step = None
-        if before:
-            step = exponent([before[0][column], (N, m)[column]], [before[1], lap])
-        table.add(N, m, spread(1e6 * np.array(lap.runs) / (EPOCHS * m)), step)
-        before = (N, m), lap
-    # The time of a run is that of m · EPOCHS rounds.
-    rounds = 1.0 if what == "features" else 0.0
-    fitted = exponent([size[column] for size in sizes], list(laps.values()))
-    fitted = type(fitted)(*(value - rounds for value in (fitted.median, fitted.low, fitted.high)))
-    table.add("all", "all", None, fitted)
+    grows = [size[what == "features"] for size in sizes]
+    rounds = [1e6 * np.array(laps[f"{N} {m}"].runs) / (EPOCHS * m) for N, m in sizes]
+    for k, (N, m) in enumerate(sizes):
+        step = exponent(grows[k - 1 : k + 1], rounds[k - 1 : k + 1]) if k else None
+        table.add(N, m, spread(rounds[k]), step)
+    table.add("all", "all", None, exponent(grows, rounds))
     return table
 
 

@@ -98,9 +98,15 @@ def _imports() -> Table:
 
 
 def _resident(statement: str) -> float:
-    code = (
-        f"import {statement}, resource, sys; "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == 'darwin' else 2**10))"
-    )
+    """MiB; from /proc where there is one, since the other figure may be that of the parent process."""
+    code = f"""if True:
+        import {statement}, resource, sys
+        try:
+            lines = open("/proc/self/status").read().splitlines()
+            size = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+        except OSError:
+            size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**10 if sys.platform == "darwin" else 1)
+        print(size / 2**10)
+    """
     command = [sys.executable, "-c", code]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

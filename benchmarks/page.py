@@ -66,8 +66,10 @@ def _machines(results: dict[str, Any]) -> str:
         which = "all of them" if len(busy) == len(results) else ", ".join(busy)
         lines += [
             "",
-            f"The machine had other work while these ran: {which}. CPU times and ratios of contestants in turn suffer little; caches that are "
-            "shared, and what waits for others, do.",
+            (
+                f"The machine had other work while these ran: {which}. CPU times and ratios of contestants in turn suffer little; caches that are "
+                "shared, and what waits for others, do."
+            ),
         ]
     return "\n".join(lines)
 
@@ -100,7 +102,9 @@ def _aims(results: dict[str, Any]) -> str:
         word = {True: "yes", False: "no", None: "not measured"}[met]
         table.add(aim.figure, "-" if cell is None else text(cell), aim.wanted, word, aim.benchmark)
         if met is False:
-            short.append(f"- **{escaped(aim.figure)}**, {text(cell)}, aim {aim.wanted}. {aim.reason}")
+            short.append(
+                f"- **{escaped(aim.figure)}**, {text(cell)}, aim {aim.wanted}. {aim.reason}"
+            )
     lines = ["## Aims", "", markdown(table), "", "## What falls short, and why", ""]
     lines += short or ["Nothing does."]
     return "\n".join(lines)

@@ -55,10 +55,10 @@ def _rounds(repeats: int) -> Table:
     K = KERNEL(game.points, game.points)
     losses = (0.8 - 0.5 * K[7] + 0.2 * K[123]).tolist()
     specs, players = arena.players(), {}
-    for slug in PEERS:
+    for slug, rounds in PEERS.items():
         package = PACKAGES.get(slug.partition("-")[0])
         if package is None or importlib.util.find_spec(package):
-            players[slug] = partial(_one_by_one, specs[slug].make(game, 0), losses, PEERS[slug])
+            players[slug] = partial(_one_by_one, specs[slug].make(game, 0), losses, rounds)
     seconds: dict[str, list[float]] = {slug: [] for slug in players}
     for lap in range(-1, repeats):
         for slug, play in players.items():

@@ -95,9 +95,7 @@ def _parts(engines) -> Table:
             "scores, F θ": lambda F=F, t=theta: F @ t,
             "weights, exp and sums": lambda p=p: (np.exp(p), p.max(), p.sum(), p * p, p + p),
             "cumulative sums": lambda p=p: np.cumsum(p),
-            "features times √p": lambda F=F, p=p, b=buffer: np.multiply(
-                F.T, np.sqrt(p), out=b.T
-            ),
+            "features times √p": lambda F=F, p=p, b=buffer: np.multiply(F.T, np.sqrt(p), out=b.T),
             "covariance, SYRK": lambda b=buffer: dsyrk(1.0, b, trans=1, lower=1),
             "Cholesky factor": lambda s=sigma: _linalg.cholesky(s),
             "refresh": lambda e=engine, t=theta: _law(e, t),

@@ -81,6 +81,6 @@ def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def exponent(sizes: Sequence[int], laps: Sequence[Lap]) -> Spread:
-    """The same with its spread: one fit for every lap, in which all sizes took their turn."""
-    return spread([slope(sizes, runs) for runs in zip(*(lap.runs for lap in laps), strict=True)])
+def exponent(sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> Spread:
+    """The same with its spread: one fit for every lap, from the seconds of all laps of each size."""
+    return spread([slope(sizes, lap) for lap in zip(*seconds, strict=True)])

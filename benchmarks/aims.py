@@ -1,0 +1,123 @@
+"""What is aimed at: a cell of a table, the least or the most that it should be, and why it is not where it falls short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.tables import Spread
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A number in a table, found by the beginning of the title, some cells of the row, and the column."""
+
+    figure: str
+    benchmark: str
+    table: str
+    row: Mapping[str, Any]
+    column: str
+    reason: str  # shown where the aim is missed
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def wanted(self) -> str:
+        """The aim in words."""
+        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+
+    def find(self, results: Mapping[str, Any]) -> Spread | float | None:
+        """The number, or None where it was not measured."""
+        for table in results.get(self.benchmark, {"tables": []})["tables"]:
+            if table["title"].startswith(self.table):
+                for row in table["rows"]:
+                    if all(row.get(key) == value for key, value in self.row.items()):
+                        return _number(row.get(self.column))
+        return None
+
+    def is_met(self, cell: Spread | float) -> bool:
+        """Whether the number, or its median, is where it should be."""
+        value = cell.median if isinstance(cell, Spread) else cell
+        return value >= self.least if self.least is not None else value <= self.most  # type: ignore[operator]
+
+
+def _number(cell: Any) -> Spread | float | None:
+    if isinstance(cell, dict):
+        return Spread(**cell)
+    return cell if isinstance(cell, (int, float)) else None
+
+
+def _studies(who: str, durability: str, aims: Mapping[str, float], reason: str) -> list[Aim]:
+    row = {"store": f"Koloss, {who}", "durability": durability}
+    names = {"over RDB": "Optuna's RDB", "over journal": "Optuna's journal"}
+    return [
+        Aim(f"studies on {who} ({durability}) over {names[column]}", "studies",
+            "Studies: ask+tell per second", row, column, reason, least=least)
+        for column, least in aims.items()
+    ]  # fmt: skip
+
+
+BANDIT, CALLS, PENALTY = (
+    "Bandit: 1,000 points",
+    "Bandit: single calls",
+    "A refresh with a penalty and bonuses",
+)
+ROUND = (
+    "An epoch of 120 rounds is one refresh, of which SYRK is two thirds, and as much Python again around the two calls: checks, "
+    "the ledger's entry and its end, about a microsecond for each decision. Without all of that the ratio would be about 175; what is "
+    "left can be had by larger batches, which lose a little more (four times the rank, see the table)."
+)
+CALL = (
+    "Amortised over the refreshes that the calls open; the drift of the weights ends epochs early."
+)
+PRODUCTS = (
+    "Each pass over the actions computes all leverages, a product with a square matrix and so twice SYRK's work, and copies "
+    "the features into orthonormal coordinates first; a coreset would need fewer passes over all of them."
+)
+DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
+THREADS = (
+    "BLAS starts its threads for products that take less than a switch between processes, and waits for all of them. Set "
+    "OMP_NUM_THREADS=1, as the guide to studies does for workers."
+)
+
+AIMS = [
+    Aim("a round in batches of twice the rank: textbook / koloss", "bandit", BANDIT, {"player": "ask(2 rank)"}, "textbook / player", ROUND, least=150),
+    Aim("a single ask, µs", "bandit", CALLS, {"batch": "auto"}, "ask: µs", CALL, most=40),
+    Aim("a single tell, µs", "bandit", CALLS, {"batch": "auto"}, "tell: µs", CALL, most=40),
+    Aim("growth of the amortised round with N", "growth", "Growth: the amortised round as the number of actions", {"actions N": "all"}, "exponent",
+        "Features that no longer fit the cache are read from memory: see the steps between sizes.", most=1),
+    Aim("growth of the amortised round with m", "growth", "Growth: the amortised round as the number of features", {"actions N": "all"}, "exponent",
+        "The factor of the covariance grows like m² per round: see the steps between sizes.", most=1),
+    Aim("a refresh over its products, 1,000 actions", "refresh", "Refresh: the share", {"actions": 1000}, "refresh / its products",
+        "See where the time goes.", most=2),
+    Aim("a refresh over its products, 100,000 actions", "refresh", "Refresh: the share", {"actions": 100_000}, "refresh / its products",
+        "See where the time goes.", most=2),
+    Aim("a refresh with a penalty over its products, 1,000 actions", "ridge", PENALTY, {"actions": 1000}, "ratio",
+        "Squares, sums and roots of the products are passes of their own.", most=2),
+    Aim("a refresh with a penalty over its products, 100,000 actions", "ridge", PENALTY, {"actions": 100_000}, "ratio",
+        "Squares, sums and roots of the products are passes of their own.", most=2),
+    Aim("a round of the insured learner over exponential weights", "insured", "Insured: 400 points", {"player": "insured"}, "over exponential weights",
+        "Three regressions are updated in every round, and exploration is designed anew when gaps have grown.", most=2.2),
+    Aim("CVXPY's solver of choice over john_design at 1e-4, 500 × 20", "designs", "Design on 500", {"method": "CVXPY with CLARABEL (default)"}, "over koloss, 1e-4",
+        "Both solve the same few hundred actions to the end: a dozen Newton steps whose matrices have a side of 100 to 200 are the floor of the interior-point "
+        "method, and most of the time here.", least=100),
+    Aim("john_design in products F'F, 400,000 × 64", "designs", "john_design in units", {"actions": 400_000}, "products F'F", PRODUCTS, most=40),
+    *(
+        Aim(f"acceptance of exact draws on the ball, {family}, 50 dimensions", "samplers", "quadratic_ball: smallest acceptance", {"family": family}, "s=1e6, d=50",
+            "The envelope fits worst where many axes are nearly flat.", least=0.05)
+        for family in ("random", "boundary 0.5", "hard", "near hard")
+    ),
+    Aim("studies on SQLite (power): time over two fdatasync", "studies", "Studies: ask+tell per second", {"store": "Koloss, SQLite", "durability": "power"},
+        "time / 2 fdatasync", DISK, most=1.5),
+    *_studies("SQLite", "power", {"over RDB": 5, "over journal": 1.5}, DISK),
+    *_studies("SQLite", "process", {"over RDB": 20, "over journal": 5}, "Python around the two calls, the same on any disk: see the last table of studies."),
+    Aim("import koloss over numpy and scipy.linalg", "imports", "Import", {"import": "koloss"}, "times numpy, scipy.linalg",
+        "The library's own modules, many of which make frozen dataclasses; none of them is slow by itself.", most=1.5),
+    *(
+        Aim(f"two BLAS threads over one: {call}, {'with' if company else 'without'} company", "threads", "Threads:", {"call": call, "company": company},
+            "two / one", THREADS, most=1.1)
+        for call in ("john_design, 1,000 × 20", "pivoted_cholesky, 20,000 × 60", "epochs of 60, 1,000 points")
+        for company in (0, 2)
+    ),
+]  # fmt: skip
