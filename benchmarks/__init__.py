@@ -16,6 +16,7 @@ NAMES = (
     "peers",
     "growth",
     "refresh",
+    "profiles",
     "ridge",
     "insured",
     "contexts",
