@@ -16,11 +16,6 @@ from typing import Any
 from benchmarks import NAMES
 from benchmarks.page import KEPT, write_page
 
-# Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
-# machine measure the machine. Set a variable yourself to choose otherwise.
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run the benchmarks.")
@@ -34,6 +29,10 @@ def main() -> int:
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
+    # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
+    # machine measure the machine. Set a variable yourself to choose otherwise.
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     left_out = []
     for name in () if options.page else options.names or NAMES:
         try:

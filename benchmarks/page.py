@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import NAMES
-from benchmarks.aims import AIMS, Aim
+from benchmarks.aims import AIMS
 from benchmarks.tables import Table, escaped, markdown, text
 
 KEPT = Path(__file__).parent / "results.json"
@@ -51,16 +51,16 @@ def render(results: dict[str, Any]) -> str:
 def _machines(results: dict[str, Any]) -> str:
     """Each machine once, with the benchmarks that ran on it."""
     groups: dict[str, list[str]] = {}
-    loads: dict[str, list[float]] = {}
     for name, found in results.items():
-        machine = found["machine"]
-        said = _machine(machine)
-        groups.setdefault(said, []).append(name)
-        loads.setdefault(said, []).extend(_loads(machine))
+        groups.setdefault(_machine(found["machine"]), []).append(name)
     lines = ["## The machine", ""]
     for said, names in groups.items():
         which = "Everything" if len(groups) == 1 else ", ".join(names)
-        lines.append(f"- {which}: {said}; load {min(loads[said]):.1f} to {max(loads[said]):.1f}.")
+        loads = [load for name in names for load in _loads(results[name]["machine"])]
+        # Peers may bring a BLAS of their own.
+        kinds = {kind for name in names for kind in results[name]["machine"]["BLAS"].split(", ")}
+        blas = ", ".join(sorted(kinds))
+        lines.append(f"- {which}: {said}; {blas}; load {min(loads):.1f} to {max(loads):.1f}.")
     busy = [name for name, found in results.items() if is_busy(found["machine"])]
     if busy:
         which = "all of them" if len(busy) == len(results) else ", ".join(busy)
@@ -78,7 +78,7 @@ def _machine(machine: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {machine[key]}" for name, key in _VERSIONS.items())
     threads = "one thread" if machine["BLAS threads"] == 1 else f"{machine['BLAS threads']} threads"
     where = f"{machine['processor']} with {machine['cores']} cores, {machine['system']}"
-    return f"{machine['day']}, {where}; {versions}, {machine['BLAS']} with {threads}"
+    return f"{machine['day']}, {where}; {versions}; BLAS with {threads}"
 
 
 _VERSIONS = {"Python": "python", "NumPy": "numpy", "SciPy": "scipy"}
@@ -118,6 +118,3 @@ def _benchmark(name: str, found: dict[str, Any]) -> str:
         if table.note:
             lines += ["", escaped(table.note)]
     return "\n".join(lines)
-
-
-__all__ = ["AIMS", "Aim", "load", "render", "write_page"]

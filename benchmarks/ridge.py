@@ -206,7 +206,7 @@ def _set_up() -> Table:
             finally:
                 for function in calls:
                     setattr(candidates, function, calls[function][0])
-            (choose, chosen), (_, (features, columns, cap, _)) = calls.values()
+            (choose, chosen), (_, (features, columns, cap, *_)) = calls.values()
             laps = cpu_race(
                 {
                     "john": lambda F=features: kl.john_design(F),
