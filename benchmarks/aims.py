@@ -66,7 +66,7 @@ BANDIT, CALLS, PENALTY = (
 ROUND = (
     "An epoch of 120 rounds takes about 370 µs, of which the refresh is 200 (two thirds of it SYRK) and the rest Python around "
     "the two calls: checks, and about a microsecond for each decision in the ledger. Linear algebra alone would allow about 210 times (the last table of this "
-    "group has its time). Larger batches reach the aim, and lose a little more: four times the rank, see the table."
+    "group has its time). Batches of the rank, which the guide advises, reach half of it; four times the rank reaches the aim, and loses an eighth more."
 )
 CALL = (
     "Amortised over the refreshes that the calls open; the drift of the weights ends epochs early."
@@ -78,11 +78,12 @@ PRODUCTS = (
 DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
 GRAM = (
     "scikit-learn expands |x - y|² into a product, whose cancellation costs it the digits that the last two columns show; Koloss sums by coordinate up to 16 "
-    "dimensions, and beyond them computes close pairs again. For Matérn kernels both work alike."
+    "dimensions, and beyond them computes close pairs again. The Matérn formula takes more passes over an array that does not fit the cache than scikit-learn's, "
+    "which is written out for this smoothness: a root, a limit for large distances, and Horner's scheme for any half-integer order."
 )
 THREADS = (
-    "BLAS starts its threads for products that take less than a switch between processes, and waits for all of them. Set "
-    "OMP_NUM_THREADS=1, as the guide to studies does for workers."
+    "On a machine with other work, threads of BLAS that wait for each other take many times longer. `john_design` asks for a single one where products are small; "
+    "`pivoted_cholesky` and the refresh of an epoch do not. With OMP_NUM_THREADS=1 there is nothing to wait for."
 )
 
 AIMS = [
@@ -115,7 +116,7 @@ AIMS = [
     *(
         Aim(f"acceptance of exact draws on the ball, {family}, 50 dimensions", "samplers", "quadratic_ball: smallest acceptance", {"family": family}, "s=1e6, d=50",
             "The envelope fits worst where many axes are nearly flat.", least=0.05)
-        for family in ("random", "boundary 0.5", "hard", "near hard")
+        for family in ("random", "positive", "boundary 0.5", "boundary 0.67", "interior", "hard", "near hard", "repeated")
     ),
     Aim("studies on SQLite (power): time over two fdatasync", "studies", "Studies: ask+tell per second", {"store": "Koloss, SQLite", "durability": "power"},
         "time / 2 fdatasync", DISK, most=1.5),
@@ -128,7 +129,7 @@ AIMS = [
     Aim("import koloss over numpy and scipy.linalg", "imports", "Import", {"import": "koloss"}, "times numpy, scipy.linalg",
         "The library's own modules, many of which make frozen dataclasses; none of them is slow by itself.", most=1.5),
     *(
-        Aim(f"two BLAS threads over one: {call}, {'with' if company else 'without'} company", "threads", "Threads:", {"call": call, "company": company},
+        Aim(f"two BLAS threads over one: {call}, {company} processes beside it", "threads", "Threads:", {"call": call, "company": company},
             "two / one", THREADS, most=1.1)
         for call in ("john_design, 1,000 × 20", "pivoted_cholesky, 20,000 × 60", "epochs of 60, 1,000 points")
         for company in (0, 2)

@@ -26,8 +26,14 @@ brackets is a median with its quartiles. Unless a table says otherwise, times ar
 for nobody; what waits for a disk or for other processes is measured with a wall clock.
 
 `make bench` or, in a checkout, `koloss bench` measures everything again and writes this page; the command above
-each group of tables repeats that group alone. `--full` has the largest sizes as well.
+each group of tables repeats that group alone. `--full` has the largest sizes as well. Groups are measured by themselves, and not
+all of those below in one go: ratios are to be compared within a table.
 """
+
+OWN = (
+    "Those of at least 1 against an alternative, of at most 2 for a refresh (twice its floor) and of at most 1.1 for threads were set when this page was first "
+    "made; the others are older. Which batch the aim of 150 is for was not said: it is held to twice the rank, where regret is that of the textbook."
+)
 
 
 def load(path: Path = KEPT) -> dict[str, Any]:
@@ -105,14 +111,16 @@ def _aims(results: dict[str, Any]) -> str:
             short.append(
                 f"- **{escaped(aim.figure)}**, {text(cell)}, aim {aim.wanted}. {aim.reason}"
             )
-    lines = ["## Aims", "", markdown(table), "", "## What falls short, and why", ""]
+    lines = ["## Aims", "", OWN, "", markdown(table), "", "## What falls short, and why", ""]
     lines += short or ["Nothing does."]
     return "\n".join(lines)
 
 
 def _benchmark(name: str, found: dict[str, Any]) -> str:
     lines = [f"## {name.capitalize()}", "", found["summary"], ""]
-    lines += ["```sh", found["command"], "```"]
+    before, after = _loads(found["machine"])
+    lines += ["```sh", found["command"], "```", ""]
+    lines += [f"{found['seconds']} s; load {before:.1f} before and {after:.1f} after."]
     for table in map(Table.from_dict, found["tables"]):
         lines += ["", f"### {escaped(table.title)}", "", markdown(table)]
         if table.note:

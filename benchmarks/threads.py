@@ -1,4 +1,4 @@
-"""BLAS threads: two against one, with the machine to themselves and with company; wall-clock time."""
+"""BLAS threads: two against one, alone and beside processes that compute; wall-clock time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def run(full: bool = False) -> list[Table]:
     table = Table(
         "Threads: two BLAS threads against one",
         ["call", "company", "ms with one", "two / one"],
-        "Wall-clock time in fresh processes that take turns, the second of two calls. Company: a process that computes on every core. "
+        "Wall-clock time in fresh processes that take turns, the second of two calls. Company: how many processes were started "
+        "beside it that only compute; others may have been there, see the load of the machine. "
         "The library asks BLAS for one thread where products are small.",
     )
     for company in (0, os.cpu_count() or 1):
