@@ -27,7 +27,7 @@ needs_arena := --editable '.[experiments,arena]'
 needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
 needs_test := --editable '.[experiments,parquet]' --group test
-needs_bench := --editable . --group bench
+needs_bench := --editable '.[experiments]' --group bench
 needs_torch := '$(TORCH)'
 
 # Tests start many interpreters. Where the environment forbids to keep what was compiled, each would compile the library anew.
@@ -68,8 +68,8 @@ torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long 
 chaos: $(STAMPS)/test ## faults while studies are in use, 1,000 kills among them: at most a quarter of an hour (ARGS=--quick: a minute)
 	$(BIN)/python -m chaos $(ARGS)
 
-bench: $(STAMPS)/bench ## ratios against peers and the hardware limit
-	$(BIN)/python -m benchmarks
+bench: $(STAMPS)/bench ## ratios against peers and the hardware limit, half an hour; writes docs/benchmarks.md (ARGS=designs: that part)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMPS)/docs ## build the documentation into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --site-dir build/site

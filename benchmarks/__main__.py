@@ -1,8 +1,9 @@
-"""Run the benchmarks named on the command line, or all."""
+"""Run the benchmarks named on the command line, or all, and write the page of the documentation."""
 
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import importlib
 import json
 import os
@@ -10,74 +11,102 @@ import platform
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-NAMES = (
-    "imports",
-    "kernels",
-    "proxies",
-    "designs",
-    "bandit",
-    "ridge",
-    "insured",
-    "late",
-    "segments",
-    "contexts",
-    "samplers",
-    "oracles",
-    "geometric",
-    "leader",
-    "studies",
-)
-
-# Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
-# machine measure the machine. Set a variable yourself to choose otherwise.
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+from benchmarks import NAMES
+from benchmarks.page import KEPT, write_page
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run the benchmarks.")
     parser.add_argument("names", nargs="*", metavar="name", help=f"among {', '.join(NAMES)}")
     parser.add_argument("--full", action="store_true", help="the largest sizes as well")
-    parser.add_argument("--out", type=Path, default=Path("build/benchmarks.json"), help="JSON file")
+    parser.add_argument("--page", action="store_true", help="only write the page once more")
+    parser.add_argument(
+        "--out", type=Path, default=KEPT, help="JSON file; elsewhere without a page"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in NAMES:
             parser.error(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
+    # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
+    # machine measure the machine. Set a variable yourself to choose otherwise.
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    left_out = []
+    for name in () if options.page else options.names or NAMES:
+        try:
+            keep(options.out, name, measure(name, options.full))
+        except ModuleNotFoundError as error:
+            left_out.append(f"{name} (no {error.name})")
+            print(f"{name}: left out, since there is no module {error.name}\n", flush=True)
+    if not options.page:
+        print(f"wrote {options.out}")
+    if options.out == KEPT:
+        print(f"wrote {write_page()}")
+    if left_out:
+        print(f"left out: {', '.join(left_out)}", file=sys.stderr)
+    return 1 if left_out else 0
 
+
+def measure(name: str, full: bool) -> dict[str, Any]:
+    """One benchmark: what is kept of it."""
     from benchmarks.tables import show
 
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    results = {"machine": machine(), "benchmarks": {}}
-    for name in options.names or NAMES:
-        start = time.perf_counter()
-        tables = importlib.import_module(f"benchmarks.{name}").run(full=options.full)
-        seconds = time.perf_counter() - start
-        for table in tables:
-            show(table)
-        print(f"{name}: {seconds:.0f} s\n", flush=True)
-        results["benchmarks"][name] = {
-            "seconds": seconds,
-            "tables": [table.to_dict() for table in tables],
-        }
-        options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    print(f"wrote {options.out}")
-    return 0
+    module, machine = importlib.import_module(f"benchmarks.{name}"), describe_machine()
+    start = time.perf_counter()
+    tables = module.run(full=full)
+    seconds = time.perf_counter() - start
+    machine["load after"] = round(os.getloadavg()[0], 1)
+    for table in tables:
+        show(table)
+    print(f"{name}: {seconds:.0f} s\n", flush=True)
+    return {
+        "summary": module.__doc__.partition("\n")[0],
+        "command": f"python -m benchmarks {name}" + (" --full" if full else ""),
+        "seconds": round(seconds),
+        "machine": machine,
+        "tables": [table.to_dict() for table in tables],
+    }
 
 
-def machine() -> dict[str, object]:
+def keep(path: Path, name: str, found: dict[str, Any]) -> None:
+    """Put what a benchmark has found in the place of what it found before."""
+    kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    kept[name] = found
+    kept = {one: kept[one] for one in NAMES if one in kept}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def describe_machine() -> dict[str, Any]:
     """What the ratios may depend on."""
     import numpy as np
-    import scipy
+    import scipy.linalg
     from threadpoolctl import threadpool_info
 
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return {
+        "day": dt.datetime.now(dt.UTC).date().isoformat(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
-        "processors": os.cpu_count(),
-        "threads": max((pool["num_threads"] for pool in threadpool_info()), default=1),
+        "BLAS": ", ".join(sorted({f"{p['internal_api']} {p['version']}" for p in pools})),
+        "BLAS threads": max((pool["num_threads"] for pool in pools), default=1),
+        "load before": round(os.getloadavg()[0], 1),
     }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import race, slope
+from benchmarks.timing import cpu_race, ratio, spread
 
 KERNEL = kl.Gaussian(0.3)
 ROUNDS, RANK, SEEDS = 10_000, 59, 20
@@ -31,7 +31,6 @@ def run(full: bool = False) -> list[Table]:
         _against_textbook(make, losses, full),
         _single_calls(make, losses),
         _lock(make, losses),
-        _growth(full),
         _blas(make, losses),
     ]
 
@@ -102,7 +101,6 @@ def _against_textbook(make, losses, full) -> Table:
             "player",
             "seconds",
             "textbook / player",
-            "at its slower quartile",
             f"regret, mean of {SEEDS}",
             "s.e.",
             "regret / textbook",
@@ -122,20 +120,23 @@ def _against_textbook(make, losses, full) -> Table:
     for seed in range(repeats):  # in turn; learners are made before the clock starts
         seconds["textbook"].append(_clock(lambda seed=seed: textbook(plain, losses, seed)))
         for name, play in players.items():
-            for _ in range(3):
-                learner = make(seed)
-                seconds[name].append(_clock(lambda play=play, learner=learner: play(learner)))
-    slow = median(seconds["textbook"])
+            learners = [make(seed) for _ in range(3)]
+            seconds[name].append(median(_clock(partial(play, learner)) for learner in learners))
     reference = np.array([one_by_one(make(seed, batch=1), losses) - best for seed in range(SEEDS)])
-    table.add("textbook", slow, 1.0, 1.0, float(reference.mean()), _error(reference), 1.0)
+    table.add(
+        "textbook",
+        median(seconds["textbook"]),
+        1.0,
+        float(reference.mean()),
+        _error(reference),
+        1.0,
+    )
     for name, play in players.items():
-        own = sorted(seconds[name])
         regret = np.array([play(make(seed)) - best for seed in range(SEEDS)])
         table.add(
             name,
-            median(own),
-            slow / median(own),
-            slow / own[3 * len(own) // 4],
+            median(seconds[name]),
+            ratio(seconds["textbook"], seconds[name]),
             float(regret.mean()),
             _error(regret),
             float(regret.mean() / reference.mean()),
@@ -144,9 +145,9 @@ def _against_textbook(make, losses, full) -> Table:
 
 
 def _clock(call) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def _error(values) -> float:
@@ -162,7 +163,7 @@ def _single_calls(make, losses) -> Table:
     for batch in ("auto", 1):
         asks, tells, lengths = [], [], []
         for seed in range(5):
-            learner, clock = make(seed, batch=batch), time.perf_counter
+            learner, clock = make(seed, batch=batch), time.process_time
             asked = told = 0.0
             for row in losses:
                 start = clock()
@@ -175,7 +176,7 @@ def _single_calls(make, losses) -> Table:
             asks.append(asked / len(losses) * 1e6)
             tells.append(told / len(losses) * 1e6)
             lengths.append(len(losses) / learner.diagnostics.epoch)
-        table.add(str(batch), median(asks), median(tells), median(lengths))
+        table.add(str(batch), spread(asks), spread(tells), median(lengths))
     return table
 
 
@@ -197,42 +198,7 @@ def _lock(make, losses) -> Table:
 
         runs = [(play(True), play(False)) for _ in range(9)]
         locked, free = (median(run) / 1000 * 1e6 for run in zip(*runs, strict=True))
-        table.add(str(batch), locked, free, locked / free)
-    return table
-
-
-def _growth(full) -> Table:
-    table = Table(
-        "Bandit: time a round in whole epochs of rank decisions",
-        ["points N", "rank m", "µs a round", "ns a round / (N m)"],
-        "The last column does not grow where the cost is at most N·m.",
-    )
-    sizes = [(500 * 2 ** (k + 1), 60) for k in range(-1, 5 if full else 4)] + [
-        (2000, m) for m in (15, 30, 120)
-    ]
-    seconds = []
-    for N, m in sizes:
-        points = kl.Points(np.random.default_rng(0).random((N, 2)))
-        kernel = kl.Gaussian(0.15)
-        learner = kl.BanditExpWeights(
-            points, kernel, horizon=10**6, proxy="pivoted_cholesky", rank=m, loss_bound=1.0, rng=0, **BOX
-        )  # fmt: skip
-        rows = kernel(points.X, points.X[:1])[:, 0]
-
-        def play(learner=learner, rows=rows, m=m):
-            for _ in range(10):
-                batch = learner.ask(m)
-                learner.tell(batch, rows[batch.index])
-
-        seconds.append(race({"play": play}, repeats=9)["play"].seconds / (10 * m))
-        table.add(N, m, seconds[-1] * 1e6, seconds[-1] * 1e9 / (N * m))
-    count = len(sizes) - 3
-    power_n = slope([N for N, _ in sizes[:count]], seconds[:count])
-    order = np.argsort([m for N, m in sizes if N == 2000])
-    at_2000 = [(m, s) for (N, m), s in zip(sizes, seconds, strict=True) if N == 2000]
-    at_2000 = [at_2000[k] for k in order]
-    power_m = slope([m for m, _ in at_2000], [s for _, s in at_2000])
-    table.note += f" Fitted: time ∝ N^{power_n:.2f} and m^{power_m:.2f}."
+        table.add(str(batch), locked, free, ratio(*zip(*runs, strict=True)))
     return table
 
 
@@ -259,6 +225,7 @@ def _blas(make, losses) -> Table:
         _clock(lambda learner=learner: in_batches(learner, losses, count))
         for learner in [make(seed) for seed in range(9)]
     )
-    alone = race({"algebra": algebra}, repeats=9)["algebra"].seconds
-    table.add("ask(rank)", seconds, alone, alone / seconds)
+    alone = cpu_race({"algebra": algebra}, repeats=9)["algebra"]
+    shares = spread(np.array(alone.runs) / seconds)
+    table.add("ask(rank)", seconds, alone.seconds, shares)
     return table

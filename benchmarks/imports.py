@@ -2,62 +2,69 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from statistics import median
+import tempfile
+from functools import partial
 
 from benchmarks.tables import Table
+from benchmarks.timing import ratio, spread
 
 BASE = "numpy, scipy.linalg"
 RUNS = 15
 
 
 def run(full: bool = False) -> list[Table]:
+    with tempfile.TemporaryDirectory(prefix="koloss-bench-") as caches:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": caches}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled files
+        python = partial(
+            subprocess.run, env=environment, check=True, capture_output=True, text=True
+        )
+        return [_seconds(python, 2 * RUNS if full else RUNS), _beyond(python)]
+
+
+def _seconds(python, repeats) -> Table:
     statements = [BASE, "koloss"]
     seconds = {statement: [] for statement in statements}
-    for lap in range(-1, 2 * RUNS if full else RUNS):
+    for lap in range(-1, repeats):
         for statement in statements:
-            elapsed = _import(statement)
+            elapsed = _import(python, statement)
             if lap >= 0:  # the first only fills the caches
                 seconds[statement].append(elapsed)
-    medians = {statement: median(runs) for statement, runs in seconds.items()}
     table = Table(
-        "Import, median of fresh interpreters",
-        ["import", "ms", "best ms", f"times {BASE}"],
-        "Goal: below 1.5.",
+        "Import, fresh interpreters",
+        ["import", "ms", f"times {BASE}"],
+        "CPU time, interpreters in turn, with files that are compiled and cached.",
     )
-    for statement in statements:
-        table.add(
-            statement,
-            1e3 * medians[statement],
-            1e3 * min(seconds[statement]),
-            medians[statement] / medians[BASE],
-        )
-    extra = Table("What koloss imports beyond that, slowest first", ["module", "ms alone"])
-    base = _modules(BASE)
-    own = {name: ms for name, ms in _modules("koloss").items() if name not in base}
+    for statement, runs in seconds.items():
+        table.add(statement, spread([1e3 * one for one in runs]), ratio(runs, seconds[BASE]))
+    return table
+
+
+def _beyond(python) -> Table:
+    table = Table("What koloss imports beyond that, slowest first", ["module", "ms alone"])
+    base = _modules(python, BASE)
+    own = {name: ms for name, ms in _modules(python, "koloss").items() if name not in base}
     for name, ms in sorted(own.items(), key=lambda item: -item[1])[:6]:
-        extra.add(name, ms)
-    extra.add(f"all {len(own)}", sum(own.values()))
-    return [table, extra]
+        table.add(name, ms)
+    table.add(f"all {len(own)}", sum(own.values()))
+    return table
 
 
-def _import(statement: str) -> float:
+def _import(python, statement: str) -> float:
     """Seconds that an import takes inside a fresh interpreter, without the start of that."""
-    code = (
-        f"import time; start = time.perf_counter(); import {statement}; "
-        "print(time.perf_counter() - start)"
-    )
-    command = [sys.executable, "-c", code]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    clock = "time.process_time()"
+    code = f"import time; start = {clock}; import {statement}; print({clock} - start)"
+    return float(python([sys.executable, "-c", code]).stdout)
 
 
-def _modules(statement: str) -> dict[str, float]:
+def _modules(python, statement: str) -> dict[str, float]:
     """Milliseconds that every module imported takes by itself."""
     command = [sys.executable, "-X", "importtime", "-c", f"import {statement}"]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stderr.splitlines()
     found = {}
-    for line in lines:
+    for line in python(command).stderr.splitlines():
         parts = line.removeprefix("import time:").split("|")
         if len(parts) == 3 and parts[0].strip().isdigit():
             found[parts[2].strip()] = int(parts[0]) / 1e3

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import race
+from benchmarks.timing import cpu_race, ratio
 
 POINTS = 2000
 BANDWIDTH = 0.5
@@ -48,7 +48,7 @@ def _compare(table: Table, name: str, X: np.ndarray, Y: np.ndarray) -> None:
         kernel, other = kl.Matern(2.5, BANDWIDTH), Matern(BANDWIDTH, nu=2.5)
         peer = lambda: other(X, Y)  # noqa: E731
     exponents = -np.abs(cdist(X, Y))
-    laps = race(
+    laps = cpu_race(
         {
             "koloss": lambda: kernel(X, Y),
             "scikit-learn": peer,
@@ -64,9 +64,9 @@ def _compare(table: Table, name: str, X: np.ndarray, Y: np.ndarray) -> None:
         name,
         X.shape[1],
         len(X) * len(Y) / ours / 1e6,
-        laps["scikit-learn"].seconds / ours,
-        laps["SciPy"].seconds / ours,
-        ours / laps["exp"].seconds,
+        ratio(laps["scikit-learn"], laps["koloss"]),
+        ratio(laps["SciPy"], laps["koloss"]),
+        ratio(laps["koloss"], laps["exp"]),
         float(np.max(np.abs(laps["koloss"].result[:200] - exact))),
         float(np.max(np.abs(laps["scikit-learn"].result[:200] - exact))),
     )

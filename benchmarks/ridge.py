@@ -10,7 +10,7 @@ from scipy.linalg.blas import dsyrk
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import race
+from benchmarks.timing import cpu_race, ratio
 from koloss import _linalg
 from koloss.designs.ridge import ridge_design
 from koloss.learners.bandit import candidates
@@ -206,8 +206,8 @@ def _set_up() -> Table:
             finally:
                 for function in calls:
                     setattr(candidates, function, calls[function][0])
-            (choose, chosen), (_, (features, columns, cap, _)) = calls.values()
-            laps = race(
+            (choose, chosen), (_, (features, columns, cap, *_)) = calls.values()
+            laps = cpu_race(
                 {
                     "john": lambda F=features: kl.john_design(F),
                     "ridge": lambda F=features, C=columns, cap=cap: ridge_design(F, C, cap),
@@ -216,7 +216,8 @@ def _set_up() -> Table:
             )
             john, ridge, choice = (lap.seconds for lap in laps.values())
             rank = features.shape[1]
-            times = (1e3 * john, 1e3 * ridge, 1e3 * choice, choice / john, choice / ridge)
+            against = (ratio(laps["choice"], laps[who]) for who in ("john", "ridge"))
+            times = (1e3 * john, 1e3 * ridge, 1e3 * choice, *against)
             table.add(name, loss_class, rank, *times)
     return table
 
@@ -234,7 +235,7 @@ def _nets() -> Table:
             learner = kl.BanditExpWeights(square, kernel, horizon=rounds, loss_range=(0, 1), rng=0)
             seconds = perf_counter() - start
             exp2 = learner._exp2
-            lap = race({"refresh": exp2.next_law})["refresh"]
+            lap = cpu_race({"refresh": exp2.next_law})["refresh"]
             row = (len(learner.actions), learner.rank, seconds, 1e3 * lap.seconds)
             table.add(repr(kernel), rounds, *row)
     return table
@@ -273,12 +274,13 @@ def _refresh(full: bool) -> Table:
         def products(F=F, theta=theta, square=square, biases=biases):
             return F @ theta, dsyrk(1.0, F, trans=1, lower=1), square @ F.T, biases.T @ F.T
 
-        laps = race(
+        laps = cpu_race(
             {
                 "refresh": lambda e=engine, a=(theta, credit, eta, gamma, rng): e.law(*a),
                 "products": products,
             }
         )
         refresh, bare = (lap.seconds for lap in laps.values())
-        table.add(N, m, 1e3 * refresh, 1e3 * bare, refresh / bare)
+        against = ratio(laps["refresh"], laps["products"])
+        table.add(N, m, 1e3 * refresh, 1e3 * bare, against)
     return table

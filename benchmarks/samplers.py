@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.hostile import FAMILIES, hostile
 from benchmarks.tables import Table
-from benchmarks.timing import race
+from benchmarks.timing import cpu_race, ratio, spread
 from koloss.samplers.quadratic_ball import QuadraticBall
 
 
@@ -63,12 +63,13 @@ def _against_emcee(full) -> Table:
     for d in (3, 10, *((20,) if full else ())):
         for scale in (10.0, 100.0):
             B, b = _density(d, scale)
-            ours = race(
+            ours = cpu_race(
                 {"koloss": lambda B=B, b=b: QuadraticBall().draw(B, b, 20_000, rng=0)}, repeats=5
             )["koloss"]
-            rate = 20_000 / ours.seconds
-            theirs = _emcee(B, b, 4000 if full else 2000)
-            table.add(d, scale, rate, ours.result.acceptance, theirs, rate / theirs)
+            rates = 20_000 / np.array(ours.runs)
+            theirs, rate = _emcee(B, b, 4000 if full else 2000), spread(rates).median
+            times = spread(rates / theirs)
+            table.add(d, scale, rate, ours.result.acceptance, theirs, times)
     return table
 
 
@@ -85,9 +86,9 @@ def _emcee(B, b, steps):
     )  # from the density itself: no warm-up to pay
     sampler = emcee.EnsembleSampler(walkers, d, log_density, vectorize=True)
     sampler.random_state = np.random.RandomState(0).get_state()
-    begin = time.perf_counter()
+    begin = time.process_time()
     sampler.run_mcmc(start, steps)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     tau = np.max(sampler.get_autocorr_time(quiet=True, tol=0))
     return steps * walkers / tau / seconds
 
@@ -99,7 +100,7 @@ def _dimensions(full) -> Table:
     )
     for d in (2, 5, 10, 20, 50, *((100,) if full else ())):
         B, b = _density(d, 100.0)
-        laps = race(
+        laps = cpu_race(
             {
                 "one": lambda B=B, b=b: QuadraticBall().draw(B, b, 1, rng=0),
                 "many": lambda B=B, b=b: QuadraticBall().draw(B, b, 20_000, rng=0),
@@ -120,7 +121,7 @@ def _dimensions(full) -> Table:
 def _rounds() -> Table:
     table = Table(
         "quadratic_ball: 1,000 rounds, one draw each, from a slowly growing density in 10 dimensions",
-        ["start", "seconds"],
+        ["start", "seconds", "over warm"],
     )
 
     def play(warm):
@@ -131,7 +132,7 @@ def _rounds() -> Table:
             B, b = B + 0.05 * (A + A.T), b + 0.3 * rng.normal(size=10)
             (sampler if warm else QuadraticBall()).draw(B, b, 1, rng=rng)
 
-    laps = race({"warm": lambda: play(True), "cold": lambda: play(False)}, repeats=3)
+    laps = cpu_race({"warm": lambda: play(True), "cold": lambda: play(False)}, repeats=3)
     for name, lap in laps.items():
-        table.add(name, lap.seconds)
+        table.add(name, lap.seconds, ratio(lap, laps["warm"]))
     return table

@@ -1,20 +1,23 @@
-"""Fair timing: contestants in turn, medians, and what the machine itself can do."""
+"""Fair timing: contestants in turn, medians and quartiles, and what the machine itself can do."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from benchmarks.tables import Spread
+
 
 @dataclass(frozen=True)
 class Lap:
-    """One contestant: median and all wall-clock seconds, and what its last run returned."""
+    """One contestant: median and all seconds, and what its last run returned."""
 
     seconds: float
     runs: list[float]
@@ -27,6 +30,7 @@ def race(
     repeats: int = 5,
     warmup: bool = True,
     budget: float = 20.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Lap]:
     """Run every contestant once, then all of them again, and so on.
 
@@ -42,11 +46,27 @@ def race(
         for name, call in contestants.items():
             results.pop(name, None)  # memory back before the clock starts
             gc.collect()
-            start = time.perf_counter()
+            start = clock()
             results[name] = call()
-            runs[name].append(time.perf_counter() - start)
+            runs[name].append(clock() - start)
     counted = {name: taken[int(warmup) :] or taken for name, taken in runs.items()}
     return {name: Lap(median(counted[name]), counted[name], results[name]) for name in contestants}
+
+
+cpu_race = partial(race, clock=time.process_time)
+"""The same in CPU time, for what computes and waits for nobody: on a busy machine a wall clock measures the company."""
+
+
+def ratio(one: Lap | Sequence[float], other: Lap | Sequence[float], scale: float = 1.0) -> Spread:
+    """Time of one contestant over that of another, lap by lap, since those of one lap met the same machine."""
+    a, b = (np.asarray(x.runs if isinstance(x, Lap) else x) for x in (one, other))
+    return spread(scale * a / b)
+
+
+def spread(values: Any) -> Spread:
+    """Median and quartiles."""
+    low, middle, high = np.percentile(np.asarray(values, dtype=float), [25, 50, 75])
+    return Spread(float(middle), float(low), float(high))
 
 
 def copy_bandwidth(size: int = 2**25) -> float:
@@ -56,6 +76,11 @@ def copy_bandwidth(size: int = 2**25) -> float:
     return 2 * source.nbytes / lap.seconds
 
 
-def slope(sizes: list[int], seconds: list[float]) -> float:
+def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Exponent p of time ∝ size^p, by least squares in logarithms."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> Spread:
+    """The same with its spread: one fit for every lap, from the seconds of all laps of each size."""
+    return spread([slope(sizes, lap) for lap in zip(*seconds, strict=True)])

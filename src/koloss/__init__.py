@@ -44,14 +44,9 @@ from koloss.kernels import (
 )
 from koloss.learners import (
     BanditExpWeights,
-    ConditionalGradient,
     Decision,
     Decisions,
-    ExpWeights,
-    FollowTheRegularizedLeader,
-    InsuredBandit,
     Learner,
-    Policy,
     Recommendation,
     load_state,
     save_state,
@@ -81,11 +76,26 @@ _LAZY = {
 
 _FROM_GAMES = ("Trace", "play", "replicate")
 
+_FROM_LEARNERS = (
+    "ConditionalGradient",
+    "ExpWeights",
+    "FollowTheRegularizedLeader",
+    "InsuredBandit",
+    "Policy",
+)
+
 if TYPE_CHECKING:
     from koloss import errors, experiments, games, oracles, report, samplers, studies
     from koloss.games.play import play
     from koloss.games.replicate import replicate
     from koloss.games.trace import Trace
+    from koloss.learners import (
+        ConditionalGradient,
+        ExpWeights,
+        FollowTheRegularizedLeader,
+        InsuredBandit,
+        Policy,
+    )
     from koloss.report import arena
     from koloss.studies import Study, aio
 else:
@@ -97,6 +107,9 @@ else:
             return importlib.import_module(_LAZY[name])
         if name == "Study":
             return importlib.import_module("koloss.studies").Study
+        if name in _FROM_LEARNERS:
+            globals()[name] = value = getattr(importlib.import_module("koloss.learners"), name)
+            return value
         if name in _FROM_GAMES:
             return getattr(importlib.import_module("koloss.games"), name)
         raise AttributeError(f"module 'koloss' has no attribute {name!r}")

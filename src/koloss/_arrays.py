@@ -22,6 +22,8 @@ Array: TypeAlias = Any
 
 Namespace: TypeAlias = Any
 
+_NUMPY: Namespace = compat.array_namespace(np.empty(0))
+
 Word = TypeVar("Word", bound=str)
 
 LARGEST = 1e152
@@ -33,6 +35,8 @@ SIZES = (1e-80, 1e80)
 
 def namespace(*arrays: Any) -> Namespace:
     """Module that the arrays belong to; NumPy's where there is none among them."""
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:  # asked for in loops
+        return _NUMPY
     given = [a for a in arrays if compat.is_array_api_obj(a)]
     return compat.array_namespace(*(given or [np.empty(0)]))
 
@@ -254,7 +258,7 @@ def frozen(value: Array) -> Array:
 
 def assign(array: Array, index: Any, value: Any) -> Array:
     """`array[index] = value`, also for arrays that cannot be changed in place."""
-    if compat.is_jax_array(array):
+    if not isinstance(array, np.ndarray) and compat.is_jax_array(array):
         return array.at[index].set(value)
     array[index] = value
     return array

@@ -24,6 +24,7 @@ VERBS = {
     "bound": ("horizon", "learner", "kernel", "actions", "spacing", "loss-norm", "loss-range", "json"),
     "list": ("spec", "json"),
     "arena": ("out", "games", "family", "players", "no-peers", "quick", "runs", "rounds", "seed", "jobs", "limit", "json"),
+    "bench": ("full", "page"),
 }  # fmt: skip
 NAMES = {
     "inspect": ("gaussian", "matern", "posynomial", "grid", "ball", "pivoted-cholesky", "exact"),
@@ -41,6 +42,7 @@ NAMES = {
         "peers",
         "contexts",
     ),
+    "bench": (),
 }
 
 

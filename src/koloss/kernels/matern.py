@@ -93,11 +93,15 @@ def _shape(nu: float, z: Array, xp: Namespace) -> Array:
     """2^(1-ν)/Γ(ν) z^ν K_ν(z), equal to 1 at z = 0."""
     if (nu - 0.5).is_integer() and nu < 20:  # closed form of half-integer order
         p, fact = round(nu - 0.5), math.factorial
-        z = xp.clip(z, None, 1e3)  # exp(-z) is zero beyond, and the polynomial must stay finite
-        polynomial = xp.zeros_like(z)
+        # exp(-z) is zero beyond, and the polynomial must stay finite; xp.clip takes several passes over NumPy's arrays
+        z = np.minimum(z, 1e3) if isinstance(z, np.ndarray) else xp.clip(z, None, 1e3)
+        if p == 0:
+            return xp.exp(-z)
+        polynomial: Array = 0.0
+        twice = 2 * z
         for k in reversed(range(p + 1)):  # Horner in 2z
             power = fact(p) / fact(2 * p) * math.comb(p, k) * fact(2 * p - k) / fact(p)
-            polynomial = polynomial * (2 * z) + power
+            polynomial = power if k == p else polynomial * twice + power
         return xp.exp(-z) * polynomial
     return _bessel(nu, nu, z)
 

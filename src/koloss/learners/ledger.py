@@ -354,7 +354,9 @@ class Ledger(Generic[L]):
     def _strike(self, ids: Sequence[int], heard: int) -> None:
         for i in ids:
             del self._entries[i]
-            self.held.pop(i, None)
+        if self.held:
+            for i in ids:
+                self.held.pop(i, None)
         delay = self.heard - heard
         if delay:
             self.late += len(ids)

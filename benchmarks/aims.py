@@ -1,0 +1,137 @@
+"""What is aimed at: a cell of a table, the least or the most that it should be, and why it is not where it falls short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.tables import Spread
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A number in a table, found by the beginning of the title, some cells of the row, and the column."""
+
+    figure: str
+    benchmark: str
+    table: str
+    row: Mapping[str, Any]
+    column: str
+    reason: str  # shown where the aim is missed
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def wanted(self) -> str:
+        """The aim in words."""
+        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+
+    def find(self, results: Mapping[str, Any]) -> Spread | float | None:
+        """The number, or None where it was not measured."""
+        for table in results.get(self.benchmark, {"tables": []})["tables"]:
+            if table["title"].startswith(self.table):
+                for row in table["rows"]:
+                    if all(row.get(key) == value for key, value in self.row.items()):
+                        return _number(row.get(self.column))
+        return None
+
+    def is_met(self, cell: Spread | float) -> bool:
+        """Whether the number, or its median, is where it should be."""
+        value = cell.median if isinstance(cell, Spread) else cell
+        return value >= self.least if self.least is not None else value <= self.most  # type: ignore[operator]
+
+
+def _number(cell: Any) -> Spread | float | None:
+    if isinstance(cell, dict):
+        return Spread(**cell)
+    return cell if isinstance(cell, (int, float)) else None
+
+
+def _studies(who: str, durability: str, aims: Mapping[str, float], reason: str) -> list[Aim]:
+    row = {"store": f"Koloss, {who}", "durability": durability}
+    names = {"over RDB": "Optuna's RDB", "over journal": "Optuna's journal"}
+    return [
+        Aim(f"studies on {who} ({durability}) over {names[column]}", "studies",
+            "Studies: ask+tell per second", row, column, reason, least=least)
+        for column, least in aims.items()
+    ]  # fmt: skip
+
+
+BANDIT, CALLS, PENALTY = (
+    "Bandit: 1,000 points",
+    "Bandit: single calls",
+    "A refresh with a penalty and bonuses",
+)
+ROUND = (
+    "An epoch of 120 rounds takes about 370 µs, of which the refresh is 200 (two thirds of it SYRK) and the rest Python around "
+    "the two calls: checks, and about a microsecond for each decision in the ledger. Linear algebra alone would allow about 210 times (the last table of this "
+    "group has its time). Batches of the rank, which the guide advises, reach half of it; four times the rank reaches the aim, and loses an eighth more."
+)
+CALL = (
+    "Amortised over the refreshes that the calls open; the drift of the weights ends epochs early."
+)
+PRODUCTS = (
+    "Each pass over the actions computes all leverages, a product with a square matrix and so twice SYRK's work, and copies "
+    "the features into orthonormal coordinates first; a coreset would need fewer passes over all of them."
+)
+DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
+GRAM = (
+    "scikit-learn expands |x - y|² into a product, whose cancellation costs it the digits that the last two columns show; Koloss sums by coordinate up to 16 "
+    "dimensions, and beyond them computes close pairs again. The Matérn formula takes more passes over an array that does not fit the cache than scikit-learn's, "
+    "which is written out for this smoothness: a root, a limit for large distances, and Horner's scheme for any half-integer order."
+)
+THREADS = (
+    "On a machine with other work, threads of BLAS that wait for each other take many times longer. `john_design` asks for a single one where products are small; "
+    "`pivoted_cholesky` and the refresh of an epoch do not. With OMP_NUM_THREADS=1 there is nothing to wait for."
+)
+
+AIMS = [
+    Aim("a round in batches of twice the rank: textbook / koloss", "bandit", BANDIT, {"player": "ask(2 rank)"}, "textbook / player", ROUND, least=150),
+    Aim("a single ask, µs", "bandit", CALLS, {"batch": "auto"}, "ask: µs", CALL, most=40),
+    Aim("a single tell, µs", "bandit", CALLS, {"batch": "auto"}, "tell: µs", CALL, most=40),
+    Aim("growth of the amortised round with N", "growth", "Growth: the amortised round as the number of actions", {"actions N": "all"}, "exponent",
+        "Features that no longer fit the cache are read from memory: see the steps between sizes.", most=1),
+    Aim("growth of the amortised round with m", "growth", "Growth: the amortised round as the number of features", {"actions N": "all"}, "exponent",
+        "The factor of the covariance grows like m² per round: see the steps between sizes.", most=1),
+    Aim("a refresh over its products, 1,000 actions", "refresh", "Refresh: the share", {"actions": 1000}, "refresh / its products",
+        "See where the time goes.", most=2),
+    Aim("a refresh over its products, 100,000 actions", "refresh", "Refresh: the share", {"actions": 100_000}, "refresh / its products",
+        "See where the time goes.", most=2),
+    Aim("a refresh with a penalty over its products, 1,000 actions", "ridge", PENALTY, {"actions": 1000}, "ratio",
+        "Squares, sums and roots of the products are passes of their own.", most=2),
+    Aim("a refresh with a penalty over its products, 100,000 actions", "ridge", PENALTY, {"actions": 100_000}, "ratio",
+        "Squares, sums and roots of the products are passes of their own.", most=2),
+    Aim("a round of the insured learner over exponential weights", "insured", "Insured: 400 points", {"player": "insured"}, "over exponential weights",
+        "Some 240 Python calls in a round, none of which takes more than a tenth of its time (see the profiles): forecasts, the account of the policy, its bets and what is pending. Linear algebra alone is 6 µs.", most=2.2),
+    Aim("CVXPY with its default solver over john_design at 1e-4, 500 × 20", "designs", "Design on 500", {"method": "CVXPY with SCS (default)"}, "over koloss, 1e-4",
+        "About 45 Newton steps on working sets of 100 to 200 actions are two fifths of the time, the choice of these actions a third, and Python around small arrays the rest. "
+        "The design is solved to 5e-9 whatever is asked for, so that few actions carry it; Clarabel, which is as exact as CVXPY gets by itself, takes over 200 times as long.", least=100),
+    *(
+        Aim(f"the textbook's design over john_design, 10,000 × {m}", "designs", "john_design as the rank", {"rank": m}, "textbook / koloss",
+            "The working set grows faster than m (430 actions of rank 50, 1,180 of rank 100) and a Newton step costs its cube; the textbook's steps cost N m each and stop at the tolerance, with a gap of 1e-3.", least=1)
+        for m in (20, 50, 100, 200)
+    ),
+    Aim("john_design in products F'F, 400,000 × 64", "designs", "john_design in units", {"actions": 400_000}, "products F'F", PRODUCTS, most=40),
+    *(
+        Aim(f"acceptance of exact draws on the ball, {family}, 50 dimensions", "samplers", "quadratic_ball: smallest acceptance", {"family": family}, "s=1e6, d=50",
+            "The envelope fits worst where many axes are nearly flat.", least=0.05)
+        for family in ("random", "positive", "boundary 0.5", "boundary 0.67", "interior", "hard", "near hard", "repeated")
+    ),
+    Aim("studies on SQLite (power): time over two fdatasync", "studies", "Studies: ask+tell per second", {"store": "Koloss, SQLite", "durability": "power"},
+        "time / 2 fdatasync", DISK, most=1.5),
+    *_studies("SQLite", "power", {"over RDB": 5, "over journal": 1.5}, DISK),
+    *_studies("SQLite", "process", {"over RDB": 20, "over journal": 5}, "Python around the two calls, the same on any disk: see the last table of studies."),
+    *(
+        Aim(f"scikit-learn's Gram matrix over koloss, {kernel}, dimension {d}", "kernels", "Gram matrix", {"kernel": kernel, "dimension": d}, "sklearn / koloss", GRAM, least=1)
+        for kernel, d in (("Gaussian", 2), ("Gaussian", 10), ("Gaussian", 50), ("Matern 5/2", 2))
+    ),
+    Aim("import koloss over numpy and scipy.linalg", "imports", "Import", {"import": "koloss"}, "times numpy, scipy.linalg",
+        "The library's own modules, many of which make frozen dataclasses; none of them is slow by itself.", most=1.5),
+    *(
+        Aim(f"two BLAS threads over one: {call}, {company} processes beside it", "threads", "Threads:", {"call": call, "company": company},
+            "two / one", THREADS, most=1.1)
+        for call in ("john_design, 1,000 × 20", "pivoted_cholesky, 20,000 × 60", "epochs of 60, 1,000 points")
+        for company in (0, 2)
+    ),
+]  # fmt: skip

@@ -1,0 +1,146 @@
+"""The page of benchmarks is what was measured and kept beside it; the measuring itself is right."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import NAMES, page, timing
+from benchmarks.__main__ import keep
+from benchmarks.aims import AIMS
+from benchmarks.tables import Spread, Table, escaped, markdown, text
+
+
+@pytest.fixture(scope="module")
+def results():
+    return page.load()
+
+
+def test_the_page_says_what_was_measured(results):
+    assert page.PAGE.read_text("utf-8") == page.render(results)
+
+
+def numbers(results):
+    """Where each number of the tables stands: benchmark, table, row, column."""
+    for name, found in results.items():
+        for k, table in enumerate(found["tables"]):
+            for n, row in enumerate(table["rows"]):
+                for column, cell in row.items():
+                    if isinstance(cell, (dict, float)):
+                        yield name, k, n, column
+
+
+def test_negative_control_another_number_gives_another_page(results):
+    """One number of every table, changed by a tenth."""
+    true, places = page.render(results), {place[:2]: place for place in numbers(results)}
+    assert len(places) > len(results)
+    told = copy.deepcopy(results)
+    for name, k, n, column in places.values():
+        row = told[name]["tables"][k]["rows"][n]
+        cell = row[column]
+        row[column] = (
+            cell | {"median": 1.1 * cell["median"] + 0.1}
+            if isinstance(cell, dict)
+            else 1.1 * cell + 0.1
+        )
+        assert page.render(told) != true, (name, k, column)
+        row[column] = cell
+    assert page.render(told) == true
+
+
+def test_every_benchmark_was_measured_and_says_how(results):
+    assert list(results) == list(NAMES)
+    for name, found in results.items():
+        assert found["command"].startswith(f"python -m benchmarks {name}")
+        assert found["tables"]
+        assert {"processor", "cores", "load before", "load after"} <= set(found["machine"])
+
+
+@pytest.mark.parametrize("aim", AIMS, ids=lambda aim: aim.figure)
+def test_every_aim_is_measured_and_has_a_reason(results, aim):
+    assert aim.find(results) is not None
+    assert (aim.least is None) != (aim.most is None)
+    assert aim.reason
+
+
+def test_what_falls_short_is_named_with_its_reason(results):
+    short = [aim for aim in AIMS if not aim.is_met(aim.find(results))]
+    rendered = page.render(results)
+    assert 0 < len(short) < len(AIMS)  # both kinds are tested
+    named = rendered.partition("## What falls short, and why\n")[2].partition("\n## ")[0]
+    for aim in AIMS:
+        line = f"- **{escaped(aim.figure)}**"
+        assert (line in named) == (aim in short)
+        assert aim not in short or aim.reason in named
+
+
+def test_an_aim_is_met_or_not():
+    aim = AIMS[0]
+    assert aim.least == 150
+    assert aim.is_met(150.0)
+    assert not aim.is_met(Spread(149.0, 100.0, 200.0))
+    assert aim.find({}) is None
+
+
+def test_a_busy_machine_is_named(results):
+    told = copy.deepcopy(results)
+    for found in told.values():
+        found["machine"] |= {"cores": 2, "load before": 1.0, "load after": 1.2}
+    assert "other work while these ran" not in page.render(told)
+    told["designs"]["machine"]["load after"] = 8.0
+    assert "other work while these ran: designs." in page.render(told)
+
+
+def test_a_table_survives_the_file(tmp_path):
+    table = Table("A|b", ["who", "time", "exponent"], "A note.")
+    table.add("one", 1234, Spread(1.0, 0.5, 1.5))
+    table.add("two_", 0.125, None)
+    keep(tmp_path / "kept.json", "designs", {"tables": [table.to_dict()]})
+    keep(tmp_path / "kept.json", "bandit", {"tables": []})
+    kept = json.loads((tmp_path / "kept.json").read_text("utf-8"))
+    assert list(kept) == ["bandit", "designs"]  # in the order of the page
+    again = Table.from_dict(kept["designs"]["tables"][0])
+    assert [tuple(row) for row in again.rows] == table.rows
+    assert markdown(again).splitlines() == [
+        "| who | time | exponent |",
+        "| --- | ---: | ---: |",
+        "| one | 1,234 | 1 (0.5 to 1.5) |",
+        "| two\\_ | 0.125 |  |",
+    ]
+    with pytest.raises(ValueError, match="a row must have 3 cells, got 1"):
+        table.add("three")
+
+
+def test_text_of_numbers():
+    assert text(12345.6) == "12,346"
+    assert text(0.000123456) == "0.000123"
+    assert text(True) == "True"
+
+
+def test_a_ratio_is_that_of_laps_that_met_the_same_machine():
+    """Every second lap is ten times slower for both: the ratio does not move, that of medians of a shifted list would."""
+    noise = np.array([1.0, 10.0, 1.0, 10.0, 1.0])
+    found = timing.ratio(list(3 * noise), list(noise))
+    assert found == Spread(3.0, 3.0, 3.0)
+    apart = timing.ratio(list(3 * noise), list(np.roll(noise, 1)))
+    assert apart.high > 2 * apart.low
+
+
+def test_exponents_are_found_with_their_spread():
+    sizes = [10, 100, 1000]
+    seconds = [[scale * size**1.5 for scale in (1.0, 2.0, 5.0)] for size in sizes]
+    found = timing.exponent(sizes, seconds)
+    assert np.allclose((found.low, found.median, found.high), 1.5)
+    seconds[2][0] *= 2  # one lap of the largest size was slow
+    assert timing.exponent(sizes, seconds).high > 1.55
+
+
+def test_races_take_turns(monkeypatch):
+    monkeypatch.setattr(timing.gc, "collect", lambda: 0)  # which takes long beside other tests
+    order = []
+    laps = timing.race({name: lambda name=name: order.append(name) for name in "ab"}, repeats=2)
+    assert order == list("ababab")
+    assert [len(lap.runs) for lap in laps.values()] == [2, 2]
