@@ -77,7 +77,7 @@ def application() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    for verb in (inspect.inspect, play.reproduce, play.run, play.arena, inspect.bound):
+    for verb in (inspect.inspect, play.reproduce, play.run, play.arena, play.sweep, inspect.bound):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)
     app.add_typer(study.application(), name="study")

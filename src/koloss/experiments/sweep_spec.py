@@ -1,12 +1,14 @@
 """What a sweep is: settings of an experiment, or of games of the arena, and the values that they take.
 
-[sweep]
-experiment = "gaussian-bandit"       # a name or a spec; or games = ["drift"] and players = ["gp-ucb"] of the arena
-method = "grid"                      # or "random", "sobol", with points = 64
+    [sweep]
+    experiment = "gaussian-bandit"
+    method = "grid"
 
-[settings]
-game.kernel.bandwidth = [0.25, 0.5, 1.0]
-learner.ridge = {low = 0.01, high = 1.0, log = true, count = 3}
+    [settings]
+    game.kernel.bandwidth = [0.25, 0.5, 1.0]
+    learner.loss_norm = {low = 0.5, high = 2.0, log = true, count = 3}
+
+In the place of `experiment`, `games` and `players` are those of the arena. The methods "random" and "sobol" take `points = 64`.
 """
 
 from __future__ import annotations
@@ -118,9 +120,8 @@ class SweepSpec:
         else:
             assert self.count is not None
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
-            draw = rng.random if self.method == "random" else None
             shape = self.count, len(self.settings)
-            unit = draw(shape) if draw else _sobol(*shape, rng)
+            unit = rng.random(shape) if self.method == "random" else _sobol(*shape, rng)
             rows = [[s.at(u) for s, u in zip(self.settings, row, strict=True)] for row in unit.tolist()]  # fmt: skip
         names = [setting.name for setting in self.settings]
         unique = {json.dumps(row): row for row in map(list, rows)}
@@ -135,7 +136,7 @@ class SweepSpec:
 
 
 def _sobol(count: int, dimension: int, rng: np.random.Generator) -> Any:
-    """The first points of Sobol's sequence, each coordinate shifted digitally (Owen's xor): an array (count, dimension)."""
+    """The first points of Sobol's sequence, each coordinate under a random xor, which keeps a net a net: an array (count, dimension)."""
     from scipy.stats.qmc import Sobol
 
     sequence = Sobol(dimension, scramble=False, bits=BITS)
@@ -188,7 +189,7 @@ def parse_sweep(text: str, *, name: str, path: str = "sweep") -> SweepSpec:
 
     Examples
     --------
-    >>> from koloss.experiments.sweep_spec import parse_sweep
+    >>> from koloss.experiments import parse_sweep
     >>> text = '''
     ... [sweep]
     ... experiment = "gaussian-bandit"
