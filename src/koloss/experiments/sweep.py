@@ -147,11 +147,14 @@ def sweep(
     for name, given, most in (("rounds", rounds, MOST_ROUNDS), ("runs", runs, MOST_RUNS)):
         if given is not None:
             as_int(name, given, minimum=1, maximum=most)
-    rounds, runs = rounds or plan.rounds, runs or plan.runs
     if rounds is not None and any(setting.name == "game.rounds" for setting in plan.settings):
         raise ValueError(f"`rounds` must be left out where game.rounds is swept, got {rounds}")
     points = plan.points(seed)
-    size: dict[str, Any] = {"rounds": rounds, "runs": runs, "seed": seed}
+    size: dict[str, Any] = {
+        "rounds": rounds or plan.rounds,
+        "runs": runs or plan.runs,
+        "seed": seed,
+    }
     if plan.experiment is None:
         todo = _arena_jobs(plan, points, **size)
     else:

@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -129,7 +130,8 @@ class SweepSpec:
 
     def error(self, point: Point, problem: str) -> SpecError:
         """What is wrong at a point: at the line of the setting that the problem names, if it names one."""
-        named = [s for s in self.settings if s.path[-1] in problem.replace("`", " ").replace(".", " ").split()]  # fmt: skip
+        named = [s for s in self.settings if s.name in problem]
+        named = named or [s for s in self.settings if re.search(rf"\b{s.path[-1]}\b", problem)]
         keys = ("settings", *named[0].path) if len(named) == 1 else ("settings",)
         where = ", ".join(f"{name} = {json.dumps(value)}" for name, value in point.settings.items())
         return self.source.error(keys, f"{problem} (where {where})")
@@ -221,6 +223,9 @@ def parse_sweep(text: str, *, name: str, path: str = "sweep") -> SweepSpec:
     settings = tuple(_settings(file.settings, (), about.method, source))
     if not settings:
         raise source.error(("settings",), "must have at least one setting, got none")
+    if about.rounds is not None and any(setting.name == "game.rounds" for setting in settings):
+        problem = f"must be left out where game.rounds is swept, got {about.rounds}"
+        raise source.error(("sweep", "rounds"), problem)
     if about.method == "grid":
         count = math.prod(len(setting.grid()) for setting in settings)
         if count > MOST_POINTS:
