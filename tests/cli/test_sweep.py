@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from koloss import experiments
+from koloss.experiments import arena
 
 from tests.clusters import needs_dask
 from tests.experiments.test_sweep import KILLER, REMOTE, SWEEP
@@ -77,16 +81,16 @@ def test_verbs_on_a_cluster(spec, cli):
     remote = subprocess.Popen([sys.executable, "-c", REMOTE], stdout=subprocess.PIPE, text=True)
     try:
         address = remote.stdout.readline().strip()
-        assert cli("run", "own.toml", "--out", "here", "--jobs", "1").code == 0
+        with ThreadPoolExecutor(1) as pool:
+            experiments.run(["own.toml"], out="here", executor=pool)
+            arena.run(["stationary"], ["uniform"], out="here", rounds=20, runs=1, executor=pool)
         there = cli("run", "own.toml", "--out", "there", "--cluster", address)
         assert there.code == 0, there.err
         assert f"cluster {address}, dashboard " in there.err
-        assert cli(*bout, "--out", "here", "--jobs", "1").code == 0
         assert cli(*bout, "--out", "there", "--cluster", address).code == 0
         for name in ("results.json", "arena.json"):
             here, there = (numbers(spec.parent / place / name) for place in ("here", "there"))
             assert here == there
-        spec.write_text(SWEEP)
         (spec.parent / "own.py").write_text(
             KILLER.replace("os.kill(os.getpid(), signal.SIGKILL)", "os._exit(1)")
         )
@@ -97,7 +101,6 @@ def test_verbs_on_a_cluster(spec, cli):
         assert answer.code == 1
         gone = f"error: the scheduler of the cluster '{address}' is gone; the same command goes on with the runs in many-results"
         assert answer.err.splitlines()[-1] == gone
-        assert cli("sweep", "many.toml", "--jobs", "1").code == 0
     finally:
         remote.kill()
         remote.communicate()
