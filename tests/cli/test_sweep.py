@@ -11,7 +11,6 @@ import pytest
 
 from koloss import experiments
 from koloss.experiments import arena
-
 from tests.clusters import needs_dask
 from tests.experiments.test_sweep import KILLER, REMOTE, SWEEP
 from tests.runs import SPEC, numbers
