@@ -38,14 +38,18 @@ def test_a_sweep(spec, cli):
 
 
 @pytest.mark.slow
-def test_a_failed_run_gives_exit_code_1(spec, cli):
+def test_a_failed_run_is_a_row_and_gives_exit_code_1(spec, cli):
     (spec.parent / "own.py").write_text(KILLER.replace("inner(t, player)", "None"))
     (spec.parent / "killed").touch()
     (spec.parent / "own.toml").write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'))
     spec.write_text(SWEEP.partition("adversary")[0].replace("[2, 3]", "[2]"))
-    answer = cli("sweep", "many.toml", "--jobs", "1", "--runs", "1")
+    answer = cli("sweep", "many.toml", "--jobs", "1", "--runs", "1", "--json")
     assert answer.code == 1
     assert answer.err.splitlines()[-1] == "error: 1 run failed; the table says why"
+    table = json.loads(answer.out)
+    row = dict(zip(table["columns"], table["rows"][0], strict=True))
+    assert (row["status"], row["regret"]) == ("failed", None)
+    assert "what is played in round 0 must be a Loss" in row["message"]
 
 
 def test_refusals(spec, refused):

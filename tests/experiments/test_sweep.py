@@ -253,20 +253,6 @@ def test_a_seed_is_another_table(folder):
     assert go()[1] != go(out="other", seed=1)[1]
 
 
-@pytest.mark.slow
-def test_a_run_that_fails_is_a_row(folder):
-    code = "import koloss as kl\n\ndef make(kernel, actions, rng):\n    return kl.games.Function(lambda t, player: 1 / (t - 4), norm=1.0)\n"
-    (folder / "own.py").write_text(code)
-    (folder / "own.toml").write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'))
-    (folder / "sweep.toml").write_text(SWEEP.partition("adversary")[0].replace("[2, 3]", "[2]"))
-    found, _ = go(runs=2)
-    assert len(found.failures) == 2
-    assert found.rows[0]["status"] == "failed"
-    assert found.rows[0]["message"].startswith("failed")
-    assert found.rows[0]["regret"] is None
-    assert found.best() == []
-
-
 def test_both_kinds_of_tables_say_the_same(folder, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     (folder / "sweep.toml").write_text(SWEEP + 'learner.play.batch = [1, 2]\ntitles = ["a"]\n')
