@@ -26,7 +26,7 @@ needs_run := --editable '.[experiments]'
 needs_arena := --editable '.[experiments,arena]'
 needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
-needs_test := --editable '.[experiments,parquet]' --group test
+needs_test := --editable '.[experiments,parquet,distributed]' --group test
 needs_bench := --editable '.[experiments]' --group bench
 needs_torch := '$(TORCH)'
 
@@ -111,6 +111,6 @@ $(LOWEST)/stamp: pyproject.toml tools/lowest.py
 			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install -qq --upgrade 'pip>=25.1'
-	$(LOWEST)/bin/python tools/lowest.py --extra experiments --extra parquet --group test >$(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python tools/lowest.py --extra experiments --extra parquet --extra distributed --group test >$(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST)/constraints.txt $(needs_test)
 	@touch $@

@@ -77,7 +77,8 @@ def application() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    for verb in (inspect.inspect, play.reproduce, play.run, play.arena, inspect.bound, bench.bench):
+    played = play.reproduce, play.run, play.arena, play.sweep
+    for verb in (inspect.inspect, *played, inspect.bound, bench.bench):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)
     app.add_typer(study.application(), name="study")

@@ -119,6 +119,9 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
+CLUSTER = option(
+    None, "Size", "A Dask cluster: local starts one, ADDRESS joins one.", metavar="local|ADDRESS"
+)
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 

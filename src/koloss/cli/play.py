@@ -1,5 +1,6 @@
-"""Verbs that play: `reproduce`, `run` and `arena`."""
+"""Verbs that play: `reproduce`, `run`, `arena` and `sweep`."""
 
+import logging
 import signal
 import sys
 import threading
@@ -14,6 +15,7 @@ from koloss._html import counted
 from koloss._names import printable
 from koloss.cli import options
 from koloss.cli.options import completing, folder, naming_options, option, spec_argument
+from koloss.games.workers import ClusterLost
 
 GAMES = "Who plays what"
 BOTH = completing("games", "players")
@@ -29,6 +31,7 @@ def reproduce(
     more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=completing("only")),
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
+    cluster: str | None = options.CLUSTER,
     as_json: bool = options.JSON,
 ) -> None:
     """Play the paper's experiments, and write a report.
@@ -49,6 +52,7 @@ def run(
     rounds: int | None = options.ROUNDS,
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
+    cluster: str | None = options.CLUSTER,
     trust: bool = options.TRUST,
     as_json: bool = options.JSON,
 ) -> None:
@@ -67,10 +71,13 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     as_json = context.params["as_json"]
     options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
-        with naming_options(context, name=flag, experiments=flag):
+        with naming_options(context, name=flag, experiments=flag, address="--cluster"):
             trust = context.params.get("trust", False)
             chosen = [options.read_spec(spec, trust=trust) for spec in specs] or None
-            results = experiments.run(chosen, out=out, progress=progress, **size)
+            with _cluster(context) as executor:
+                results = experiments.run(
+                    chosen, out=out, progress=progress, executor=executor, **size
+                )
         files = report.write_page(results, out)
     if as_json:
         options.print_json(results.to_dict(), indent=1)
@@ -78,8 +85,52 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
         report.show_results(results, [files[0], out / "results.json", out / "figures"])
     failed = sum(len(c.failures) for c in results.curves)
     failed += sum(len(r.failures) for r in results.results)
+    _exit_if(failed, "report")
+
+
+def sweep(
+    context: typer.Context,
+    spec: Path = typer.Argument(..., help="A TOML file.", metavar="SPEC"),
+    out: Path | None = folder(None, "Directory; SPEC-results if not given."),
+    runs: int | None = options.RUNS,
+    rounds: int | None = options.ROUNDS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    cluster: str | None = options.CLUSTER,
+    trust: bool = options.TRUST,
+    as_json: bool = options.JSON,
+) -> None:
+    """Play an experiment, or games of the arena, with many settings, and write one table.
+
+    Ends with sweep.parquet (sweep.csv without pyarrow) in the directory: one row for each run, with the settings as
+    columns. Runs that are there already are not played again, unless they failed: after Ctrl-C, or when more values
+    have been added, the same command goes on.
+    """
+    from koloss import experiments, report
+
+    out = out or Path(f"{spec.stem}-results")
+    options.check_folder(out)
+    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "trust")}
+    with (
+        _progress(out, quiet=as_json) as progress,
+        naming_options(context, address="--cluster"),
+    ):
+        try:
+            plan = experiments.load_sweep(spec)
+        except FileNotFoundError as error:
+            raise options.UsageError(f"there is no file {spec}") from error
+        with _cluster(context) as executor:
+            results = experiments.sweep(plan, out=out, executor=executor, progress=progress, **size)
+    if as_json:
+        options.print_json(results.to_dict(), indent=1)
+    else:
+        report.show_sweep(results)
+    _exit_if(len(results.failures), "table")
+
+
+def _exit_if(failed: int, where: str) -> None:
     if failed:
-        _say(f"error: {counted(failed, 'run')} failed; the report says why")
+        _say(f"error: {counted(failed, 'run')} failed; the {where} says why")
         raise typer.Exit(1)
 
 
@@ -96,6 +147,7 @@ def arena(
     rounds: int | None = option(None, "Size", "Shorten every game to at most so many rounds."),
     seed: int = options.SEED,
     jobs: int | None = options.JOBS,
+    cluster: str | None = options.CLUSTER,
     limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
     all_games: bool = option(
         False, "Output", "Sum up tuned games, too.", "--all-games", "--whole-summary"
@@ -111,17 +163,20 @@ def arena(
 
     options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
-        with naming_options(context):
-            results = library.run(
-                *_choose(games, players, more or [], family, no_peers or quick),
-                out=out,
-                runs=(2 if quick else 5) if runs is None else runs,
-                rounds=300 if quick and rounds is None else rounds,
-                seed=seed,
-                jobs=jobs,
-                limit=limit,
-                progress=progress,
-            )
+        with naming_options(context, address="--cluster"):
+            chosen = _choose(games, players, more or [], family, no_peers or quick)
+            with _cluster(context) as executor:
+                results = library.run(
+                    *chosen,
+                    out=out,
+                    runs=(2 if quick else 5) if runs is None else runs,
+                    rounds=300 if quick and rounds is None else rounds,
+                    seed=seed,
+                    jobs=jobs,
+                    limit=limit,
+                    executor=executor,
+                    progress=progress,
+                )
         files = library.write_page(results, out, all_games=all_games)
     if as_json:
         options.print_json(results.to_dict(), indent=1)
@@ -152,6 +207,31 @@ def _choose(
     if not slugs:
         raise options.UsageError("--no-peers leaves no player: all those named need other packages")
     return chosen or list(library.games(family)), slugs
+
+
+@contextmanager
+def _cluster(context: typer.Context) -> Iterator[Any]:
+    """The cluster of `--cluster`, as an executor; None where there is none."""
+    address, jobs, quiet = (context.params[key] for key in ("cluster", "jobs", "as_json"))
+    if address is None:
+        yield None
+        return
+    from koloss.games import Cluster
+
+    try:
+        cluster = Cluster(address, jobs=jobs)
+    except ImportError as error:
+        _say(f"error: --cluster: {error}")
+        raise typer.Exit(1) from error
+    # Workers that come and go are its affair; what concerns us is raised.
+    for name in [
+        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with cluster:
+        if not quiet:
+            _say(f"cluster {cluster.scheduler}, dashboard {cluster.dashboard}")
+        yield cluster
 
 
 @contextmanager
@@ -193,6 +273,9 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
         # A bar that is disabled may still end its line.
         with _signals_as_errors(), nullcontext() if lines else bar:
             yield tell
+    except ClusterLost as error:
+        _say(f"error: {error}; the same command goes on with the runs in {out}")
+        raise typer.Exit(1) from None
     except KeyboardInterrupt as error:
         how, code = "interrupted", 130
         if isinstance(error, _Ended):

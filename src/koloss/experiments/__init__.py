@@ -14,6 +14,8 @@ from koloss.experiments.spec import (
     shipped,
     spec_text,
 )
+from koloss.experiments.sweep import Sweep, sweep
+from koloss.experiments.sweep_spec import SweepSpec, load_sweep, parse_sweep
 from koloss.games.store import FolderInUse, Job, Progress
 
 __all__ = [
@@ -29,11 +31,16 @@ __all__ = [
     "Results",
     "Source",
     "SpecError",
+    "Sweep",
+    "SweepSpec",
     "bounds",
     "catalogue",
     "load",
+    "load_sweep",
     "parse",
+    "parse_sweep",
     "run",
     "shipped",
     "spec_text",
+    "sweep",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from functools import lru_cache
 from typing import Any
 
@@ -59,8 +60,10 @@ def job_of(
         rounds=rounds,
         seed=seed,
         arguments=parts,
-        files=tuple(str(experiment.source.beside(name)) for name in files),
-        carried=experiment.source.path,  # where files are looked for; what is in them is in the key
+        files=tuple(os.path.abspath(experiment.source.beside(name)) for name in files),
+        carried=os.path.abspath(
+            experiment.source.path
+        ),  # where files are looked for; what is in them is in the key
     )
 
 

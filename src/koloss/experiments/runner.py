@@ -49,7 +49,7 @@ def run(
     trust : bool
         Whether specs may name files outside their folders, as for `load`.
     executor : concurrent.futures.Executor, optional
-        In the place of processes of our own.
+        In the place of processes of our own; `koloss.games.Cluster` is one on many machines. Results do not depend on it.
     progress : callable, optional
         Told of every run that has ended.
 
@@ -61,6 +61,10 @@ def run(
         Where another process plays into the same folder.
     OSError
         Where it cannot be written to; nothing has been played then.
+    ClusterLost
+        Where the executor is a cluster whose scheduler is gone. The same call goes on.
+    WorkerDiffers
+        Where a worker of the executor has other versions, or other files.
 
     Examples
     --------
@@ -84,7 +88,7 @@ def run(
     waiting = {job.game: job.rounds for job in missing(todo, out)}
     for experiment in chosen:
         if experiment.name in waiting:
-            _check(experiment, waiting[experiment.name])
+            check_safely(experiment, waiting[experiment.name])
     with locked(out):
         kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
         results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
@@ -96,7 +100,7 @@ def _size(name: str, value: int | None, most: int) -> int | None:
     return None if value is None else as_int(name, value, minimum=1, maximum=most)
 
 
-def _check(experiment: Experiment, rounds: int) -> None:
+def check_safely(experiment: Experiment, rounds: int) -> None:
     """`check`; code of the user's is run in another process, which it may end."""
     if experiment.adversary.get("kind") != "python":
         check(experiment, rounds)

@@ -252,7 +252,13 @@ def parse(text: str, *, name: str, path: str = "spec", trust: bool = False) -> E
     Those that are not in the same folder, or in one inside it, are refused unless `trust` is True.
     """
     source = Source(path, text)
-    data = read_toml(source)
+    return from_tables(read_toml(source), name=name, source=source, trust=trust)
+
+
+def from_tables(
+    data: dict[str, Any], *, name: str, source: Source, trust: bool = False
+) -> Experiment:
+    """The experiment that the tables of a spec describe; what is wrong with them is said with the lines of `source`."""
     if "picture" in data:
         tables = _TABLES | {("game",): _PictureGame}
         picture_file = decode(_PictureFile, data, source, tables)

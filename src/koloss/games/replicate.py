@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def replicate(
     rng : int or SeedSequence
         Run k has the k-th child of this seed.
     executor : concurrent.futures.Executor, optional
-        In the place of processes of our own.
+        In the place of processes of our own; `koloss.games.Cluster` is one on many machines, to which large arrays that the two
+        functions hold travel once.
     jobs : int, optional
         Processes; as many as there are processors by default. With 1 the games are played in this one.
     progress : callable, optional
@@ -69,7 +71,7 @@ def replicate(
     if not isinstance(rng, np.random.SeedSequence):
         rng = np.random.SeedSequence(as_int("rng", rng, minimum=0))
     children = rng.spawn(runs)
-    tasks = [(make_learner, make_adversary, rounds, child, settings) for child in children]
+    one = partial(_replicate_one, make_learner, make_adversary, rounds, settings)
     outcomes: dict[int, Trace | Exception] = {}
 
     def report(k: int, outcome: Trace | Exception) -> None:
@@ -79,13 +81,13 @@ def replicate(
 
     count = processes(jobs)
     if executor is None and count == 1:
-        for k, task in enumerate(tasks):
+        for k, child in enumerate(children):
             try:
-                report(k, _replicate_one(task))
+                report(k, one(child))
             except Exception as error:  # a failed run is a result
                 report(k, error)
     else:
-        do_all(_replicate_one, tasks, report, jobs=count, executor=executor)
+        do_all(one, children, report, jobs=count, executor=executor)
     done = {k: trace for k, trace in sorted(outcomes.items()) if isinstance(trace, Trace)}
     failures = {
         k: f"{type(error).__name__}: {error}"
@@ -95,9 +97,10 @@ def replicate(
     return Replicates(list(done.values()), list(done), failures)
 
 
-def _replicate_one(task: tuple[Any, ...]) -> Trace:
+def _replicate_one(
+    make_learner: Callable[[Any], Any], make_adversary: Callable[[Any], Adversary], rounds: int, settings: Any, seed: Any
+) -> Trace:  # fmt: skip
     """One run: the learner and the adversary have seeds of their own."""
-    make_learner, make_adversary, rounds, seed, settings = task
     mine, theirs = np.random.SeedSequence(
         seed.entropy, spawn_key=seed.spawn_key, pool_size=seed.pool_size
     ).spawn(2)

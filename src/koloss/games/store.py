@@ -15,14 +15,15 @@ import importlib.util
 import json
 import math
 import os
+import platform
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +52,10 @@ class FolderInUse(KolossError, RuntimeError):
     """Another process is playing runs into the same folder."""
 
 
+class WorkerDiffers(KolossError, RuntimeError):
+    """A worker of an executor would play another run than the one that it is asked for, and why."""
+
+
 class CannotPlay(KolossError, ValueError):
     """A player that a game is not for, and why."""
 
@@ -72,6 +77,7 @@ class Job:
     files: tuple[str, ...] = ()  # that are read
     carried: Any = None  # what cannot be named, and travels by pickle
     carried_digest: str = ""  # which stands for it in the key
+    point: str = ""  # of a sweep: a folder between those of the game and the player; seeds do not depend on it
 
     @cached_property
     def key(self) -> str:
@@ -122,6 +128,8 @@ def play_jobs(
     def report(i: int, result: Any) -> None:
         nonlocal done
         k = waiting[i]
+        if isinstance(result, WorkerDiffers):  # and so it would be with all the others
+            raise result
         if isinstance(result, Exception):
             result = _unplayed(jobs[k], "died", f"failed: {result}")
         else:
@@ -133,7 +141,9 @@ def play_jobs(
         seconds = plain["facts"]["run_seconds"]
         tell(Progress(done, len(jobs), jobs[k], seconds, why))
 
-    do_all(perform, [jobs[k] for k in waiting], report, jobs=processes, executor=executor)
+    todo = [jobs[k] for k in waiting]
+    how = perform if executor is None else partial(perform_elsewhere, here=_versions())
+    do_all(how, todo, report, jobs=processes, executor=executor)
     return [run for run in runs if run is not None]
 
 
@@ -154,6 +164,30 @@ def perform(job: Job) -> Packed:
     times = {"making": making, "run_seconds": time.perf_counter() - begin}
     run.plain["facts"] |= {**times, "limit": job.limit}
     return run
+
+
+def perform_elsewhere(job: Job, *, here: dict[str, str]) -> Packed:
+    """The same on a machine that may be another: a run that would not have the key of its job is refused."""
+    there = _versions()
+    who = f"the worker on {platform.node()}"
+    for name, version in here.items():
+        if version != there[name]:
+            raise WorkerDiffers(f"{who} must have {name} {version}, got {there[name]}")
+    if replace(job).key != job.key:  # that of a copy is computed here, that of the job came with it
+        needs = ", ".join(filter(None, ("koloss", job.package, *job.files)))
+        raise WorkerDiffers(f"{who} must have the same {needs}, got another for {job.game}")
+    return perform(job)
+
+
+def _versions() -> dict[str, str]:
+    """What numbers may depend on beside the source."""
+    import scipy
+
+    return {
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+    }
 
 
 def _explain(job: Job, error: BaseException, where: str) -> tuple[Ended, str]:
@@ -198,7 +232,7 @@ def _name_number(name: str) -> int:
 
 def path_of(job: Job, folder: Path) -> Path:
     """The file of a run."""
-    return folder / "runs" / slug(job.game) / slug(job.player) / f"{job.number}.npz"
+    return folder / "runs" / slug(job.game) / job.point / slug(job.player) / f"{job.number}.npz"
 
 
 def save(job: Job, run: Packed, folder: Path) -> None:

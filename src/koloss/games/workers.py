@@ -15,13 +15,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from koloss._arrays import as_int
+from koloss.errors import KolossError
 
 CANNOT_START = (
     "processes end before they play: a script must start them below `if __name__ == '__main__':`, "
@@ -42,6 +43,10 @@ class WorkerDied(RuntimeError):
     """A process ended without a word while it had a task, twice."""
 
 
+class ClusterLost(KolossError, RuntimeError):
+    """A cluster went away, and with it what it had not done yet."""
+
+
 def processes(jobs: int | None) -> int:
     """Number of processes; as many as there are processors where none is given."""
     return (os.cpu_count() or 1) if jobs is None else as_int("jobs", jobs, minimum=1)
@@ -53,7 +58,8 @@ def do_all(
     """Call a function with every task, in `jobs` other processes; it and the tasks must be picklable.
 
     `report` is called here, in the order in which tasks end. Where it, or an interrupt, raises, the processes are ended at
-    once. What is lost when an executor breaks is done by processes of our own.
+    once. What is lost when an executor breaks is done by processes of our own, except where a whole cluster is gone: those who
+    have one do not want its work here.
     """
     waiting = list(range(len(tasks)))
     if executor is not None:
@@ -71,18 +77,24 @@ def _submit(
     """Give all tasks to an executor; those that were lost when it broke."""
     futures: dict[Future[Any], int] = {}
     lost = dict.fromkeys(range(len(tasks)))
+    gone: ClusterLost | None = None
     try:
-        with suppress(BrokenExecutor):
+        # What tasks have in common need not travel with each, where an executor knows of that.
+        with suppress(BrokenExecutor), getattr(executor, "sharing", nullcontext)():
             for k, task in enumerate(tasks):
                 futures[executor.submit(function, task)] = k
         for future in as_completed(futures):
-            error = future.exception()
-            if not isinstance(error, BrokenExecutor):
+            error = CancelledError() if future.cancelled() else future.exception()
+            if isinstance(error, ClusterLost):
+                gone = error  # others may have ended before
+            elif not isinstance(error, (BrokenExecutor, CancelledError)):
                 del lost[futures[future]]
                 report(futures[future], future.result() if error is None else error)
     finally:
         for future in futures:
             future.cancel()
+    if gone is not None:
+        raise gone
     return list(lost)
 
 

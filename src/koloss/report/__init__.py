@@ -7,7 +7,7 @@ used.
 from koloss.experiments.inspection import Inspection, inspect
 from koloss.report.inspection import show, write
 from koloss.report.page import write_page
-from koloss.report.text import show_bounds, show_catalogue, show_results
+from koloss.report.text import show_bounds, show_catalogue, show_results, show_sweep
 
 __all__ = [
     "Inspection",
@@ -16,6 +16,7 @@ __all__ = [
     "show_bounds",
     "show_catalogue",
     "show_results",
+    "show_sweep",
     "write",
     "write_page",
 ]

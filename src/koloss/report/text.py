@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from koloss._html import Table, short_number
+from koloss._html import Table, counted, short_number
 from koloss._names import printable
 from koloss.experiments.arena import ranking
 from koloss.report.page import exponent_text, regret_text
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from koloss.experiments import Results
+    from koloss.experiments import Results, Sweep
     from koloss.experiments.arena import ArenaResults, Entry
 
 GAP = 2
@@ -108,6 +109,32 @@ def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
             words = f"{facts['draws']:,} draws, R-hat {facts['r_hat']:.3f}, {size}"
             say(screen, f"{result.experiment.name}: {words}")
     wrote(screen, paths)
+
+
+def show_sweep(sweep: Sweep) -> None:
+    """Print the best point of every player in every game, and where the table is."""
+    screen = console()
+    best = sweep.best()
+    if best:
+        head = ("game", "player", "regret", *sweep.settings)
+        rows = [
+            (
+                line["game"],
+                line["player"],
+                short_number(line["regret"]),
+                *_values(sweep, line["point"]),
+            )
+            for line in best
+        ]
+        title = f"Smallest mean regret among {counted(len(sweep.points), 'point')}"
+        screen.print(section(title, Table(head, rows, left=(0, 1))))
+    say(screen, f"{counted(len(sweep.points), 'point')}, {counted(len(sweep.rows), 'run')}")
+    wrote(screen, [sweep.path])
+
+
+def _values(sweep: Sweep, point: int) -> list[str]:
+    values = (sweep.points[point][name] for name in sweep.settings)
+    return [f"{v:.6g}" if isinstance(v, float) else json.dumps(v).strip('"') for v in values]
 
 
 def show_bounds(bounds: list[dict[str, Any]]) -> None:
