@@ -212,6 +212,8 @@ class Machine(RuleBasedStateMachine):
         first = self.store()
         kl.Study.create(first, "prices", learner=learner, clock=self.clock, **self.said)
         self.studies = [self.opened() for _ in range(STUDIES)]
+        # A study gives its learner a mark of its own; all else is to be the same.
+        self.model.learner.ledger.mark = self.studies[0].learner.ledger.mark
 
     def store(self) -> Store:
         return Store(self.path, durability="process")

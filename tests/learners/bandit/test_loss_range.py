@@ -190,7 +190,7 @@ def test_a_range_can_be_widened_before_a_loss_outside_is_heard():
     assert again.ask().index == told.ask().index
     with pytest.raises(ValueError, match="must hold what it was"):
         told.widen(1, 3)
-    with pytest.raises(ValueError, match="where `outside` is 'widen', got 'raise'"):
+    with pytest.raises(ValueError, match="whose `outside` is 'widen', got 'raise'"):
         make(loss_range=(0, 1)).widen(0, 3)
 
 
