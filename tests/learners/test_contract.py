@@ -14,7 +14,8 @@ import pytest
 import koloss as kl
 from koloss import experiments
 from koloss.errors import NoDistribution, UnknownDecision
-from koloss.games.store import FolderInUse
+from koloss.games.store import FolderInUse, WorkerDiffers
+from koloss.games.workers import ClusterLost
 from koloss.learners.ledger import Late
 from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
@@ -251,8 +252,8 @@ def test_the_guide_lists_what_calls_raise():
     assert {"UnknownDecision", "LossOutOfBounds"} <= listed["tell"]
     assert "NotPositiveDefinite" in listed["a learner's constructor"]
     assert "SnapshotInUse" in listed["save_state"]
-    elsewhere = {"SpecError": experiments.SpecError, "FolderInUse": FolderInUse}
-    known = vars(kl.errors) | vars(builtins) | elsewhere
+    own = (experiments.SpecError, FolderInUse, ClusterLost, WorkerDiffers)
+    known = vars(kl.errors) | vars(builtins) | {error.__name__: error for error in own}
     for name in frozenset().union(*listed.values()):
         assert issubclass(known[name], Exception), name
 
