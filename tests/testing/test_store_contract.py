@@ -116,7 +116,8 @@ FAULTS = {
     "names in small letters": (SQLiteStore, "create", in_small_letters, ["names", "not_there"]),
     "nothing is undone": (SQLiteStore, "_transaction", committed_whatever_happens, ["undone"]),
     "no transactions": (SQLiteStore, "_transaction", each_statement_by_itself, ["undone", "cannot_be_created"]),
-    "no turns, no transactions": (Turns, "take", None, ["turns"]),
+    # Not by threads that share a connection, which without turns ends the interpreter.
+    "no turns, no transactions": (Turns, "take", None, ["by_connections_of_their_own", "processes_take_turns"]),
     "a backup of the file alone": (SQLiteStore, "backup", copied_file, ["backup"]),
     "a connection is carried over a fork": (Turns, "_before_fork", None, ["fork_commits"]),
     "nothing about warnings": (SQLiteStore, "facts", lambda self: {"durability": "power"}, ["facts"]),
