@@ -1,14 +1,16 @@
-"""Plain data with something else in one place, sealed again."""
+"""Plain data with something else in one place, sealed again, and what a learner makes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from koloss.errors import SnapshotError
 from koloss.learners.reading import shown
 from koloss.learners.snapshots import _digest
+from tests.learners.cases import Case
 
 DEEP: Any = []
 for _ in range(100_000):
@@ -109,3 +111,17 @@ def reseal(state: Any) -> Any:
 def label(name: str, path: tuple[Any, ...], new: Any) -> str:
     what = "removed" if new is REMOVED else shown(new)
     return f"{name}, {'.'.join(map(str, path))} = {what}"
+
+
+def outcome(case: Case, state: Any, play: Callable[[Case, Any], str | None]) -> str | None:
+    """Whether a state is refused as it should be, or makes a learner that plays; `play` says what is wrong with it."""
+    try:
+        learner = case.kind.from_state(state)
+    except SnapshotError:
+        return None
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    try:
+        return play(case, learner)
+    except Exception as error:
+        return f"loads, and then {type(error).__name__}: {str(error)[:200]}"

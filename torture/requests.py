@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from koloss.errors import KolossError, SnapshotError
+from koloss.errors import KolossError
 from tests.learners.calls import Calls
 from tests.learners.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
 from torture.extremes import FLOATS, INTS, pick, short, tried, waits
-from torture.forging import label, mutations, replaced, reseal
+from torture.forging import label, mutations, outcome, replaced, reseal
 from torture.forms import (
     ACTIONS,
     BAD_CONTEXTS,
@@ -360,21 +360,8 @@ def forged(rng: np.random.Generator) -> Cases:
         changes = list(mutations(state, rng))
         for k in rng.choice(len(changes), size=30):
             path, new = changes[k]
-            wrong = _outcome(case, reseal(replaced(state, path, new)))
+            wrong = outcome(case, reseal(replaced(state, path, new)), _plays)
             yield wrong and f"{label(name, path, new)}: {wrong}"
-
-
-def _outcome(case: Case, state: Any) -> str | None:
-    try:
-        learner = case.kind.from_state(state)
-    except SnapshotError:
-        return None
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error)[:200]}"
-    try:
-        return _plays(case, learner)
-    except Exception as error:
-        return f"loads, and then {type(error).__name__}: {str(error)[:200]}"
 
 
 def _plays(case: Case, learner: Any) -> str | None:

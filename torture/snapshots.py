@@ -27,24 +27,10 @@ from koloss.errors import KolossError, SnapshotError
 from koloss.learners.reading import shown
 from koloss.learners.snapshots import FORMAT
 from tests.learners.cases import LEARNERS, Case, play
-from torture.forging import BAD_VALUES, label, mutations, replaced, reseal
+from torture.forging import BAD_VALUES, label, mutations, outcome, replaced, reseal
 from torture.trials import Cases, trial
 
 # States that were changed and sealed again.
-
-
-def outcome(case: Case, state: Any) -> str | None:
-    """Whether a state is refused as it should be, or makes a learner that plays."""
-    try:
-        learner = case.kind.from_state(state)
-    except SnapshotError:
-        return None
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error)[:200]}"
-    try:
-        return probe(case, learner)
-    except Exception as error:
-        return f"loads, and then {type(error).__name__}: {str(error)[:200]}"
 
 
 def probe(case: Case, learner: Any) -> str | None:
@@ -97,7 +83,7 @@ def forged(rng: np.random.Generator) -> Cases:
         changes = list(mutations(state, rng))
         for k in rng.choice(len(changes), size=FORGED):
             path, new = changes[k]
-            result = outcome(case, reseal(replaced(state, path, new)))
+            result = outcome(case, reseal(replaced(state, path, new)), probe)
             yield result and f"{label(name, path, new)}: {result}"
 
 

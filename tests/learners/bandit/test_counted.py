@@ -11,6 +11,7 @@ import pytest
 import koloss as kl
 from koloss.errors import KolossWarning, SnapshotError
 from koloss.guarantees import contexts as bounds
+from tests.learners.bandit.test_contexts import check_looking_changes_nothing
 from tests.learners.forging import forged
 
 LAW = np.array([0.75, 0.24, 0.01])
@@ -281,11 +282,7 @@ def test_snapshots_go_on_exactly(learning):
 def test_looking_changes_nothing():
     learner = after_many()
     play(learner, 3)
-    before = learner.state()["digest"]
-    law, _ = learner.distribution_for(0), learner.diagnostics
-    assert learner.state()["digest"] == before
-    decision = learner.ask(context=0)
-    assert decision.probability == law[decision.index]
+    check_looking_changes_nothing(learner)
 
 
 @pytest.mark.parametrize(
