@@ -1,4 +1,4 @@
-"""Stores that former versions have made. A file of each released format is kept, with the script that made it."""
+"""Stores and studies that former versions have made. A file of each released format is kept, with the script that made it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import koloss as kl
+from koloss.errors import AlreadyTold, StoreError, StudyPaused
 from koloss.studies import open_store, verify
 from koloss.studies.log import FORMAT
+from koloss.studies.state import FORMAT as STUDIES
+from tests.studies.common import created, kinds
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -27,7 +30,7 @@ def kept(request, tmp_path):
 def test_what_was_written_is_read(kept):
     url, written = kept
     store = open_store(url)
-    assert store.names() == sorted(written)
+    assert store.names() == sorted([*written, "offers", "takings"])
     for name, events in written.items():
         with kl.Study.open(store, name) as study:
             read = [event.to_dict() for event in study.events()]
@@ -73,3 +76,47 @@ def test_a_request_is_still_known(kept):
         decision = study.ask(request="ask 3")
         assert (decision.id, decision.index) == (asked["decision"], asked["index"])
         assert [event.seq for event in study.events()] == [e["seq"] for e in written["prices"]]
+
+
+def test_there_is_a_file_of_every_format_of_studies():
+    assert STUDIES == FORMAT  # with another, a file for each
+
+
+def test_what_was_said_then_holds(kept):
+    url, _ = kept
+    with kl.Study.open(url, "takings") as takings:
+        status = takings.status()
+        assert (status.goal, status.unit, status.labels) == ("maximize", "EUR", {"team": "shop"})
+        assert (status.lease, status.default, status.unused) == (60.0, 0.0, 1)
+        assert status.paused
+        with pytest.raises(StudyPaused):
+            takings.ask()
+        takings.resume()
+        first = takings.ask(3, request="ask 4")  # which was answered then
+        assert first.id.tolist() == [4, 5, 6]
+        with pytest.raises(AlreadyTold):
+            takings.tell(first, [0.5] * 3)
+        takings.tell(takings.ask(), 0.5)
+        assert set(kinds(takings)) >= {"created", "asked", "told", "expired", "paused"}
+    with kl.Study.open(url, "offers") as offers:
+        offers.tell(offers.ask(context="old"), 0.5)
+        assert set(kinds(offers)) >= {"released", "handed over"}
+        assert offers.status().held > 0
+
+
+@pytest.mark.parametrize("name", ["takings", "offers"])
+def test_longer_histories_prove_themselves(kept, name):
+    report = verify(kept[0], name)
+    assert report.ok, report
+    assert report.decisions > 30
+
+
+def test_studies_of_later_formats_are_refused():
+    study, store, _ = created()
+    study.ask()
+    first = store.events("prices")[0]
+    store.damage("prices", 1, data={**first.data, "format": STUDIES + 1})
+    with pytest.raises(
+        StoreError, match=rf"format of this study is {STUDIES + 1}, .* up to {STUDIES}"
+    ):
+        kl.Study.open(store, "prices")
