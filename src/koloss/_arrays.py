@@ -269,6 +269,11 @@ def roundoff(array: Array) -> float:
     return float(namespace(array).finfo(array.dtype).eps) / 2
 
 
+def is_single(array: Array) -> bool:
+    """Whether an array is in single precision."""
+    return math.isclose(float(namespace(array).finfo(array.dtype).eps), 2.0**-23)
+
+
 def equal(a: Array, b: Array) -> bool:
     """Whether two arrays have the same shape and the same numbers."""
     return tuple(a.shape) == tuple(b.shape) and bool(np.array_equal(to_numpy(a), to_numpy(b)))

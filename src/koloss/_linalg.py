@@ -1,7 +1,11 @@
-"""Small dense linear algebra by direct BLAS and LAPACK calls, which cost less than their wrappers."""
+"""Small dense linear algebra by direct BLAS and LAPACK calls, which cost less than their wrappers.
+
+Features may be in single precision: they are read a block of rows at a time, and all sums are in double precision.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,34 @@ Floats = NDArray[np.float64]
 ROWS = 1024
 """Rows of a block whose products stay in the cache."""
 
+WHOLE = 32_768
+"""Up to so many rows in double precision are one block."""
+
+
+def blocks(features: Any, size: int = 2 * ROWS) -> Iterator[slice]:
+    """Rows to be handled at a time: all, where they are few and in double precision."""
+    N = len(features)
+    whole = N <= WHOLE and features.dtype == np.float64
+    yield from (slice(k, k + size) for k in range(0, N, size)) if not whole else (slice(0, N),)
+
+
+def product(features: Any, vector: Floats) -> Any:
+    """φ'vector of every row φ of the features."""
+    if features.dtype == np.float64:
+        return features @ vector
+    result = np.empty(len(features))
+    for block in blocks(features, 8 * ROWS):
+        np.matmul(features[block].astype(np.float64), vector, out=result[block])
+    return result
+
+
+def squared_lengths(features: Any) -> Floats:
+    """|φ|² of every row φ of the features."""
+    result = np.empty(len(features))
+    for block in blocks(features):
+        np.sum(np.square(features[block], dtype=np.float64), axis=1, out=result[block])
+    return result
+
 
 def cholesky(matrix: Floats) -> Floats | None:
     """Lower Cholesky factor of a symmetric matrix, of which the lower triangle is read; None where it is singular."""
@@ -21,15 +53,29 @@ def cholesky(matrix: Floats) -> Floats | None:
     return None if failed else factor
 
 
+def work_space(features: Any) -> Floats:
+    """What `covariance_factor` works on: room for a block of the features."""
+    first = next(blocks(features))
+    return np.empty((min(first.stop, len(features)), features.shape[1]), order="F")
+
+
 def covariance_factor(
-    features: Floats, weights: Floats, buffer: Floats, penalty: Floats | None = None
+    features: Any, weights: Floats, buffer: Floats, penalty: Floats | None = None
 ) -> Floats | None:
     """Cholesky factor of Σ weights φφ' over the rows φ of the features, plus a penalty; None where it is singular.
 
-    The buffer has the shape of the features, both in Fortran order, and saves an allocation.
+    The features are in Fortran order, and the buffer is their `work_space`, which saves an allocation.
     """
-    np.multiply(features.T, np.sqrt(weights), out=buffer.T)
-    sigma = dsyrk(1.0, buffer, trans=1, lower=1)
+    sigma: Any = None
+    roots = np.sqrt(weights)
+    for block in blocks(features):
+        part = features[block]
+        scaled = buffer if len(part) == len(buffer) else np.empty_like(part, dtype=np.float64)
+        np.multiply(part.T, roots[block], out=scaled.T)
+        if sigma is None:
+            sigma = dsyrk(1.0, scaled, trans=1, lower=1)
+        else:
+            sigma = dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=sigma, overwrite_c=1)
     if penalty is not None:
         sigma += penalty
     factor, failed = dpotrf(sigma, lower=1, overwrite_a=1)
@@ -45,16 +91,26 @@ def mixed_factor(features: Floats, weights: Floats, ridge: float) -> Any:
     return factor
 
 
+def inverse_of(factor: Floats) -> Floats:
+    """L⁻¹ of a Cholesky factor L, lower triangular."""
+    inverse, _ = dtrtri(factor, lower=1)
+    lower: Floats = np.tril(inverse)
+    return lower
+
+
 def solve(factor: Floats, vector: Floats) -> Any:
     """Σ⁻¹ vector by the Cholesky factor of Σ."""
     solution, _ = dpotrs(factor, vector, lower=1)
     return solution
 
 
-def leverages(factor: Floats, features: Floats) -> Any:
+def leverages(factor: Floats, features: Any) -> Any:
     """φ'Σ⁻¹φ of every row φ of the features."""
-    white = dtrsm(1.0, factor, features.T, lower=1)
-    return np.einsum("ij,ij->j", white, white)
+    result = np.empty(len(features))
+    for block in blocks(features):
+        white = dtrsm(1.0, factor, features[block].T, lower=1)
+        np.einsum("ij,ij->j", white, white, out=result[block])
+    return result
 
 
 def row_leverages(factor: Floats, features: Floats) -> Any:

@@ -36,6 +36,7 @@ class Game:
     eigenvalue: float = (
         0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
     )
+    rounded: str = ""  # what has to be assumed of rounding
 
 
 OBLIVIOUS = "losses do not depend on the player's actions"
@@ -290,4 +291,5 @@ def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
     heard = True if played.heard else None
     known = (Assumption(game.losses),) if game.losses else ()
     common = Assumption(in_range, heard), *known, Assumption(coin)
-    return (*common, *semidefinite(game.eigenvalue))
+    rounded = (Assumption(game.rounded),) if game.rounded else ()
+    return (*common, *rounded, *semidefinite(game.eigenvalue))

@@ -7,6 +7,7 @@ not known; those who need one are told a bandwidth of a fifth of the side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -75,8 +76,8 @@ def ackley(X: Any) -> Any:
     """Ackley's function on [-1, 1]², over the size that it would have at (1, 0) were both cosines -1."""
     near = 20 * np.exp(-0.2 * np.sqrt(np.mean(X**2, axis=1)))
     waves = np.exp(np.mean(np.cos(2 * np.pi * X), axis=1))
-    size = 20 + np.e - 20 * np.exp(-0.2 * np.sqrt(0.5)) - np.exp(-1)
-    return (near + waves - 20 - np.e) / size
+    size = 20 + math.e - 20 * np.exp(-0.2 * np.sqrt(0.5)) - np.exp(-1)
+    return (near + waves - 20 - math.e) / size
 
 
 def rastrigin(X: Any) -> Any:

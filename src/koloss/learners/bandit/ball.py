@@ -91,6 +91,7 @@ class BallEngine:
     place: ClassVar[str] = " on the ball (B5)"
     proxy: ClassVar[str] = "exact features"
     samples: ClassVar[float] = 0.0
+    rounded: ClassVar[str] = ""
     eigenvalue: ClassVar[float] = 0.0
     printed: ClassVar[dict[str, Any]] = {}
 

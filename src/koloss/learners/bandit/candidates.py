@@ -95,7 +95,7 @@ def _plain(
     epsilon = 0.0 if is_exact(chosen) else error(chosen, chosen.rank)
 
     def candidate() -> Candidate:
-        features = to_numpy(chosen.features)
+        features = _double(chosen)
         if game.constant:
             scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
             features = np.column_stack([features, np.full(len(points), scale)])
@@ -120,13 +120,13 @@ def _penalised(
         yield from _scheduled(settings, proxy, losses, game)
         return
     given = None if settings.ridge == "auto" else float(settings.ridge)
-    choice = choose_ridge(to_numpy(proxy.features), losses, game, given)
+    choice = choose_ridge(_double(proxy), losses, game, given)
     if choice is None:
         return
 
     def candidate() -> Candidate:
         problem, rank = choice.problem, choice.rank
-        features = to_numpy(proxy.features)[:, :rank]
+        features = _double(proxy)[:, :rank]
         features, columns = with_columns(features, choice.head, choice.penalty, game.constant)
         eta, kappa = choice.rates.learning_rate, choice.rates.kappa
         if settings.learning_rate is not None:
@@ -160,7 +160,7 @@ def _scheduled(
 ) -> Iterator[Plan]:
     """A penalty that falls with time; where one is given, it stays (theory F1.8)."""
     given = None if settings.ridge == "auto" else float(settings.ridge)
-    chosen = choose_schedule(to_numpy(proxy.features), losses, game, given)
+    chosen = choose_schedule(_double(proxy), losses, game, given)
     if chosen is None:
         return
     schedule, kappa, bound = chosen
@@ -169,7 +169,7 @@ def _scheduled(
         rank = proxy.rank + int(game.constant)
         whole = replace(game, rank=rank, epsilon=losses.error(proxy.rank))
         problem = schedule.problem(whole, kappa, schedule.level(1))
-        features = to_numpy(proxy.features)
+        features = _double(proxy)
         features, columns = with_columns(features, 0, schedule.penalty, game.constant)
         columns = columns * 2.0 ** -schedule.level(1)
         cap = problem.largest_leverage(bandit.anytime_rate(problem, kappa, 1), kappa)
@@ -182,6 +182,11 @@ def _scheduled(
         )
 
     yield Plan(bound, candidate)
+
+
+def _double(proxy: Proxy) -> Floats:
+    """The features of a proxy on the host, in double precision."""
+    return to_numpy(proxy.features).astype(np.float64, copy=False)
 
 
 def with_columns(

@@ -187,7 +187,7 @@ def capped_from_dict(
     )
     u, S, w = design.exploration, design.exploits, design.discounts
     penalty = None if columns is None else columns @ columns.T
-    factor = _linalg.covariance_factor(features, u.ravel(), np.empty_like(features), penalty)
+    factor = _linalg.covariance_factor(features, u.ravel(), _linalg.work_space(features), penalty)
     good = bool(w.min() > 0)
     if factor is None or not good:
         good = False

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss._arrays import to_numpy
 from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
@@ -93,7 +94,7 @@ class Exp2:
         self.theta: Floats = np.zeros(engine.problem.rank)  # Σ of all estimates
         self.credit: Floats | None = None  # Σ of all bonuses
         if engine.problem.bonus or engine.problem.hindsight:
-            self.credit = np.zeros(len(engine.actions))  # type: ignore[arg-type]
+            self.credit = engine.no_credit()  # type: ignore[union-attr]
         self.range = engine.loss_range()
         self.masks: Masks | None = None  # what requests among some of the actions have taught
         self.epoch: Epoch | None = None
@@ -211,6 +212,11 @@ class Exp2:
         if self.credit is not None:
             self.credit += count * epoch.weight * epoch.scale * epoch.law.bonus
 
+    def reward(self, bonuses: Floats) -> None:
+        """Take bonuses of all actions that are on the host into the weights."""
+        assert self.credit is not None
+        self.credit += self.engine.as_credit(bonuses)  # type: ignore[union-attr]
+
     def condensed(self, epoch: Epoch, keys: Sequence[Any]) -> list[Late] | None:
         """What is needed of an epoch that is over: four numbers, Σ⁻¹φ(a) of each action, the bonus where there is one.
 
@@ -219,7 +225,7 @@ class Exp2:
         engine = self.engine_of(epoch.number)
         if len(keys) > engine.problem.rank:
             return None
-        law, ends = epoch.law, [] if self.credit is None else [epoch.law.bonus]
+        law, ends = epoch.law, [] if self.credit is None else [to_numpy(epoch.law.bonus)]
         directions = [engine.estimate(law, key, 1.0) for key in keys]
         numbers = [epoch.weight, epoch.center, epoch.scale, epoch.half]
         rows = [np.concatenate([numbers, v, *ends]) for v in directions]
@@ -237,7 +243,7 @@ class Exp2:
     @property
     def late_length(self) -> int:
         """How many numbers are needed of an epoch that is over, for one decision."""
-        return 4 + len(self.theta) + (0 if self.credit is None else len(self.credit))
+        return 4 + len(self.theta) + (0 if self.credit is None else self.credit.shape[0])
 
     def _learn_late(self, late: Late, loss: float) -> None:
         m, admitted = len(self.theta), self.range.admitted((loss,))[0]
@@ -245,7 +251,7 @@ class Exp2:
         direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
         self.theta += direction * (centred(admitted, center, half) * weight)
         if self.credit is not None:
-            self.credit += weight * scale * bonus
+            self.reward(weight * scale * bonus)
         self.mass += weight
         self.level += weight * center
         self.heard += 1
@@ -277,12 +283,12 @@ class Exp2:
         if masks is None:
             return credit
         own = -masks.told - masks.slept
-        return own if credit is None else own + credit
+        return own if credit is None else own + to_numpy(credit)
 
     def sums(self) -> Floats:
         """S: what each action has lost by the estimates."""
         sums: Floats = self.engine.scores(self.theta)  # type: ignore[union-attr]
-        return sums if self.credited is None else sums - self.credited
+        return sums if self.credited is None else sums - to_numpy(self.credited)
 
     # What is known.
 
@@ -300,8 +306,7 @@ class Exp2:
         assert isinstance(engine, PointsEngine)
         if not self.is_over():
             assert self.epoch is not None
-            p: Floats = self.epoch.law.p.copy()
-            return p
+            return np.array(to_numpy(self.epoch.law.p), dtype=np.float64)
         return engine.mixture(self.theta, self.credited, *self.rates_now())
 
     def recommend(self) -> Recommendation:
@@ -357,7 +362,7 @@ class Exp2:
             **{name: getattr(self, name) for name in self._NUMBERS},
             "rates": asdict(self.rates),
             "theta": self.theta.copy(),
-            "credit": None if self.credit is None else self.credit.copy(),
+            "credit": None if self.credit is None else np.array(to_numpy(self.credit)),
             "range": self.range.to_dict(),
             "sampler": self.engine.save(),
         }
@@ -380,7 +385,8 @@ class Exp2:
         exp2.longest_at_once = data.count("longest_at_once", 0, exp2.at_once)
         exp2.theta = data.array("theta", exp2.theta.shape)
         if exp2.credit is not None:
-            exp2.credit = data.array("credit", exp2.credit.shape, 0)
+            credit = data.array("credit", tuple(exp2.credit.shape), 0)
+            exp2.credit = engine.as_credit(credit)  # type: ignore[union-attr]
         else:
             data.nothing("credit")
         exp2.level = data.number("level", -LARGEST, LARGEST)
@@ -465,6 +471,7 @@ def prove(
         engine.place,
         sampled=engine.samples > 0,
         eigenvalue=engine.eigenvalue,
+        rounded=engine.rounded,
     )
     if horizon is None:
         levels = engine.levels(rounds)

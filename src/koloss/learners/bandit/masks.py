@@ -229,7 +229,7 @@ def learn_among(exp2: Exp2, law: Masked, keys: Sequence[int], losses: Sequence[A
         before = exp2.sums()[allowed]
         masks.told[allowed] += value * law.direction(key)[allowed]
         if exp2.credit is not None:
-            exp2.credit[allowed] += law.weight * law.scale * law.bonus[allowed]
+            exp2.reward(law.weight * law.scale * np.where(allowed, law.bonus, 0.0))
         mixed = _mix_loss(exp2, allowed, before)
         masks.slept[~allowed] += mixed
         lost += mixed

@@ -40,6 +40,9 @@ from koloss.learners.reading import FARTHEST, ROUNDING, Reader
 Floats = NDArray[np.float64]
 
 
+SINGLE = 1e-3
+"""How far the leverage of features in single precision may be from what is proved of it."""
+
 SAID = ("outside", "learned", "sign", "shares", "slots")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
@@ -100,10 +103,10 @@ class PointsEngine:
     def __post_init__(self) -> None:
         for array in (self.points, self.features, self.weights, self.log_prior):
             array.flags.writeable = False  # decisions hand out views of them
-        object.__setattr__(self, "_buffer", np.empty_like(self.features))
+        object.__setattr__(self, "_buffer", _linalg.work_space(self.features))
         columns = self.columns
         object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
-        length = float(np.max(np.sum(self.features**2, axis=1)))
+        length = float(np.max(_linalg.squared_lengths(self.features)))
         object.__setattr__(self, "_length", length)
 
     @property
@@ -115,11 +118,25 @@ class PointsEngine:
         """Where losses lie, before any is heard."""
         return LossRange(self.low, self.high, self.outside, self.learned)
 
+    @property
+    def rounded(self) -> str:
+        """What a bound assumes of rounding; nothing where sums are in double precision."""
+        return ""
+
+    def no_credit(self) -> Floats:
+        """Bonuses of all actions, before any was given."""
+        return np.zeros(len(self.points))
+
+    def as_credit(self, values: Floats) -> Floats:
+        """Bonuses of all actions as they are kept."""
+        return values
+
     # Algorithm 1.
 
     def scores(self, theta: Floats) -> Floats:
         """θ'φ(a) of every action."""
-        return self.features @ theta
+        scores: Floats = _linalg.product(self.features, theta)
+        return scores
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
         """p = (1 - γ)q + γπ with q ∝ prior exp(-η θ'φ), in log space (lines 4 and 9); projected where there are shares."""
@@ -183,13 +200,14 @@ class PointsEngine:
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
-        return _linalg.solve(law.factor, np.dot(losses, self.features[rows]))
+        phi = np.asarray(self.features[rows], dtype=np.float64)
+        return _linalg.solve(law.factor, np.dot(losses, phi))
 
     # The end of an epoch (theory B3).
 
     def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
         """Largest -X(a) for the sum X of the epoch's estimates, of total weight `mass`."""
-        rises = -(self.features @ gain)
+        rises = -_linalg.product(self.features, gain)
         if law.bonus is not None:
             rises += mass * law.bonus
         return float(np.max(rises))
@@ -221,7 +239,7 @@ class PointsEngine:
         problem = replace(self.problem, rounds=rounds)
         if self.columns is None or problem.log_prior == 0:
             return replace(self, rates=bandit.tune(problem))
-        leverage = Leverage(self.features, self.weights, self.columns)
+        leverage = Leverage(np.asarray(self.features, dtype=np.float64), self.weights, self.columns)
         tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
@@ -261,7 +279,8 @@ class PointsEngine:
         eta = bandit.anytime_rate(problem, kappa, schedule.first_round(level))
         cap = problem.largest_leverage(eta, kappa)
         fixed = Design(self.weights, problem.rank, 0.0, "given")
-        design = choose_ridge_design(self.features, columns, cap, self.design or fixed)
+        features = np.asarray(self.features, dtype=np.float64)
+        design = choose_ridge_design(features, columns, cap, self.design or fixed)
         # The leverage falls with γ, and γ with time: that of the first round serves the whole level.
         leverage = design.exploration * design.largest
         weights = design.weights
@@ -291,7 +310,14 @@ class PointsEngine:
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         schedule = None if self.schedule is None else self.schedule.to_dict()
         numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
-        return {**values, **numbers, "schedule": schedule}
+        plain = {**values, **numbers, "schedule": schedule}
+        if self.features.dtype == np.float32:
+            features = self.features.astype(np.float64)
+            plain |= {
+                "features": features,
+                "arrays": {"library": "numpy", "device": "cpu", "type": "float32"},
+            }
+        return plain
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> PointsEngine:
@@ -366,7 +392,8 @@ class PointsEngine:
     @classmethod
     def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
         leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
-        if not math.isclose(leverage, problem.leverage, rel_tol=ROUNDING):
+        tolerance = SINGLE if data.has_key("arrays") else ROUNDING
+        if not math.isclose(leverage, problem.leverage, rel_tol=tolerance):
             data.refuse("features", "must have the leverage of the problem", leverage)
 
     def save(self) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.contextual import Player, check_player, load_player, save_player
+from koloss.learners.bandit.device import restored
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.masks import check_rows
 from koloss.learners.bandit.pairs import in_context
@@ -52,7 +53,8 @@ def _load_alone(kind_of: type[Exp2], data: Reader, settings: BanditSettings) -> 
     engine: Engine
     if kind in ("points", "arms"):
         made = PointsEngine if kind == "points" else ArmsEngine
-        engine = made.from_dict(data.part("engine"), settings)
+        part = data.part("engine")
+        engine = restored(made.from_dict(part, settings), part)
     else:
         from koloss.learners.bandit.ball import BallEngine
 

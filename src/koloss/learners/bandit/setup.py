@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from koloss._arrays import to_numpy
+from koloss._arrays import is_single, to_numpy
 from koloss._threads import threads_for
 from koloss.actions import Points
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import choose
+from koloss.learners.bandit.device import in_double, placed
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
@@ -50,6 +52,9 @@ def plays_ball(settings: BanditSettings) -> bool:
 
 def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:
     """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2); a trial warns of nothing."""
+    given = settings.actions
+    if isinstance(given, Points) and is_single(given.X):  # only the features will be
+        settings = replace(settings, actions=in_double(given))
     kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
     if isinstance(proxy, Proxy):
         points = proxy.points
@@ -71,7 +76,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
     problem = best.problem
     if not trial:
         warn_of_cost(len(points), problem.rank)
-    return PointsEngine(
+    engine = PointsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.asfortranarray(best.features),
         columns=best.columns,
@@ -98,6 +103,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         eigenvalue=best.eigenvalue,
         shares=settings.laws(len(points)),
     )
+    return placed(engine, given.X if isinstance(given, Points) else points.X)
 
 
 def game_of(

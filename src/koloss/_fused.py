@@ -1,0 +1,293 @@
+"""The refresh of Algorithm 1 on a GPU, in one pass over the features: Triton kernels for torch tensors in single precision.
+
+    pass_over     logits η-weighted, their running maximum, Σ exp, and Σ exp φφ' of each program's share of the rows
+    add_up        the shares of all programs, brought to one maximum and added in double precision
+    spread_out    p = (1 - γ)q + γπ of every action, and its sum over each block of actions
+    look_up       actions by inversion: first the block, then the place in it; no cumulative sums of all actions are kept
+    weigh         |φ'A| of every action for one or two small matrices A: leverages, and with them the bonus
+
+Tensor cores multiply numbers of 11 bits (TF32). At "highest" precision, torch's own word for it, each number is split into two
+of them: X = H + E, and X'X = H'H + H'E + E'H up to 2⁻²². Since (H'(H + 2E) + (H + 2E)'H)/2 is the same, two products are enough
+where three are usual. Products of a few rows are added outside the tensor cores, which would cut digits off the sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from numpy.typing import NDArray
+
+Tensor: TypeAlias = Any
+
+FEWEST, MOST = 16, 128
+"""Features that a kernel is made for; with fewer, columns of zeros are added."""
+
+BLOCK = 1024
+"""Actions whose probabilities are added up, to find the place of a draw in two steps."""
+
+PROGRAMS = 1056
+"""Programs that share the rows: 8 on each of the 132 multiprocessors of an H200."""
+
+
+@triton.jit
+def _upper_bits(x):  # type: ignore[no-untyped-def]
+    """The 11 leading bits of numbers in single precision."""
+    return (x.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def pass_over(  # type: ignore[no-untyped-def]
+    features, slope, offset, logits, sums, totals, tops, N,
+    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Logits φ'slope + offset, and of this program's rows the maximum, Σ exp(logit - max) and Σ exp(logit - max) φφ'."""
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    columns = tl.arange(0, M)
+    direction = tl.load(slope + columns)
+    sigma = tl.zeros((M, M), tl.float32)
+    total, top = 0.0, float("-inf")
+    for start in tl.range(program * ROWS, N, programs * ROWS, num_stages=STAGES):
+        rows = start + tl.arange(0, ROWS)
+        inside = rows < N
+        places = rows.to(tl.int64)[:, None] * M + columns[None, :]
+        phi = tl.load(features + places, mask=inside[:, None], other=0.0)
+        logit = tl.sum(phi * direction[None, :], axis=1)
+        logit += tl.load(offset + rows, mask=inside, other=float("-inf"))
+        tl.store(logits + rows, logit, mask=inside)
+        highest = tl.max(logit, axis=0)
+        if highest > top:
+            factor = tl.exp(top - highest)
+            sigma *= factor
+            total *= factor
+            top = highest
+        weight = tl.exp(logit - top)
+        total += tl.sum(weight, axis=0)
+        if COARSE:
+            across = tl.trans(phi)
+            sigma = tl.dot(across, phi * weight[:, None], sigma, input_precision="tf32")
+        else:
+            phi = phi * tl.sqrt(weight)[:, None]
+            upper = _upper_bits(phi)
+            across = tl.trans(upper)
+            share = tl.dot(across, upper, input_precision="tf32")
+            sigma += tl.dot(across, 2 * (phi - upper), share, input_precision="tf32")
+    tl.store(totals + program, total)
+    tl.store(tops + program, top)
+    tl.store(sums + program * M * M + columns[:, None] * M + columns[None, :], sigma)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def add_up(  # type: ignore[no-untyped-def]
+    sums, totals, tops, sigma, summary, P,
+    M: tl.constexpr, SHARES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """One row of Σ exp φφ', the maximum of all logits and Σ exp, from the shares of P programs."""
+    row = tl.program_id(0)
+    shares, columns = tl.arange(0, SHARES), tl.arange(0, M)
+    local = tl.load(tops + shares, mask=shares < P, other=float("-inf"))
+    top = tl.max(local, axis=0)
+    scaled = tl.load(totals + shares, mask=shares < P, other=0.0).to(tl.float64)
+    total = tl.sum(scaled * tl.exp(local - top).to(tl.float64), axis=0)
+    result = tl.zeros((M,), tl.float64)
+    for start in range(0, P, ROWS):
+        some = start + tl.arange(0, ROWS)
+        inside = some < P
+        factor = tl.exp(tl.load(tops + some, mask=inside, other=float("-inf")) - top)
+        places = some[:, None] * M * M + row * M + columns[None, :]
+        values = tl.load(sums + places, mask=inside[:, None], other=0.0)
+        result += tl.sum(values.to(tl.float64) * factor.to(tl.float64)[:, None], axis=0)
+    tl.store(sigma + row * M + columns, result)
+    if row == 0:
+        tl.store(summary, top.to(tl.float64))
+        tl.store(summary + 1, total)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def spread_out(  # type: ignore[no-untyped-def]
+    logits, design, summary, p, masses, N, gamma, BLOCK: tl.constexpr
+):
+    """p = (1 - γ)q + γπ, and its sum over every block of actions."""
+    block = tl.program_id(0)
+    rows = block * BLOCK + tl.arange(0, BLOCK)
+    inside = rows < N
+    top, total = tl.load(summary), tl.load(summary + 1)
+    weight = tl.exp(tl.load(logits + rows, mask=inside, other=float("-inf")) - top.to(tl.float32))
+    share = ((1 - gamma) / total).to(tl.float32)
+    explored = tl.load(design + rows, mask=inside, other=0.0)
+    probability = share * weight + gamma * explored
+    tl.store(p + rows, probability, mask=inside)
+    tl.store(masses + block, tl.sum(probability.to(tl.float64), axis=0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def look_up(  # type: ignore[no-untyped-def]
+    p, cumulative, uniforms, found, N, BLOCKS, STEPS: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The action whose cumulative probability first exceeds a uniform number."""
+    draw = tl.program_id(0)
+    target = tl.load(uniforms + draw) * tl.load(cumulative + BLOCKS - 1)
+    low, high = 0, BLOCKS - 1  # the first block whose end is above the target
+    for _ in range(STEPS):
+        middle = (low + high) // 2
+        above = tl.load(cumulative + middle) > target
+        high = tl.where(above, middle, high)
+        low = tl.where(above, low, tl.minimum(middle + 1, high))
+    before = tl.where(high > 0, tl.load(cumulative + tl.maximum(high - 1, 0)), 0.0)
+    rows = high * BLOCK + tl.arange(0, BLOCK)
+    weight = tl.load(p + rows, mask=rows < N, other=0.0).to(tl.float64)
+    passed = tl.sum((tl.cumsum(weight, axis=0) <= target - before).to(tl.int32), axis=0)
+    last = tl.minimum(high * BLOCK + BLOCK, N) - 1
+    tl.store(found + draw, tl.minimum(high * BLOCK + passed, last).to(tl.int64))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def weigh(  # type: ignore[no-untyped-def]
+    features, first, second, out, N, bias, epsilon, nu,
+    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, PENALTY: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """b e + ε s + ν s² of every action, where e² = |φ'second|² and s² = |φ'first|² - e²."""
+    columns = tl.arange(0, M)
+    square = columns[:, None] * M + columns[None, :]
+    whole = tl.load(first + square)
+    penalised = whole
+    if PENALTY:
+        penalised = tl.load(second + square)
+    for start in tl.range(tl.program_id(0) * ROWS, N, tl.num_programs(0) * ROWS, num_stages=STAGES):
+        rows = start + tl.arange(0, ROWS)
+        inside = rows < N
+        places = rows.to(tl.int64)[:, None] * M + columns[None, :]
+        phi = tl.load(features + places, mask=inside[:, None], other=0.0)
+        if COARSE:
+            white = tl.dot(phi, whole, input_precision="tf32")
+        else:
+            white = tl.dot(phi, whole, input_precision="tf32x3")
+        s2 = tl.sum(white * white, axis=1)
+        value = tl.zeros((ROWS,), tl.float32)
+        if PENALTY:
+            if COARSE:
+                white = tl.dot(phi, penalised, input_precision="tf32")
+            else:
+                white = tl.dot(phi, penalised, input_precision="tf32x3")
+            e2 = tl.sum(white * white, axis=1)
+            value += bias * tl.sqrt(e2)
+            s2 = tl.maximum(s2 - e2, 0.0)
+        tl.store(out + rows, value + epsilon * tl.sqrt(s2) + nu * s2, mask=inside)
+
+
+class Refreshed(NamedTuple):
+    """What a refresh leaves on the device."""
+
+    p: Tensor  # (N,)
+    cumulative: Tensor  # (blocks,), in double precision
+    sigma: Tensor  # (M, M), in double precision: Σ exp(logit - max) φφ', not yet symmetric
+    summary: Tensor  # the maximum of the logits, and Σ exp(logit - max)
+
+
+class Fused:
+    """Kernels for one matrix of features, with what they need to work on.
+
+    Parameters
+    ----------
+    features : Tensor of shape (N, m)
+        In single precision; kept as rows with 16, 32, 64 or 128 columns, the last of which are zeros.
+    programs : int
+        How many share the rows.
+    """
+
+    def __init__(self, features: Tensor, *, programs: int = PROGRAMS) -> None:
+        self.size, self.rank = features.shape
+        N, M = self.size, max(FEWEST, triton.next_power_of_2(self.rank))
+        if self.rank == M:
+            self.rows = features.contiguous()
+        else:
+            self.rows = features.new_zeros((N, M))
+            self.rows[:, : self.rank] = features
+        self.columns, self.wide = M, M > 64  # too many sums for the registers of one warp
+        self.programs = max(1, min(programs, triton.cdiv(N, 16)))
+        self.blocks = triton.cdiv(N, BLOCK)
+        self._logits = self._empty(N)
+        self._sums = self._empty(self.programs, M, M)
+        self._totals, self._tops = self._empty(self.programs), self._empty(self.programs)
+
+    @property
+    def features(self) -> Tensor:
+        """The features, as they were given."""
+        return self.rows[:, : self.rank]
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether torch has been told that 11 bits will do in products of float32."""
+        return str(torch.get_float32_matmul_precision()) != "highest"
+
+    def single(self, values: Any) -> Tensor:
+        """Numbers on the device, in single precision."""
+        if isinstance(values, np.ndarray):
+            values = values.astype(np.float32)  # a copy: some arrays must not be written to
+        return torch.as_tensor(values, dtype=torch.float32, device=self.rows.device)
+
+    def _empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=self.rows.device)
+
+    def refresh(
+        self, slope: NDArray[Any], offset: Tensor, design: Tensor, gamma: float
+    ) -> Refreshed:
+        """p = (1 - γ)q + γπ with q ∝ exp(φ'slope + offset), and what Σ is made of; nothing is waited for."""
+        N, M, P = self.size, self.columns, self.programs
+        direction = np.zeros(M, dtype=np.float32)
+        direction[: self.rank] = slope
+        p, masses = self._empty(N), self._empty(self.blocks, dtype=torch.float64)
+        sigma = self._empty(M, M, dtype=torch.float64)
+        summary = self._empty(2, dtype=torch.float64)
+        warps, rows = (4, 32) if self.wide else (1, 16)
+        pass_over[(P,)](
+            self.rows, self.single(direction), offset, self._logits, self._sums, self._totals, self._tops, N,
+            M=M, ROWS=rows, COARSE=self.is_coarse, STAGES=4 if self.is_coarse else 1, num_warps=warps,
+        )  # fmt: skip
+        shares = triton.next_power_of_2(P)
+        add_up[(M,)](
+            self._sums, self._totals, self._tops, sigma, summary, P, M=M, SHARES=shares, ROWS=64
+        )
+        spread_out[(self.blocks,)](self._logits, design, summary, p, masses, N, gamma, BLOCK=BLOCK)
+        return Refreshed(p, torch.cumsum(masses, 0), sigma, summary)
+
+    def law(self, p: Tensor) -> Refreshed:
+        """Probabilities from which actions can be drawn again."""
+        whole = torch.nn.functional.pad(p.double(), (0, self.blocks * BLOCK - len(p)))
+        masses = whole.reshape(self.blocks, BLOCK).sum(1)
+        nothing = self._empty(0, dtype=torch.float64)
+        return Refreshed(p, torch.cumsum(masses, 0), nothing, nothing)
+
+    def draw(self, refreshed: Refreshed, uniforms: NDArray[Any]) -> Tensor:
+        """Actions by inversion of p."""
+        targets = torch.as_tensor(uniforms, dtype=torch.float64, device=self.rows.device)
+        found = self._empty(len(uniforms), dtype=torch.int64)
+        look_up[(len(uniforms),)](
+            refreshed.p, refreshed.cumulative, targets, found, self.size, self.blocks,
+            STEPS=self.blocks.bit_length() + 1, BLOCK=BLOCK,
+        )  # fmt: skip
+        return found
+
+    def bonus(
+        self, first: NDArray[Any], second: NDArray[Any] | None, bias: float, epsilon: float, nu: float
+    ) -> Tensor:  # fmt: skip
+        """b e(a) + ε s(a) + ν s(a)² of every action a."""
+        N, M, out = self.size, self.columns, self._empty(self.size)
+        whole = self._padded(first)
+        penalised = whole if second is None else self._padded(second)
+        rows = 32 if self.wide else 128
+        programs = max(1, min(self.programs // 2, triton.cdiv(N, rows)))
+        weigh[(programs,)](
+            self.rows, whole, penalised, out, N, bias, epsilon, nu,
+            M=M, ROWS=rows, COARSE=self.is_coarse, PENALTY=second is not None, STAGES=3, num_warps=4,
+        )  # fmt: skip
+        return out
+
+    def _padded(self, matrix: NDArray[Any]) -> Tensor:
+        """A matrix with as many rows as the features have columns, and as many columns."""
+        square = np.zeros((self.columns, self.columns), dtype=np.float32)
+        square[: matrix.shape[0], : matrix.shape[1]] = matrix
+        return self.single(square)
