@@ -11,6 +11,11 @@ from that file. With `--out FILE` they go there alone. A new benchmark is a modu
 returns tables, and a line in `NAMES`; what is aimed at stands in `aims`.
 """
 
+
+class Unavailable(Exception):
+    """What a benchmark needs is not to be had on this machine; what is kept of it stays."""
+
+
 NAMES = (
     "bandit",
     "peers",
@@ -18,6 +23,7 @@ NAMES = (
     "refresh",
     "profiles",
     "ridge",
+    "gpu",
     "insured",
     "contexts",
     "kernels",

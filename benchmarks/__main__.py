@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import NAMES
+from benchmarks import NAMES, Unavailable
 from benchmarks.page import KEPT, write_page
 
 
@@ -37,6 +37,10 @@ def main() -> int:
     for name in () if options.page else options.names or NAMES:
         try:
             keep(options.out, name, measure(name, options.full))
+        except Unavailable as error:
+            print(
+                f"{name}: left out, {error} here; what was measured elsewhere stays\n", flush=True
+            )
         except ModuleNotFoundError as error:
             left_out.append(f"{name} (no {error.name})")
             print(f"{name}: left out, since there is no module {error.name}\n", flush=True)
@@ -58,6 +62,8 @@ def measure(name: str, full: bool) -> dict[str, Any]:
     tables = module.run(full=full)
     seconds = time.perf_counter() - start
     machine["load after"] = round(os.getloadavg()[0], 1)
+    if hasattr(module, "machine"):
+        machine["device"] = module.machine()
     for table in tables:
         show(table)
     print(f"{name}: {seconds:.0f} s\n", flush=True)

@@ -84,6 +84,8 @@ def _machine(machine: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {machine[key]}" for name, key in _VERSIONS.items())
     threads = "one thread" if machine["BLAS threads"] == 1 else f"{machine['BLAS threads']} threads"
     where = f"{machine['processor']} with {machine['cores']} cores, {machine['system']}"
+    if "device" in machine:
+        where += f", {machine['device']}"
     return f"{machine['day']}, {where}; {versions}; BLAS with {threads}"
 
 

@@ -82,6 +82,7 @@ _FROM_LEARNERS = (
     "FollowTheRegularizedLeader",
     "InsuredBandit",
     "Policy",
+    "ask_together",
 )
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         FollowTheRegularizedLeader,
         InsuredBandit,
         Policy,
+        ask_together,
     )
     from koloss.report import arena
     from koloss.studies import Study, aio
@@ -169,6 +171,7 @@ __all__ = [
     "__version__",
     "aio",
     "arena",
+    "ask_together",
     "barycentric_spanner",
     "eigendecay",
     "errors",

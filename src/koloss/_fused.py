@@ -29,6 +29,9 @@ FEWEST, MOST = 16, 128
 BLOCK = 1024
 """Actions whose probabilities are added up, to find the place of a draw in two steps."""
 
+PARTS = 8
+"""Parts in which the programs' shares are added up, side by side."""
+
 PROGRAMS = 1056
 """Programs that share the rows: 8 on each of the 132 multiprocessors of an H200."""
 
@@ -40,7 +43,7 @@ def _upper_bits(x):  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def pass_over(  # type: ignore[no-untyped-def]
+def pass_over_kernel(  # type: ignore[no-untyped-def]
     features, slope, offset, logits, sums, totals, tops, N,
     M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -81,33 +84,32 @@ def pass_over(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def add_up(  # type: ignore[no-untyped-def]
-    sums, totals, tops, sigma, summary, P,
+def add_up_kernel(  # type: ignore[no-untyped-def]
+    sums, totals, tops, parts, summary, P,
     M: tl.constexpr, SHARES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """One row of Σ exp φφ', the maximum of all logits and Σ exp, from the shares of P programs."""
-    row = tl.program_id(0)
+    """One row of Σ exp φφ' from some of the programs, the maximum of all logits and Σ exp."""
+    row, part = tl.program_id(0), tl.program_id(1)
     shares, columns = tl.arange(0, SHARES), tl.arange(0, M)
     local = tl.load(tops + shares, mask=shares < P, other=float("-inf"))
     top = tl.max(local, axis=0)
-    scaled = tl.load(totals + shares, mask=shares < P, other=0.0).to(tl.float64)
-    total = tl.sum(scaled * tl.exp(local - top).to(tl.float64), axis=0)
     result = tl.zeros((M,), tl.float64)
-    for start in range(0, P, ROWS):
+    for start in range(part * ROWS, P, tl.num_programs(1) * ROWS):
         some = start + tl.arange(0, ROWS)
         inside = some < P
         factor = tl.exp(tl.load(tops + some, mask=inside, other=float("-inf")) - top)
         places = some[:, None] * M * M + row * M + columns[None, :]
         values = tl.load(sums + places, mask=inside[:, None], other=0.0)
         result += tl.sum(values.to(tl.float64) * factor.to(tl.float64)[:, None], axis=0)
-    tl.store(sigma + row * M + columns, result)
-    if row == 0:
+    tl.store(parts + (part * M + row) * M + columns, result)
+    if row + part == 0:
+        scaled = tl.load(totals + shares, mask=shares < P, other=0.0).to(tl.float64)
         tl.store(summary, top.to(tl.float64))
-        tl.store(summary + 1, total)
+        tl.store(summary + 1, tl.sum(scaled * tl.exp(local - top).to(tl.float64), axis=0))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def spread_out(  # type: ignore[no-untyped-def]
+def spread_out_kernel(  # type: ignore[no-untyped-def]
     logits, design, summary, p, masses, N, gamma, BLOCK: tl.constexpr
 ):
     """p = (1 - γ)q + γπ, and its sum over every block of actions."""
@@ -124,10 +126,11 @@ def spread_out(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def look_up(  # type: ignore[no-untyped-def]
-    p, cumulative, uniforms, found, N, BLOCKS, STEPS: tl.constexpr, BLOCK: tl.constexpr
-):
-    """The action whose cumulative probability first exceeds a uniform number."""
+def look_up_kernel(  # type: ignore[no-untyped-def]
+    features, p, cumulative, uniforms, found, N, BLOCKS,
+    M: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The action whose cumulative probability first exceeds a uniform number, its probability and, where there is room, features."""
     draw = tl.program_id(0)
     target = tl.load(uniforms + draw) * tl.load(cumulative + BLOCKS - 1)
     low, high = 0, BLOCKS - 1  # the first block whose end is above the target
@@ -140,12 +143,17 @@ def look_up(  # type: ignore[no-untyped-def]
     rows = high * BLOCK + tl.arange(0, BLOCK)
     weight = tl.load(p + rows, mask=rows < N, other=0.0).to(tl.float64)
     passed = tl.sum((tl.cumsum(weight, axis=0) <= target - before).to(tl.int32), axis=0)
-    last = tl.minimum(high * BLOCK + BLOCK, N) - 1
-    tl.store(found + draw, tl.minimum(high * BLOCK + passed, last).to(tl.int64))
+    action = tl.minimum(high * BLOCK + passed, tl.minimum(high * BLOCK + BLOCK, N) - 1)
+    tl.store(found + draw * WIDTH, action.to(tl.float64))
+    tl.store(found + draw * WIDTH + 1, tl.load(p + action).to(tl.float64))
+    if WIDTH > 2:
+        columns = tl.arange(0, M)
+        phi = tl.load(features + action.to(tl.int64) * M + columns)
+        tl.store(found + draw * WIDTH + 2 + columns, phi.to(tl.float64))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def weigh(  # type: ignore[no-untyped-def]
+def weigh_kernel(  # type: ignore[no-untyped-def]
     features, first, second, out, N, bias, epsilon, nu,
     M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, PENALTY: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -183,8 +191,7 @@ class Refreshed(NamedTuple):
 
     p: Tensor  # (N,)
     cumulative: Tensor  # (blocks,), in double precision
-    sigma: Tensor  # (M, M), in double precision: Σ exp(logit - max) φφ', not yet symmetric
-    summary: Tensor  # the maximum of the logits, and Σ exp(logit - max)
+    sums: Tensor  # (M² + 2,), in double precision: Σ exp(logit - max) φφ', not yet symmetric; max; Σ exp(logit - max)
 
 
 class Fused:
@@ -212,6 +219,7 @@ class Fused:
         self._logits = self._empty(N)
         self._sums = self._empty(self.programs, M, M)
         self._totals, self._tops = self._empty(self.programs), self._empty(self.programs)
+        self._parts = self._empty(PARTS, M * M, dtype=torch.float64)
 
     @property
     def features(self) -> Tensor:
@@ -232,61 +240,96 @@ class Fused:
     def _empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=self.rows.device)
 
-    def refresh(
-        self, slope: NDArray[Any], offset: Tensor, design: Tensor, gamma: float
-    ) -> Refreshed:
+    def direction(self, slope: NDArray[Any]) -> Tensor:
+        """A vector with a number for each column, on the device."""
+        padded = np.zeros(self.columns, dtype=np.float32)
+        padded[: self.rank] = slope
+        return self.single(padded)
+
+    def refresh(self, slope: Tensor, offset: Tensor, design: Tensor, gamma: float) -> Refreshed:
         """p = (1 - γ)q + γπ with q ∝ exp(φ'slope + offset), and what Σ is made of; nothing is waited for."""
-        N, M, P = self.size, self.columns, self.programs
-        direction = np.zeros(M, dtype=np.float32)
-        direction[: self.rank] = slope
-        p, masses = self._empty(N), self._empty(self.blocks, dtype=torch.float64)
-        sigma = self._empty(M, M, dtype=torch.float64)
-        summary = self._empty(2, dtype=torch.float64)
+        sums = self._empty(self.columns**2 + 2, dtype=torch.float64)
+        p, masses = self._empty(self.size), self._empty(self.blocks, dtype=torch.float64)
+        self.pass_over(slope, offset)
+        self.add_up(sums)
+        self.spread_out(design, gamma, sums, p, masses)
+        return Refreshed(p, torch.cumsum(masses, 0), sums)
+
+    def sigma(self, refreshed: Refreshed) -> NDArray[np.float64]:
+        """E_q φφ' on the host; waits for the device."""
+        M, m = self.columns, self.rank
+        sums = refreshed.sums.cpu().numpy()
+        sigma = sums[:-2].reshape(M, M)[:m, :m]
+        mean: NDArray[np.float64] = (sigma + sigma.T) / (2 * sums[-1])
+        return mean
+
+    def pass_over(self, slope: Tensor, offset: Tensor) -> None:
+        """Logits of all actions, and the shares of all programs in their sums."""
+        coarse = self.is_coarse
         warps, rows = (4, 32) if self.wide else (1, 16)
-        pass_over[(P,)](
-            self.rows, self.single(direction), offset, self._logits, self._sums, self._totals, self._tops, N,
-            M=M, ROWS=rows, COARSE=self.is_coarse, STAGES=4 if self.is_coarse else 1, num_warps=warps,
+        pass_over_kernel[(self.programs,)](
+            self.rows, slope, offset, self._logits, self._sums, self._totals, self._tops, self.size,
+            M=self.columns, ROWS=rows, COARSE=coarse, STAGES=4 if coarse else 1, num_warps=warps,
         )  # fmt: skip
-        shares = triton.next_power_of_2(P)
-        add_up[(M,)](
-            self._sums, self._totals, self._tops, sigma, summary, P, M=M, SHARES=shares, ROWS=64
+
+    def add_up(self, sums: Tensor) -> None:
+        """The sums of all programs."""
+        P, M = self.programs, self.columns
+        add_up_kernel[(M, PARTS)](
+            self._sums, self._totals, self._tops, self._parts, sums[-2:], P,
+            M=M, SHARES=triton.next_power_of_2(P), ROWS=32,
+        )  # fmt: skip
+        torch.sum(self._parts, 0, out=sums[:-2])
+
+    def spread_out(
+        self, design: Tensor, gamma: float, sums: Tensor, p: Tensor, masses: Tensor
+    ) -> None:
+        """Probabilities, and their sums over blocks."""
+        spread_out_kernel[(self.blocks,)](
+            self._logits, design, sums[-2:], p, masses, self.size, gamma, BLOCK=BLOCK
         )
-        spread_out[(self.blocks,)](self._logits, design, summary, p, masses, N, gamma, BLOCK=BLOCK)
-        return Refreshed(p, torch.cumsum(masses, 0), sigma, summary)
 
     def law(self, p: Tensor) -> Refreshed:
         """Probabilities from which actions can be drawn again."""
         whole = torch.nn.functional.pad(p.double(), (0, self.blocks * BLOCK - len(p)))
         masses = whole.reshape(self.blocks, BLOCK).sum(1)
-        nothing = self._empty(0, dtype=torch.float64)
-        return Refreshed(p, torch.cumsum(masses, 0), nothing, nothing)
+        return Refreshed(p, torch.cumsum(masses, 0), self._empty(0, dtype=torch.float64))
 
-    def draw(self, refreshed: Refreshed, uniforms: NDArray[Any]) -> Tensor:
-        """Actions by inversion of p."""
+    def draw(
+        self, refreshed: Refreshed, uniforms: NDArray[Any], *, features: bool
+    ) -> NDArray[np.float64]:
+        """Actions by inversion of p, in rows: which, its probability and, where they are wanted, its features; in one transfer."""
+        count, width = len(uniforms), self.columns + 2 if features else 2
         targets = torch.as_tensor(uniforms, dtype=torch.float64, device=self.rows.device)
-        found = self._empty(len(uniforms), dtype=torch.int64)
-        look_up[(len(uniforms),)](
-            refreshed.p, refreshed.cumulative, targets, found, self.size, self.blocks,
-            STEPS=self.blocks.bit_length() + 1, BLOCK=BLOCK,
+        found = self._empty(count, width, dtype=torch.float64)
+        look_up_kernel[(count,)](
+            self.rows, refreshed.p, refreshed.cumulative, targets, found, self.size, self.blocks,
+            M=self.columns, STEPS=self.blocks.bit_length() + 1, BLOCK=BLOCK, WIDTH=width,
         )  # fmt: skip
-        return found
+        drawn: NDArray[np.float64] = found.cpu().numpy()
+        return drawn[:, : self.rank + 2]
 
     def bonus(
-        self, first: NDArray[Any], second: NDArray[Any] | None, bias: float, epsilon: float, nu: float
-    ) -> Tensor:  # fmt: skip
-        """b e(a) + ε s(a) + ν s(a)² of every action a."""
-        N, M, out = self.size, self.columns, self._empty(self.size)
-        whole = self._padded(first)
-        penalised = whole if second is None else self._padded(second)
-        rows = 32 if self.wide else 128
-        programs = max(1, min(self.programs // 2, triton.cdiv(N, rows)))
-        weigh[(programs,)](
-            self.rows, whole, penalised, out, N, bias, epsilon, nu,
-            M=M, ROWS=rows, COARSE=self.is_coarse, PENALTY=second is not None, STAGES=3, num_warps=4,
+        self, whole: Tensor, penalty: Tensor | None, bias: float, epsilon: float, nu: float
+    ) -> Tensor:
+        """b e(a) + ε s(a) + ν s(a)² of every action a, from matrices made by `square`."""
+        if not self.wide or penalty is None:
+            return self._weigh(whole, penalty, bias, epsilon, nu)
+        # Two matrices of this size have no room in a multiprocessor.
+        e2 = self._weigh(penalty, None, 0.0, 0.0, 1.0)
+        s2 = torch.clamp(self._weigh(whole, None, 0.0, 0.0, 1.0) - e2, min=0.0)
+        return bias * e2.sqrt() + epsilon * s2.sqrt() + nu * s2
+
+    def _weigh(self, whole: Tensor, penalty: Tensor | None, *numbers: float) -> Tensor:
+        N, out = self.size, self._empty(self.size)
+        rows, stages = (32, 1) if self.wide else (128, 3)
+        weigh_kernel[(max(1, min(self.programs // 2, triton.cdiv(N, rows))),)](
+            self.rows, whole, whole if penalty is None else penalty, out, N, *numbers,
+            M=self.columns, ROWS=rows, COARSE=self.is_coarse, PENALTY=penalty is not None, STAGES=stages, num_warps=4,
         )  # fmt: skip
         return out
 
-    def _padded(self, matrix: NDArray[Any]) -> Tensor:
+    def square(self, matrix: NDArray[Any]) -> Tensor:
         """A matrix with as many rows as the features have columns, and as many columns."""
         square = np.zeros((self.columns, self.columns), dtype=np.float32)
         square[: matrix.shape[0], : matrix.shape[1]] = matrix

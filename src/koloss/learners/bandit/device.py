@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from koloss import _linalg
 from koloss._arrays import Array, is_single, namespace, to_numpy
 from koloss._device import LIBRARIES, DeviceFeatures, like_place, on_device
 from koloss.actions import Points
-from koloss.learners.bandit.points import PointsEngine, PointsLaw
+from koloss.learners.bandit.points import Outset, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
 
@@ -83,6 +84,7 @@ class DeviceEngine(PointsEngine):
             "_design": place(self.weights),
             "_explored": None,  # Σ(π), once it is needed
             "_prior": features.vector(self.log_prior),
+            "_offset": place(self.log_prior),
         }
         for name, value in hidden.items():
             object.__setattr__(self, name, value)
@@ -148,14 +150,12 @@ class DeviceEngine(PointsEngine):
 
     def _refresh(self, theta: Floats, credit: Any, eta: float, gamma: float) -> DeviceLaw:
         """The same in one pass over the features."""
-        fused, m = self._fused, self.features.shape[1]
-        offset = self._prior if credit is None else self._prior + eta * self._placed(credit)
-        offset = fused.single(offset - offset.max())
-        made = fused.refresh(-eta * theta, offset, self._design, gamma)
-        sigma = to_numpy(made.sigma)[:m, :m]  # waits for the device
-        total = float(made.summary[1])
-        sigma = np.asfortranarray((sigma + sigma.T) * ((1 - gamma) / (2 * total)))
-        sigma += gamma * self._of_design()
+        fused, offset = self._fused, self._offset
+        if credit is not None:
+            sums = self._prior + eta * self._placed(credit)
+            offset = fused.single(sums - sums.max())  # large ones would cost digits
+        made = fused.refresh(fused.direction(-eta * theta), offset, self._design, gamma)
+        sigma = np.asfortranarray((1 - gamma) * fused.sigma(made) + gamma * self._of_design())
         if self._penalty is not None:
             sigma += self._penalty
         return DeviceLaw(_linalg.cholesky(sigma), made.p, made)
@@ -186,7 +186,9 @@ class DeviceEngine(PointsEngine):
         if self.columns is not None:  # as in `penalised_leverages`
             penalty = ((whole.T @ self.columns).T @ whole.T).T
         if self._fused is not None:
-            return self._fused.bonus(whole, penalty, b, epsilon, nu)
+            square = self._fused.square
+            made = None if penalty is None else square(penalty)
+            return self._fused.bonus(square(whole), made, b, epsilon, nu)
         s2 = features.squared_lengths(whole)
         if penalty is None:
             return epsilon * xp.sqrt(s2) + nu * s2
@@ -194,12 +196,53 @@ class DeviceEngine(PointsEngine):
         s2 = xp.clip(s2 - e2, 0.0, None)
         return b * xp.sqrt(e2) + epsilon * xp.sqrt(s2) + nu * s2
 
+    def laws(self, outsets: Sequence[Outset], rngs: Sequence[Any], count: int) -> list[Any]:
+        """Laws of several games: one batched product for their covariances, and one transfer for all draws."""
+        if self.shares is not None or self.samples:
+            return super().laws(outsets, rngs, count)
+        features, xp = self.features, self.features.xp
+        P = self._mixtures(outsets)
+        sigmas = features.covariances(P)
+        if self._penalty is not None:
+            sigmas += self._penalty
+        coins = np.stack([copy.deepcopy(rng).random(count) for rng in rngs])
+        found = features.searched(P, coins)
+        p = to_numpy(xp.take(xp.reshape(P, (-1,)), xp.reshape(found, (-1,)))).reshape(coins.shape)
+        rows = to_numpy(found) // len(outsets)
+        phi = features[rows.ravel()].reshape(*coins.shape, -1)
+        laws = []
+        for k, o in enumerate(outsets):
+            factor = _linalg.cholesky(np.asfortranarray(sigmas[k]))
+            law = DeviceLaw(factor, P[:, k], None, None, (coins[k], rows[k], p[k]), rows[k], phi[k])
+            if self.problem.bonus or self.problem.hindsight:
+                law.bonus = self._bonus(law, o.nu)
+            laws.append(law)
+        return laws
+
+    def _mixtures(self, outsets: Sequence[Outset]) -> Array:
+        """p of several games, in columns."""
+        features, xp = self.features, self.features.xp
+        scores = features.product(np.stack([o.theta for o in outsets], axis=1))
+        if any(o.credit is not None for o in outsets):
+            scores = scores - xp.stack([self._placed(o.credit) for o in outsets], axis=1)
+        eta, gamma = (
+            features.vector([getattr(o, name) for o in outsets]) for name in ("eta", "gamma")
+        )
+        log_q = self._prior[:, None] - eta * scores
+        q = xp.exp(log_q - xp.max(log_q, axis=0))
+        return (1 - gamma) / xp.sum(q, axis=0) * q + gamma * self._placed(self.weights)[:, None]
+
     # Draws.
 
     def draw(self, law: Any, count: int | None, rng: Any, left: int = 1) -> Drawn:
         """Actions by inversion (line 5); single ones are drawn ahead for the epoch, without taking coins before their time."""
         if count is not None:
-            index, ps = self._bring(law, rng.random(count))
+            coins, (known, *ready) = rng.random(count), law.drawn or (None,)
+            law.drawn = None
+            if known is None or not np.array_equal(known, coins):
+                law.cdf = self._sums_of(law.p) if law.cdf is None else law.cdf
+                ready = list(self._bring(law, coins))
+            index, ps = ready
             return Drawn(index.copy(), self.points[index], index, ps)
         if not law.drawn:
             law.drawn = self._ahead(law, rng, left)
@@ -220,12 +263,17 @@ class DeviceEngine(PointsEngine):
     def _bring(self, law: Any, uniforms: Floats) -> tuple[NDArray[np.int64], Floats]:
         """Actions, their probabilities and, where these are not too many, their features, from the device."""
         features, xp = self.features, self.features.xp
+        few = len(uniforms) * features.shape[1] <= BROUGHT
+        law.rows = law.phi = None
         if self._fused is not None:
-            found = self._fused.draw(law.cdf, uniforms)
-        else:
-            found = xp.searchsorted(law.cdf, features.vector(uniforms), side="right")
+            drawn = self._fused.draw(law.cdf, uniforms, features=few)
+            rows = drawn[:, 0].astype(np.int64)
+            if few:
+                law.rows, law.phi = rows, drawn[:, 2:]
+            return rows, drawn[:, 1].copy()
+        found = xp.searchsorted(law.cdf, features.vector(uniforms), side="right")
         p = xp.take(law.p, found)
-        if len(uniforms) * features.shape[1] <= BROUGHT:
+        if few:
             phi = xp.take(features.array, found, axis=0)
             law.phi = to_numpy(phi).astype(np.float64)
         rows = to_numpy(found)

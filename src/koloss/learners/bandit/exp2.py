@@ -35,7 +35,7 @@ from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
 from koloss.learners.bandit.masks import Masked, Masks, Part
-from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.points import Outset, PointsEngine
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn, Late
@@ -98,6 +98,9 @@ class Exp2:
         self.range = engine.loss_range()
         self.masks: Masks | None = None  # what requests among some of the actions have taught
         self.epoch: Epoch | None = None
+        self.ready: Any = (
+            None  # the law of the next epoch, where it was made with those of other learners
+        )
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after their epoch was over
@@ -163,9 +166,7 @@ class Exp2:
             scale = factor if self.range.learned else 1.0
             if problem.hindsight:  # clip what is new, then widen
                 half = factor * problem.loss_bound
-        # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
-        nu = problem.variance_bonus(eta * factor, self.rates.kappa)
-        nu *= 1.0 if self.range.learned else factor
+        nu = self._variance_bonus(eta)
         law = (
             self._law(eta, gamma, rng, nu)
             if part is None
@@ -177,7 +178,21 @@ class Exp2:
         number = self.epochs + 1
         return Epoch(law, number, eta, gamma, weight, center, scale, half, at_once, zero, zero)
 
+    def _variance_bonus(self, eta: float) -> float:
+        """ν = ψηh², with h the half-width of the interval; bonuses are times the scale later."""
+        factor = self.range.factor
+        nu: float = self.engine.problem.variance_bonus(eta * factor, self.rates.kappa)
+        return nu * (1.0 if self.range.learned else factor)
+
+    def outset(self) -> Outset:
+        """What the law of an epoch that begins now is made of."""
+        eta, gamma = self.rates_now()
+        return Outset(self.theta, self.credited, eta, gamma, self._variance_bonus(eta))
+
     def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
+        if self.ready is not None:
+            law, self.ready = self.ready, None
+            return law
         return self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:

@@ -235,6 +235,16 @@ class BanditExpWeights(OnBall):
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
 
+    def replicate(self, rng: Any = None) -> BanditExpWeights:
+        """Another learner with the same settings and features, which has not begun to play; nothing is prepared twice."""
+        if self._player is not None:
+            raise ValueError("`contexts` must be left out by a learner that is to be replicated")
+        other, exp2 = object.__new__(type(self)), self._exp2
+        first = exp2.engine.at(1)
+        other._play(Exp2(first, first.rates, horizon=self.settings.horizon, batch=exp2.batch))
+        other._begin(self.settings, rng)
+        return other
+
     @property
     def engine(self) -> Engine:
         """Features, design, the numbers of the bound: what stays fixed."""
