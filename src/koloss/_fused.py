@@ -6,9 +6,11 @@
     look_up       actions by inversion: first the block, then the place in it; no cumulative sums of all actions are kept
     weigh         |φ'A| of every action for one or two small matrices A: leverages, and with them the bonus
 
-Tensor cores multiply numbers of 11 bits (TF32). At "highest" precision, torch's own word for it, each number is split into two
+Tensor cores multiply numbers of 11 bits. At "highest" precision, torch's own word for it, each number is split into two
 of them: X = H + E, and X'X = H'H + H'E + E'H up to 2⁻²². Since (H'(H + 2E) + (H + 2E)'H)/2 is the same, two products are enough
-where three are usual. Products of a few rows are added outside the tensor cores, which would cut digits off the sum.
+where three are usual. They are float16, which has as many bits as TF32 at twice the speed: whitened features are of size 1 or so, and
+of weighted ones those that fall out of its range have no weight. Larger features are split into TF32. Products of a few rows are
+added outside the tensor cores, which would cut digits off the sum.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ FEWEST, MOST = 16, 128
 BLOCK = 1024
 """Actions whose probabilities are added up, to find the place of a draw in two steps."""
 
+LARGEST = 4096.0
+"""Features below it can be multiplied as numbers of 16 bits."""
+
 PARTS = 8
 """Parts in which the programs' shares are added up, side by side."""
 
@@ -45,7 +50,7 @@ def _upper_bits(x):  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def pass_over_kernel(  # type: ignore[no-untyped-def]
     features, slope, offset, logits, sums, totals, tops, N,
-    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, STAGES: tl.constexpr,
+    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, HALVES: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Logits φ'slope + offset, and of this program's rows the maximum, Σ exp(logit - max) and Σ exp(logit - max) φφ'."""
     program, programs = tl.program_id(0), tl.num_programs(0)
@@ -69,15 +74,20 @@ def pass_over_kernel(  # type: ignore[no-untyped-def]
             top = highest
         weight = tl.exp(logit - top)
         total += tl.sum(weight, axis=0)
-        if COARSE:
-            across = tl.trans(phi)
-            sigma = tl.dot(across, phi * weight[:, None], sigma, input_precision="tf32")
+        phi = phi * tl.sqrt(weight)[:, None]
+        if HALVES:
+            upper = phi.to(tl.float16)
+            across = tl.trans(upper)
+            share = tl.dot(across, upper)
+            if not COARSE:
+                share = tl.dot(across, (2 * (phi - upper.to(tl.float32))).to(tl.float16), share)
         else:
-            phi = phi * tl.sqrt(weight)[:, None]
             upper = _upper_bits(phi)
             across = tl.trans(upper)
             share = tl.dot(across, upper, input_precision="tf32")
-            sigma += tl.dot(across, 2 * (phi - upper), share, input_precision="tf32")
+            if not COARSE:
+                share = tl.dot(across, 2 * (phi - upper), share, input_precision="tf32")
+        sigma += share
     tl.store(totals + program, total)
     tl.store(tops + program, top)
     tl.store(sums + program * M * M + columns[:, None] * M + columns[None, :], sigma)
@@ -153,9 +163,25 @@ def look_up_kernel(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def _times(x, y, COARSE: tl.constexpr, HALVES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """x y by the tensor cores."""
+    if HALVES:
+        x_upper, y_upper = x.to(tl.float16), y.to(tl.float16)
+        product = tl.dot(x_upper, y_upper)
+        if not COARSE:
+            product = tl.dot((x - x_upper.to(tl.float32)).to(tl.float16), y_upper, product)
+            product = tl.dot(x_upper, (y - y_upper.to(tl.float32)).to(tl.float16), product)
+    elif COARSE:
+        product = tl.dot(x, y, input_precision="tf32")
+    else:
+        product = tl.dot(x, y, input_precision="tf32x3")
+    return product
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def weigh_kernel(  # type: ignore[no-untyped-def]
     features, first, second, out, N, bias, epsilon, nu,
-    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, PENALTY: tl.constexpr, STAGES: tl.constexpr,
+    M: tl.constexpr, ROWS: tl.constexpr, COARSE: tl.constexpr, HALVES: tl.constexpr, PENALTY: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """b e + ε s + ν s² of every action, where e² = |φ'second|² and s² = |φ'first|² - e²."""
     columns = tl.arange(0, M)
@@ -169,17 +195,11 @@ def weigh_kernel(  # type: ignore[no-untyped-def]
         inside = rows < N
         places = rows.to(tl.int64)[:, None] * M + columns[None, :]
         phi = tl.load(features + places, mask=inside[:, None], other=0.0)
-        if COARSE:
-            white = tl.dot(phi, whole, input_precision="tf32")
-        else:
-            white = tl.dot(phi, whole, input_precision="tf32x3")
+        white = _times(phi, whole, COARSE, HALVES)
         s2 = tl.sum(white * white, axis=1)
         value = tl.zeros((ROWS,), tl.float32)
         if PENALTY:
-            if COARSE:
-                white = tl.dot(phi, penalised, input_precision="tf32")
-            else:
-                white = tl.dot(phi, penalised, input_precision="tf32x3")
+            white = _times(phi, penalised, COARSE, HALVES)
             e2 = tl.sum(white * white, axis=1)
             value += bias * tl.sqrt(e2)
             s2 = tl.maximum(s2 - e2, 0.0)
@@ -192,6 +212,13 @@ class Refreshed(NamedTuple):
     p: Tensor  # (N,)
     cumulative: Tensor  # (blocks,), in double precision
     sums: Tensor  # (M² + 2,), in double precision: Σ exp(logit - max) φφ', not yet symmetric; max; Σ exp(logit - max)
+
+
+class Square(NamedTuple):
+    """A small matrix on the device, and its largest number."""
+
+    matrix: Tensor  # (M, M)
+    largest: float
 
 
 class Fused:
@@ -214,6 +241,8 @@ class Fused:
             self.rows = features.new_zeros((N, M))
             self.rows[:, : self.rank] = features
         self.columns, self.wide = M, M > 64  # too many sums for the registers of one warp
+        # Numbers of 16 bits have as many digits as TF32 and are multiplied twice as fast, but end at 65,504.
+        self.halves = float(features.abs().max()) < LARGEST
         self.programs = max(1, min(programs, triton.cdiv(N, 16)))
         self.blocks = triton.cdiv(N, BLOCK)
         self._logits = self._empty(N)
@@ -266,10 +295,10 @@ class Fused:
     def pass_over(self, slope: Tensor, offset: Tensor) -> None:
         """Logits of all actions, and the shares of all programs in their sums."""
         coarse = self.is_coarse
-        warps, rows = (4, 32) if self.wide else (1, 16)
+        warps, rows = (8, 64) if self.wide else (1, 16)
         pass_over_kernel[(self.programs,)](
             self.rows, slope, offset, self._logits, self._sums, self._totals, self._tops, self.size,
-            M=self.columns, ROWS=rows, COARSE=coarse, STAGES=4 if coarse else 1, num_warps=warps,
+            M=self.columns, ROWS=rows, COARSE=coarse, HALVES=self.halves, STAGES=3, num_warps=warps,
         )  # fmt: skip
 
     def add_up(self, sums: Tensor) -> None:
@@ -310,7 +339,7 @@ class Fused:
         return drawn[:, : self.rank + 2]
 
     def bonus(
-        self, whole: Tensor, penalty: Tensor | None, bias: float, epsilon: float, nu: float
+        self, whole: Square, penalty: Square | None, bias: float, epsilon: float, nu: float
     ) -> Tensor:
         """b e(a) + ε s(a) + ν s(a)² of every action a, from matrices made by `square`."""
         if not self.wide or penalty is None:
@@ -320,17 +349,19 @@ class Fused:
         s2 = torch.clamp(self._weigh(whole, None, 0.0, 0.0, 1.0) - e2, min=0.0)
         return bias * e2.sqrt() + epsilon * s2.sqrt() + nu * s2
 
-    def _weigh(self, whole: Tensor, penalty: Tensor | None, *numbers: float) -> Tensor:
-        N, out = self.size, self._empty(self.size)
-        rows, stages = (32, 1) if self.wide else (128, 3)
-        weigh_kernel[(max(1, min(self.programs // 2, triton.cdiv(N, rows))),)](
-            self.rows, whole, whole if penalty is None else penalty, out, N, *numbers,
-            M=self.columns, ROWS=rows, COARSE=self.is_coarse, PENALTY=penalty is not None, STAGES=stages, num_warps=4,
+    def _weigh(self, whole: Square, penalty: Square | None, *numbers: float) -> Tensor:
+        N, out, other = self.size, self._empty(self.size), penalty or whole
+        halves = self.halves and max(whole.largest, other.largest) < LARGEST
+        rows, stages = (64 if self.wide or penalty else 128), 3 if halves or not self.wide else 1
+        weigh_kernel[(max(1, min(self.programs // 4, triton.cdiv(N, rows))),)](
+            self.rows, whole.matrix, other.matrix, out, N, *numbers,
+            M=self.columns, ROWS=rows, COARSE=self.is_coarse, HALVES=halves, PENALTY=penalty is not None,
+            STAGES=stages, num_warps=4,
         )  # fmt: skip
         return out
 
-    def square(self, matrix: NDArray[Any]) -> Tensor:
+    def square(self, matrix: NDArray[Any]) -> Square:
         """A matrix with as many rows as the features have columns, and as many columns."""
         square = np.zeros((self.columns, self.columns), dtype=np.float32)
         square[: matrix.shape[0], : matrix.shape[1]] = matrix
-        return self.single(square)
+        return Square(self.single(square), float(np.max(np.abs(square))))

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 BROUGHT = 2**20
 """Features of drawn actions are brought to the host with them, unless they are more numbers than this."""
 
-SINGLE_SUMS = "sums of single precision on the device are as good as exact (their relative error is about {:.0e})"
+SINGLE_SUMS = "sums of single precision on the device are as good as exact (up to a relative error of about {:.0e})"
 """What a bound assumes where tensor cores add up the covariance."""
 
 
@@ -97,7 +97,7 @@ class DeviceEngine(PointsEngine):
         """What a bound assumes of sums on the device."""
         if self._fused is None:
             return ""
-        return SINGLE_SUMS.format(7e-4 if self._fused.is_coarse else 3e-7)
+        return SINGLE_SUMS.format(5e-4 if self._fused.is_coarse else 5e-7)
 
     def no_credit(self) -> Any:
         return self.as_credit(np.zeros(len(self.points)))
@@ -339,11 +339,10 @@ class DeviceEngine(PointsEngine):
 # From the host to where features are to be.
 
 
-def in_double(actions: Points) -> Points:
-    """The same actions in double precision, where they are."""
-    xp = namespace(actions.X)
+def on_host(actions: Points) -> Points:
+    """The same actions in double precision on the host, where every game is prepared: so it is the same game."""
     radius, widths = actions.covering_radius, actions.covering_widths
-    X = xp.astype(actions.X, xp.float64)
+    X = to_numpy(actions.X).astype(np.float64)
     return Points(X, covering_radius=radius, covering_widths=widths)
 
 

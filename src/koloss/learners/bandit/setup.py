@@ -15,7 +15,7 @@ from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import choose
-from koloss.learners.bandit.device import in_double, placed
+from koloss.learners.bandit.device import on_host, placed
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
@@ -53,8 +53,8 @@ def plays_ball(settings: BanditSettings) -> bool:
 def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:
     """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2); a trial warns of nothing."""
     given = settings.actions
-    if isinstance(given, Points) and is_single(given.X):  # only the features will be
-        settings = replace(settings, actions=in_double(given))
+    if type(given) is Points and (not isinstance(given.X, np.ndarray) or is_single(given.X)):
+        settings = replace(settings, actions=on_host(given))
     kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
     if isinstance(proxy, Proxy):
         points = proxy.points
