@@ -37,8 +37,9 @@ from koloss.learners.bandit.masks import Masked, Masks, Part
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -112,7 +113,8 @@ class Exp2:
         if self.range.moves:
             factor = self.range.factor
             eta = eta / factor if factor > 0 else 0.0  # nothing has been learned then
-        return eta, gamma if self.range.known else 1.0
+            gamma = gamma if self.range.known else 1.0
+        return eta, gamma
 
     def _tuned_rates(self) -> tuple[float, float]:
         """Rates for losses in the interval that the engine is tuned to."""
@@ -143,7 +145,7 @@ class Exp2:
     def _take(self, epoch: Epoch, size: int) -> None:
         """So many actions of an epoch have been drawn."""
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
-        if not self.range.known:
+        if self.range.learned and not self.range.known:
             self.range.listened += size
         epoch.draws += size
         self.made += size
@@ -155,22 +157,24 @@ class Exp2:
         """An epoch that begins now, of all actions or of a part of them."""
         eta, gamma = self.rates_now()
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        problem, factor = self.engine.problem, self.range.factor
-        center, scale, half = self.engine.center, 1.0, WIDEST
+        engine, nu = self.engine, 0.0
+        center, scale, half, problem = engine.center, 1.0, WIDEST, engine.problem
         if self.range.moves:
             center = self.range.center
-            scale = factor if self.range.learned else 1.0
+            scale = self.range.factor if self.range.learned else 1.0
             if problem.hindsight:  # clip what is new, then widen
-                half = factor * problem.loss_bound
-        # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
-        nu = problem.variance_bonus(eta * factor, self.rates.kappa)
-        nu *= 1.0 if self.range.learned else factor
+                half = self.range.factor * problem.loss_bound
+        if problem.hindsight:
+            # ν = ψηh², with h the half-width of the interval; bonuses are times the scale later.
+            factor = self.range.factor
+            nu = problem.variance_bonus(eta * factor, self.rates.kappa)
+            nu *= 1.0 if self.range.learned else factor
         law = (
             self._law(eta, gamma, rng, nu)
             if part is None
             else part.law(self.sums(), eta, gamma, rng, nu)
         )
-        if not self.range.known:
+        if self.range.learned and not self.range.known:
             weight = 0.0  # only to be listened to
         zero = np.zeros(self.theta.shape[-1])
         number = self.epochs + 1
@@ -187,7 +191,9 @@ class Exp2:
             return
         admitted = self.range.admitted(losses)
         if epoch.together:
-            values = centred(np.asarray(admitted), epoch.center, epoch.half) * epoch.weight
+            values = centred(np.asarray(admitted), epoch.center, epoch.half)
+            if epoch.weight != 1.0:
+                values *= epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
             value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight

@@ -14,8 +14,9 @@ from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.loss_range import centred
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 
