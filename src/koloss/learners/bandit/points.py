@@ -126,12 +126,15 @@ class PointsEngine:
         score = self.scores(theta)
         if credit is not None:
             score = score - credit
-        log_q = self.log_prior - eta * score
+        log_q = eta * score
+        np.subtract(self.log_prior, log_q, out=log_q)
         if self.shares is not None:
             projected: Floats = (1 - gamma) * self.shares.project(log_q) + gamma * self.weights
             return projected
-        q = np.exp(log_q - log_q.max())
-        p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
+        log_q -= np.maximum.reduce(log_q)
+        p: Floats = np.exp(log_q, out=log_q)  # in place: one array in the place of five
+        p *= (1 - gamma) / np.add.reduce(p)
+        p += gamma * self.weights
         return p
 
     def law(
@@ -139,7 +142,7 @@ class PointsEngine:
     ) -> PointsLaw:  # fmt: skip
         """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
-        cdf = np.cumsum(p)
+        cdf = p.cumsum()
         cdf /= cdf[-1]
         law = PointsLaw(self._factor(p, eta, rng), p, cdf)
         if self.problem.bonus or self.problem.hindsight:
@@ -179,7 +182,7 @@ class PointsEngine:
             i = int(law.cdf.searchsorted(rng.random(), side="right"))
             return Drawn((i,), self.points[i], i, law.p.item(i))
         index = law.cdf.searchsorted(rng.random(count), side="right")
-        return Drawn(index.copy(), self.points[index], index, law.p[index])
+        return Drawn(index.copy(), self.points.take(index, axis=0), index, law.p.take(index))
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
