@@ -40,6 +40,7 @@ from koloss.learners.bandit.restoring import (
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -141,7 +142,7 @@ class PairsEngine(PointsEngine):
         coins, index = rng.random(len(rows)), np.empty(len(rows), dtype=np.int64)
         for c in np.unique(rows):
             here = rows == c
-            index[here] = law.cdf[c].searchsorted(coins[here], side="right")
+            index[here] = invert(law.cdf[c], coins[here])
         keys, p = rows * K + index, self.by_action(law.p)
         if self.slots is not None:
             index = self.slots[rows, index]

@@ -36,6 +36,7 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 
@@ -181,7 +182,7 @@ class PointsEngine:
         if count is None:
             i = int(law.cdf.searchsorted(rng.random(), side="right"))
             return Drawn((i,), self.points[i], i, law.p.item(i))
-        index = law.cdf.searchsorted(rng.random(count), side="right")
+        index = invert(law.cdf, rng.random(count))
         return Drawn(index.copy(), self.points.take(index, axis=0), index, law.p.take(index))
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
