@@ -56,6 +56,7 @@ class PairsLaw:
     p: Any  # (C, K)
     cdf: Any  # (C, K)
     bonus: Any = None  # (C K,), b e(z) + ε s(z), without a penalty ε √(φ'A⁻¹φ)
+    largest: float | None = None  # the largest where contexts exploit, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
@@ -63,7 +64,7 @@ class PairsLaw:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "largest"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,20 +172,24 @@ class PairsEngine(PointsEngine):
         exploiting = rises.reshape(self.shape)[self.capped.exploits]
         return float(np.max(exploiting, initial=0.0))
 
-    def reach(self, law: Any, moved: Floats) -> float:
-        """Upper bound on |φ(z)'moved| where contexts exploit: that of Cauchy and Schwarz in the norm of A."""
+    def reach(self, law: Any, moved: Floats, mass: float = 0.0) -> float:
+        """The same where contexts exploit: |φ(z)'moved| is at most what Cauchy and Schwarz say in the norm of A."""
         capped, epsilon = self.capped, self.problem.epsilon
         largest = math.sqrt(capped.largest_exploiting)  # √(φ'A⁻¹φ), since A ⪰ Σ(u)
         if law.bonus is not None and epsilon > 0 and self.columns is None:
             largest = self.largest_bonus(law) / epsilon
-        return largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+        farthest = largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+        return farthest + mass * self.largest_bonus(law)
 
     def largest_bonus(self, law: Any) -> float:
-        """The largest where contexts exploit."""
+        """Of all actions where contexts exploit, computed once for a law; zero without bonuses."""
         if law.bonus is None:
             return 0.0
-        each: Floats = law.bonus.reshape(self.shape).max(axis=1)
-        return float(np.max(each[self.capped.exploits], initial=0.0))
+        if law.largest is None:
+            each: Floats = law.bonus.reshape(self.shape).max(axis=1)
+            law.largest = float(np.max(each[self.capped.exploits], initial=0.0))
+        largest: float = law.largest
+        return largest
 
     def leverages(self, law: Any) -> Any:
         """φ'A⁻¹φ of every pair."""

@@ -65,6 +65,7 @@ class Epoch:
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
     anchor_drift: float = 0.0
+    anchor_heard: int | None = 0  # losses heard then; None where a snapshot does not say
     draws: int = 0
     heard: int = 0  # losses heard before it was over
     over: bool = False
@@ -83,7 +84,14 @@ class Epoch:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self._counts_bonuses or self.anchor_heard is None:
+            del values["anchor_heard"]
         return {**values, "law": self.law.to_dict()}
+
+    @property
+    def _counts_bonuses(self) -> bool:
+        """Whether the test of the drift depends on the number of losses."""
+        return not self.over and getattr(self.law, "bonus", None) is not None
 
 
 class Exp2:
@@ -263,10 +271,17 @@ class Exp2:
 
         Most of the time a norm shows that it has not; where it does not, the exact test is made.
         """
-        reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor)
-        if epoch.anchor_drift + epoch.eta * reach <= bandit.DRIFT:
-            return False
+        # With X the sum of the estimates of the epoch, M their mass, and X₀, M₀ those at the anchor, the last exact test,
+        #     max_a (-X(a) + Mβ(a)) ≤ max_a (-X₀(a) + M₀β(a)) + max_a |X(a) - X₀(a)| + (M - M₀) max_a β(a),
+        # since β ≥ 0 and a maximum of sums is at most the sum of the maxima. `reach` bounds the last two terms. So where
+        # this is at most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
+        if epoch.anchor_heard is not None:
+            mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
+            reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor, mass)
+            if epoch.anchor_drift + epoch.eta * reach <= bandit.DRIFT:
+                return False
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
+        epoch.anchor_heard = epoch.heard
         return epoch.anchor_drift > bandit.DRIFT
 
     def drift(self, epoch: Epoch) -> float:
@@ -422,8 +437,16 @@ class Exp2:
                 data.nothing(name)
             else:
                 sums[k] = data.array(name, (m,))
+        law, heard = (
+            engine.law_from_dict(data.part("law"), over),
+            data.count("heard", 0, draws),
+        )
+        # A snapshot from before the anchor had a count says nothing of its bonuses: an exact test comes first.
+        anchor_heard = 0 if over or getattr(law, "bonus", None) is None else None
+        if data.has_key("anchor_heard"):
+            anchor_heard = data.count("anchor_heard", 0, heard)
         return Epoch(
-            law=engine.law_from_dict(data.part("law"), over),
+            law=law,
             number=number,
             eta=data.number("eta", 0),
             gamma=data.number("gamma", 0, 1, positive=True),
@@ -435,8 +458,9 @@ class Exp2:
             gain=sums[0],
             anchor=sums[1],
             anchor_drift=data.number("anchor_drift", 0),
+            anchor_heard=anchor_heard,
             draws=draws,
-            heard=data.count("heard", 0, draws),
+            heard=heard,
             over=over,
         )
 

@@ -55,6 +55,7 @@ class PointsLaw:
     bonus: Any = (
         None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
     )
+    largest: float | None = None  # the largest bonus, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -62,7 +63,7 @@ class PointsLaw:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -198,11 +199,17 @@ class PointsEngine:
             rises += mass * law.bonus
         return float(np.max(rises))
 
-    def reach(self, law: PointsLaw, moved: Floats) -> float:
-        """Upper bound on |X(a)| for estimates that add up to `moved`."""
-        if law.bonus is not None:
-            return math.inf  # the bonuses rise every time
-        return math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
+    def reach(self, law: PointsLaw, moved: Floats, mass: float = 0.0) -> float:
+        """Upper bound on what estimates that add up to `moved`, with bonuses of total weight `mass`, add to the largest rise."""
+        farthest = math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
+        return farthest if law.bonus is None else farthest + mass * self.largest_bonus(law)
+
+    def largest_bonus(self, law: Any) -> float:
+        """Of all actions, computed once for a law; zero without bonuses."""
+        if law.largest is None:
+            law.largest = 0.0 if law.bonus is None else float(np.max(law.bonus))
+        largest: float = law.largest
+        return largest
 
     # What is known.
 
