@@ -328,16 +328,17 @@ class Learner(abc.ABC, Generic[S, L]):
         """
         if self._home != Forks.count:
             raise self._forked()
-        if isinstance(loss, Iterator):  # anybody's code, which is not to run while entries are held
-            loss = list(loss)
+        if type(loss) is not float and isinstance(loss, Iterator):
+            loss = list(loss)  # anybody's code, which is not to run while entries are held
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
             if self._hold:
                 self._keep(entries, losses)
                 return
-            whole = isinstance(entries, Batch)
-            law = entries.law if isinstance(entries, Batch) else entries[0].law if entries else None
+            whole, law = type(entries) is Batch, None  # `isinstance` is slow for sequences
+            if entries:
+                law = entries.law if type(entries) is Batch else entries[0].law
             # Nothing can fail from here on, but for what `_admit` is for.
             if law is not None and law.together and (whole or all(e.law is law for e in entries)):
                 self.ledger.settle(entries)

@@ -284,7 +284,7 @@ class Ledger(Generic[L]):
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""
-        if isinstance(entries, Batch) and entries.left is None:
+        if type(entries) is Batch and entries.left is None:
             self._waiting.remove_batch(entries)
             self._hear(entries.size, self.heard - entries.heard)
         else:

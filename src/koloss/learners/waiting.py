@@ -101,7 +101,7 @@ class Batch(Sequence[Entry[L]]):
 
 def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
     """What the learner keeps of the actions of some decisions."""
-    return entries.keys if isinstance(entries, Batch) else [entry.key for entry in entries]
+    return entries.keys if type(entries) is Batch else [entry.key for entry in entries]
 
 
 class Waiting(Generic[L]):
@@ -199,6 +199,8 @@ class Waiting(Generic[L]):
     def between(self, first: int, end: int) -> list[Entry[L]]:
         """Those with ids from `first` on and below `end`, no batch being partly among them."""
         records = self._records
+        if not records:
+            return []
         if len(records) < end - first:
             found = [i for i in records if first <= i < end]
         else:
@@ -206,8 +208,8 @@ class Waiting(Generic[L]):
         entries: list[Entry[L]] = []
         for i in found:
             record = records[i]
-            if isinstance(record, Entry):
+            if type(record) is Entry:
                 entries.append(record)
-            else:
+            elif type(record) is Batch:
                 entries += map(record.entry, record.ids if record.left is None else record.left)
         return entries

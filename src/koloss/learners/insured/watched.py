@@ -200,7 +200,7 @@ class Watched(Explorer):
                 self.exploration, self.designs, self.priced, self.forecaster = before
             if rate > insured.CEILING:
                 return "budget"
-        rate = self.rate_needed(choice, budget, explore, self.thrift)
+        rate *= self.thrift
         wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         wanted = max(wanted, min(wanted * self.strain(wanted, explore, budget), NOISIEST))
         if self.suspicious:
