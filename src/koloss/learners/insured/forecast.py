@@ -117,8 +117,7 @@ class Forecaster:
             error, spread = regression.step(phi, value)
             squares.append(error * error)
             spread *= signal
-            if spread < least:
-                least = spread
+            least = min(least, spread)
         # One noise for all: who forgets knows that of the latest actions best, and may know nothing else.
         noise = TAILS * max(least, SMALLEST)
         for k, square in enumerate(squares):
