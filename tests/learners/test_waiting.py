@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -81,9 +83,10 @@ def test_a_batch_is_whole_until_a_part_is_told():
     assert [entry.id for entry in waiting] == [0, 2, 3]
 
 
-def learner():
+def learner(**settings):
     points = kl.Points(np.linspace(0, 1, 7)[:, None])
-    return kl.BanditExpWeights(points, kl.Gaussian(0.3), horizon=500, loss_range=(0, 1), rng=0)
+    said = {"horizon": 500, "loss_range": (0, 1)} | settings
+    return kl.BanditExpWeights(points, kl.Gaussian(0.3), rng=0, **said)
 
 
 def test_ids_that_are_not_those_of_a_whole_batch_are_looked_at_one_by_one():
@@ -120,6 +123,40 @@ def test_a_batch_told_at_once_and_told_in_parts_counts_the_same():
         assert len(ledger) == 0
         counts.append((ledger.heard, ledger.longest_delay, ledger.made))
     assert counts == [(11, 6, 11)] * 3
+
+
+def calls(action):
+    """How many calls of functions, Python's and C's, it takes."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("settings", [{}, {"bonus": True}, {"outside": "clip"}], ids=str)
+def test_a_batch_takes_no_call_for_each_decision(settings):
+    taken = {}
+    for count in (20, 2000, 20_000):
+        player = learner(horizon=10**6, **settings)
+        player.tell(player.ask(count), np.full(count, 0.5))
+        batches = []
+        asked = calls(lambda player=player, count=count, to=batches: to.append(player.ask(count)))
+        losses = np.full(count, 0.25)
+        told = calls(lambda player=player, to=batches, y=losses: player.tell(to[0], y))
+        taken[count] = asked + told
+    assert max(taken.values()) <= min(taken.values()) + 30, taken
+    # Negative control: told in the order of a list, it is a call for each.
+    batch = player.ask(2000)
+    some = [*range(batch.id[0] + 1, batch.id[-1] + 1), batch.id.item(0)]
+    assert calls(lambda: player.tell(some, np.full(2000, 0.25))) > 2000
 
 
 # Losses of a batch as an array, read by two comparisons.
