@@ -122,9 +122,9 @@ class Watched(Explorer):
             key = played.draw(rng.random())
             index = key if key >= 0 else ~key
             return played, Drawn((key,), points[index], index, played.probability(index))
-        keys = [played.draw(coin) for coin in rng.random(size).tolist()]
-        rows = np.array([key if key >= 0 else ~key for key in keys])
-        return played, Drawn(keys, points[rows], rows, played.distribution()[rows])
+        keys = played.draw_many(rng.random(size))
+        rows = np.where(keys < 0, ~keys, keys)
+        return played, Drawn(keys.tolist(), points[rows], rows, played.distribution()[rows])
 
     def prepare_among(
         self, among: Exploration, count: int, ledger: Ledger[Any], rng: Any
