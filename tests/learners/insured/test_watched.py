@@ -116,9 +116,6 @@ def test_draws_follow_the_weights():
     assert place.draw(np.nextafter(1.0, 0.0)) == place.support[-1]
 
 
-# What one round can do.
-
-
 @pytest.mark.parametrize("rate", [1e-9, 0.03, 0.5, 1.0])
 def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
     law = np.append(rng.dirichlet(np.ones(N - 1)), 0.0)
@@ -131,6 +128,9 @@ def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
         keys = played.draw_many(coins)
         assert keys.tolist() == [played.draw(coin) for coin in coins.tolist()]
         assert ((keys < 0) == (coins < rate)).all()
+
+
+# What one round can do.
 
 
 def brute_reach(place, proposal, rate):
