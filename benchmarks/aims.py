@@ -64,9 +64,9 @@ BANDIT, CALLS, PENALTY = (
     "A refresh with a penalty and bonuses",
 )
 ROUND = (
-    "An epoch of 120 rounds takes about 370 µs, of which the refresh is 200 (two thirds of it SYRK) and the rest Python around "
-    "the two calls: checks, and about a microsecond for each decision in the ledger. Linear algebra alone would allow about 210 times (the last table of this "
-    "group has its time). Batches of the rank, which the guide advises, reach half of it; four times the rank reaches the aim, and loses an eighth more."
+    "An epoch of 120 rounds takes about 290 µs: products, factor and solve 140, of which SYRK is 110, the scaling of the features before it 30, exponentials, "
+    "sums, draws and rows 45, and Python around the two calls the rest, none of it for each decision. Linear algebra alone would allow about 230 times (the last "
+    "table of this group has its time). Batches of the rank, which the guide advises, reach half of it; three times the rank reach the aim, with a regret 7% above the textbook's."
 )
 CALL = (
     "Amortised over the refreshes that the calls open; the drift of the weights ends epochs early."
@@ -103,7 +103,7 @@ AIMS = [
     Aim("a refresh with a penalty over its products, 100,000 actions", "ridge", PENALTY, {"actions": 100_000}, "ratio",
         "Squares, sums and roots of the products are passes of their own.", most=2),
     Aim("a round of the insured learner over exponential weights", "insured", "Insured: 400 points", {"player": "insured"}, "over exponential weights",
-        "Some 240 Python calls in a round, none of which takes more than a tenth of its time (see the profiles): forecasts, the account of the policy, its bets and what is pending. Linear algebra alone is 6 µs.", most=2.2),
+        "Some 200 Python calls in a round, none of which takes more than a tenth of its time (see the profiles): forecasts, the account of the policy, its bets and what is pending. Linear algebra alone is 7 µs.", most=2.2),
     Aim("CVXPY with its default solver over john_design at 1e-4, 500 × 20", "designs", "Design on 500", {"method": "CVXPY with SCS (default)"}, "over koloss, 1e-4",
         "About 45 Newton steps on working sets of 100 to 200 actions are two fifths of the time, the choice of these actions a third, and Python around small arrays the rest. "
         "The design is solved to 5e-9 whatever is asked for, so that few actions carry it; Clarabel, which is as exact as CVXPY gets by itself, takes over 200 times as long.", least=100),

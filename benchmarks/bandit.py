@@ -1,4 +1,4 @@
-"""The bandit learner against the textbook loop: time, regret, single calls, growth, and the share of BLAS."""
+"""The bandit learner against the textbook loop: time, regret, single calls, large batches, and the share of BLAS."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from benchmarks.timing import cpu_race, ratio, spread
 
 KERNEL = kl.Gaussian(0.3)
 ROUNDS, RANK, SEEDS = 10_000, 59, 20
+MANY = 100_000
 BOX = {"ridge": 0, "bonus": False, "loss_class": "rank-one", "loss_norm": 1.0}
 """Algorithm 1 as its box reads, which the textbook way is; `ridge.py` measures the refresh with a penalty."""
 
@@ -30,6 +31,7 @@ def run(full: bool = False) -> list[Table]:
     return [
         _against_textbook(make, losses, full),
         _single_calls(make, losses),
+        _many_at_once(9 if full else 5),
         _lock(make, losses),
         _blas(make, losses),
     ]
@@ -178,6 +180,52 @@ def _single_calls(make, losses) -> Table:
             lengths.append(len(losses) / learner.diagnostics.epoch)
         table.add(str(batch), spread(asks), spread(tells), median(lengths))
     return table
+
+
+def _many_at_once(repeats) -> Table:
+    """A batch so large that Python around the calls is nothing: what a decision costs."""
+    table = Table(
+        f"Bandit: a batch of {MANY:,} decisions, asked at once and told at once",
+        [
+            *("actions", "rank", "refresh: ns per decision", "ask, without it", "tell"),
+            *("floor", "without the refresh / floor"),
+        ],
+        "The floor, as one would write it: `rng.random`, `searchsorted` in the cumulative sums, the rows of actions, probabilities and features, and one "
+        f"product; without ids, checks and a record of who waits. A share below 1 is the searches, which are made in order. Medians of {repeats} batches in turn.",
+    )
+    for N in (1000, 1_000_000):
+        points = kl.Points(np.random.default_rng(5).random((N, 2)))
+        proxy = kl.pivoted_cholesky(KERNEL, points, rank=20)
+        learner = _learner(points, proxy, horizon=10**7, design="uniform")
+        laps = [_lap(learner) for _ in range(repeats + 1)]  # the first one warms up
+        times = np.array(laps[1:]).T / MANY * 1e9
+        _, draws, tells, floors = times
+        table.add(N, proxy.rank, *map(spread, times), spread((draws + tells) / floors))
+    return table
+
+
+def _lap(learner) -> tuple[float, float, float, float]:
+    """Seconds of a refresh, of the rest of `ask`, of `tell`, and of the same draws and estimate by hand."""
+    told, rng, clock = np.random.default_rng(6).random(MANY), learner._rng, time.process_time
+    start = clock()
+    law = learner._exp2.new_epoch(rng, at_once=True).law
+    refreshed = clock()
+    batch = learner.ask(MANY)
+    asked = clock()
+    learner.tell(batch, told)
+    heard = clock()
+    _floor(law, learner.engine, told, rng)
+    end = clock()
+    refresh = refreshed - start
+    return refresh, asked - refreshed - refresh, heard - asked, end - heard
+
+
+def _floor(law, engine, told, rng):
+    """Draws and an estimate, by hand."""
+    index = law.cdf.searchsorted(rng.random(len(told)), side="right")
+    actions, p = engine.points[index], law.p[index]
+    estimate, _ = dpotrs(law.factor, told @ engine.features[index], lower=1)
+    return actions, p, estimate
 
 
 def _lock(make, losses) -> Table:

@@ -26,6 +26,9 @@ _NUMPY: Namespace = compat.array_namespace(np.empty(0))
 
 Word = TypeVar("Word", bound=str)
 
+MOST = float(np.finfo(np.float64).max)
+"""Largest number of 64 bits."""
+
 LARGEST = 1e152
 """Largest coordinate of an action: its square, times any number of them, is still a number."""
 
@@ -45,6 +48,8 @@ def as_array(
     name: str, value: Any, *, ndim: int, like: Array | None = None, largest: float = math.inf
 ) -> Array:
     """Finite floating array with `ndim` axes and no entry above `largest`, or an error that names the argument."""
+    if type(value) is np.ndarray and _is_within(value, ndim, min(largest, MOST)):
+        return value if like is None else matching(value, like)  # asked for in loops
     if not compat.is_array_api_obj(value):
         try:
             given = np.asarray(value)
@@ -70,6 +75,16 @@ def as_array(
             raise ValueError(f"`{name}` must be at most {limit:g} in size, got {size:.6g}")
         raise ValueError(f"`{name}` must be finite, got NaN or infinity among its entries")
     return value if like is None else matching(value, like)
+
+
+def _is_within(value: np.ndarray[Any, Any], ndim: int, limit: float) -> bool:
+    """Whether it has entries of 64 bits and none above a limit: where one is no number, so are the smallest and the largest."""
+    if value.dtype != np.float64 or value.ndim != ndim or value.size == 0:
+        return False
+    return bool(
+        -limit <= np.minimum.reduce(value, axis=None)
+        and np.maximum.reduce(value, axis=None) <= limit
+    )
 
 
 def as_points(
@@ -221,6 +236,8 @@ def within_floats(names: str) -> Iterator[None]:
 
 def matching(value: Any, like: Array) -> Array:
     """`value` in the namespace, floating type and device of `like`."""
+    if type(value) is type(like) is np.ndarray and value.dtype == like.dtype:
+        return value
     xp, device = namespace(like), compat.device(like)
     if namespace(value) is xp:
         value = xp.astype(value, like.dtype, copy=False)

@@ -16,7 +16,7 @@ from koloss import experiments
 from koloss.errors import NoDistribution, UnknownDecision
 from koloss.games.store import FolderInUse, WorkerDiffers
 from koloss.games.workers import ClusterLost
-from koloss.learners.ledger import Late
+from koloss.learners.waiting import Late
 from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
 

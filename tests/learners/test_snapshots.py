@@ -26,8 +26,8 @@ from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.guarantees.insured import scale as insured_scale
 from koloss.learners import snapshots
 from koloss.learners.bandit.exp2 import Epoch
-from koloss.learners.ledger import Late
 from koloss.learners.snapshots import FORMAT, seal, unseal
+from koloss.learners.waiting import Late
 from tests.learners.cases import LEARNERS, number, play, same
 from tests.learners.forging import MISSING, forged
 

@@ -39,22 +39,13 @@ from koloss.actions import SpacePoints
 from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
 from koloss.learners.former import completed
-from koloss.learners.ledger import (
-    Batch,
-    Decision,
-    Decisions,
-    Drawn,
-    Entry,
-    L,
-    Ledger,
-    Told,
-    new_mark,
-)
+from koloss.learners.ledger import Decision, Decisions, Drawn, Ledger, Told, new_mark
 from koloss.learners.params import as_allowed, as_indices, rows_of
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
 from koloss.learners.sharing import Forks, locked
 from koloss.learners.snapshots import FORMAT, seal, unseal
+from koloss.learners.waiting import Batch, Entry, L
 
 MOST_DECISIONS = 10_000_000
 """Most decisions of one call of `ask`."""
@@ -87,10 +78,6 @@ def refuse_extras(context: Any, allowed: Any) -> None:
 
 def _is_same(key: Any, other: Any) -> bool:
     return key == other if type(key) is int else np.array_equal(key, other)
-
-
-def _are_of(law: Any, entries: Sequence[Entry[Any]]) -> bool:
-    return isinstance(entries, Batch) or all(entry.law is law for entry in entries)
 
 
 S = TypeVar("S", bound=Settings)
@@ -263,8 +250,9 @@ class Learner(abc.ABC, Generic[S, L]):
             keys, params = drawn.keys, self._params
             if params is not None and keys[0] is None:  # told by params, it has to be found
                 keys = (drawn.index,) if count is None else drawn.index.tolist()
+            opened = len(ledger.opened)
             first = ledger.enter(law, keys, drawn.contexts)
-            if len(ledger.opened) > FEWEST_WHOLE:
+            if len(ledger.opened) > max(opened, FEWEST_WHOLE):  # one more
                 room = min(MOST_WHOLE, WHOLE_NUMBERS // (self.rank or 1) ** 2)
                 ledger.condense(max(FEWEST_WHOLE, room), self._condensed)
             if self._hold:
@@ -275,7 +263,8 @@ class Learner(abc.ABC, Generic[S, L]):
             if params is None:
                 return Decision(first, action, index, p, number, ledger.mark)
             return Decision(first, action, index, p, number, ledger.mark, dict(params[index]))
-        ids, numbers = np.arange(first, first + count), np.full(count, number)
+        ids, numbers = np.arange(first, first + count), np.empty(count, dtype=np.int64)
+        numbers.fill(number)
         return Decisions(ids, action, index, p, numbers, ledger.mark, params)
 
     def replay(
@@ -339,17 +328,19 @@ class Learner(abc.ABC, Generic[S, L]):
         """
         if self._home != Forks.count:
             raise self._forked()
-        if isinstance(loss, Iterator):  # anybody's code, which is not to run while entries are held
-            loss = list(loss)
+        if type(loss) is not float and isinstance(loss, Iterator):
+            loss = list(loss)  # anybody's code, which is not to run while entries are held
         with self._lock:
             entries = self.ledger.find(decision)
             losses = self._read(entries, loss)
             if self._hold:
                 self._keep(entries, losses)
                 return
-            law = entries[0].law if entries else None
+            whole, law = type(entries) is Batch, None  # `isinstance` is slow for sequences
+            if entries:
+                law = entries.law if type(entries) is Batch else entries[0].law
             # Nothing can fail from here on, but for what `_admit` is for.
-            if law is not None and law.together and _are_of(law, entries):
+            if law is not None and law.together and (whole or all(e.law is law for e in entries)):
                 self.ledger.settle(entries)
                 self._learn(law, entries, losses)
                 return

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, ClassVar, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from koloss._arrays import as_int, shown
 from koloss.actions import SpacePoints
 from koloss.errors import UnknownDecision
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Batch, Entry, L, Late, Waiting
 
 DEEPEST = 8
 """Most lists within lists that name decisions."""
@@ -85,76 +87,7 @@ Told = Decision | Decisions | int | Mapping[str, Any] | Sequence[Any]
 """Whatever names decisions: one, a batch, an id, params of a Space, or a sequence of these."""
 
 
-# Decisions that wait for their losses.
-
-
-class Law(Protocol):
-    """What decisions are drawn from."""
-
-    number: int  # of the epoch or the stage that it belongs to
-
-    @property
-    def together(self) -> bool:
-        """Whether losses of its decisions that are told at once are learned from at once."""
-
-    def shrink(self) -> None:
-        """Keep only what late losses need."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot."""
-
-
-L = TypeVar("L", bound=Law)
-
-
-class Late:
-    """What is left of a law for one decision, long after: the numbers that its loss needs."""
-
-    __slots__ = ("number", "numbers")
-
-    together: ClassVar[bool] = False
-
-    def __init__(self, number: int, numbers: NDArray[np.float64]) -> None:
-        self.number, self.numbers = number, numbers
-
-    def shrink(self) -> None:
-        """There is no less."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; a ledger keeps the numbers of all of these in one array."""
-        return {"number": self.number, "numbers": self.numbers}
-
-
-class Entry(NamedTuple, Generic[L]):
-    """A decision that waits for its loss."""
-
-    id: int
-    law: L | None  # None with full information
-    key: Any  # what the learner keeps of the action: a row, a point
-    heard: int  # losses heard when it was made
-    context: int | None = None  # row of its context, where there are contexts
-
-
-class Batch(Sequence[Entry[L]]):
-    """Decisions entered together, as one object; an entry is made when somebody looks at it."""
-
-    def __init__(
-        self, first: int, law: L | None, keys: Sequence[Any], heard: int, contexts: Any = None
-    ) -> None:
-        self.first, self.law, self.keys, self.heard = first, law, keys, heard
-        self.contexts = contexts  # one for each, or None
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def __getitem__(self, k: Any) -> Any:
-        context = None if self.contexts is None else int(self.contexts[k])
-        return Entry(self.first + k, self.law, self.keys[k], self.heard, context)
-
-
-def keys_of(entries: Sequence[Entry[Any]]) -> Sequence[Any]:
-    """What the learner keeps of the actions of some decisions."""
-    return entries.keys if isinstance(entries, Batch) else [entry.key for entry in entries]
+# What stands between the two.
 
 
 class Drawn(NamedTuple):
@@ -191,31 +124,30 @@ class Ledger(Generic[L]):
         self.opened: deque[int] = deque()  # first ids of the latest laws, which are kept whole
         self.held: dict[int, Any] = {}  # losses told and not yet used, by id
         self._turns: list[int] = []  # a heap of their ids, and of some that are gone
-        self._entries: dict[int, Entry[L] | Batch[L]] = {}  # of a batch all ids have the batch
+        self._waiting: Waiting[L] = Waiting()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._waiting)
 
     def __contains__(self, i: object) -> bool:
-        return i in self._entries
+        return i in self._waiting
 
     def __iter__(self) -> Iterator[Entry[L]]:
-        return map(self.entry, self._entries)
+        return iter(self._waiting)
 
     def entry(self, i: int) -> Entry[L]:
         """A decision that waits, by its id."""
-        known = self._entries[i]
-        return known[i - known.first] if isinstance(known, Batch) else known
+        return self._waiting.entry(i)
 
     @property
     def unheard(self) -> int:
         """Decisions whose losses have not been heard, forgotten ones among them."""
-        return len(self._entries) + self.forgotten
+        return len(self._waiting) + self.forgotten
 
     @property
     def awaited(self) -> int:
         """Decisions whose losses have not been told and are waited for."""
-        return len(self._entries) - len(self.held)
+        return len(self._waiting) - len(self.held)
 
     def enter(self, law: L | None, keys: Sequence[Any], contexts: Any = None) -> int:
         """Enter decisions drawn from a law; the id of the first. The law before shrinks to what late losses need."""
@@ -228,10 +160,9 @@ class Ledger(Generic[L]):
         first, count = self.made, len(keys)
         if count == 1:
             context = None if contexts is None else int(contexts[0])
-            self._entries[first] = Entry(first, law, keys[0], self.heard, context)
+            self._waiting.add(Entry(first, law, keys[0], self.heard, context))
         else:
-            batch = Batch(first, law, keys, self.heard, contexts)
-            self._entries.update(dict.fromkeys(range(first, first + count), batch))
+            self._waiting.add(Batch(first, law, keys, self.heard, contexts))
         self.made = first + count
         return first
 
@@ -245,43 +176,44 @@ class Ledger(Generic[L]):
         """
         while len(self.opened) > whole:
             first = self.opened.popleft()
-            ids = [i for i in range(first, self.opened[0]) if i in self._entries]
-            entries = [self.entry(i) for i in ids]
+            entries = self._waiting.between(first, self.opened[0])
             if not entries or (law := entries[0].law) is None or isinstance(law, Late):
                 continue
             laws = small(law, [entry.key for entry in entries])
             if laws is not None:
                 for entry, one in zip(entries, laws, strict=True):
-                    self._entries[entry.id] = entry._replace(law=one)
+                    self._waiting.change(entry._replace(law=one))
 
     def correct(self, first: int, keys: Sequence[Any]) -> None:
         """Put what was recorded of the latest decisions, from `first` on, in the place of what was drawn."""
-        batch = self._entries[first]
-        if isinstance(batch, Batch):
+        batch = self._waiting.batch(first)
+        if batch is not None:
             batch.keys = keys
         else:
-            self._entries[first] = batch._replace(key=keys[0])
-
-    def replace_laws(self, replacement: Callable[[L], Any]) -> None:
-        """Put other laws into the places of those that decisions wait with."""
-        for entry in list(self):
-            if entry.law is not None and (law := replacement(entry.law)) is not entry.law:
-                self._entries[entry.id] = entry._replace(law=law)
+            self._waiting.change(self.entry(first)._replace(key=keys[0]))
 
     def find(self, decision: Told, name: str = "decision") -> Sequence[Entry[L]]:
         """Entries of decisions that are this learner's and outstanding; changes nothing."""
-        if type(decision) is Decision and decision.learner == self.mark:
-            entry = self._entries.get(decision.id)
-            if type(entry) is Entry and decision.id not in self.held:  # the lane for single calls
+        known: Sequence[Entry[L]] | None
+        if (
+            type(decision) is Decision and decision.learner == self.mark
+        ):  # the lane for single calls
+            entry = self._waiting.single(decision.id)
+            if entry is not None and decision.id not in self.held:
                 return (entry,)
+        elif type(decision) is Decisions and decision.learner == self.mark and not self.held:
+            known = self._batch_of(decision.id)
+            if known is not None:
+                return known
         ids = self.ids(decision, name)
         if len(ids) > 1 and len(set(ids)) < len(ids):
             raise UnknownDecision(f"`{name}` must not repeat an id, got one twice")
         try:
-            for i in self.held.keys() & ids:
-                raise KeyError(i)
-            known = self._entries[ids[0]] if ids else None
-            if isinstance(known, Batch) and self._is_all_of(known, ids):
+            if self.held:
+                for i in self.held.keys() & ids:
+                    raise KeyError(i)
+            known = self._waiting.batch(ids[0]) if ids else None
+            if isinstance(known, Batch) and ids == list(known.ids):
                 return known
             return [self.entry(i) for i in ids]
         except KeyError as error:
@@ -291,9 +223,15 @@ class Ledger(Generic[L]):
             message = f"`{name}` must be outstanding, got {i}, which was {what}"
             raise UnknownDecision(message) from None
 
-    def _is_all_of(self, batch: Batch[L], ids: list[int]) -> bool:
-        everyone = list(range(batch.first, batch.first + len(batch)))
-        return ids == everyone and all(map(self._entries.__contains__, ids))
+    def _batch_of(self, ids: Any) -> Batch[L] | None:
+        """What was entered at once, where these are the ids of all of it and all wait."""
+        if type(ids) is not np.ndarray or ids.ndim != 1 or ids.dtype != np.int64 or len(ids) < 2:
+            return None
+        batch = self._waiting.batch(ids.item(0))
+        if batch is None or batch.size != len(ids):
+            return None
+        same = ids == np.arange(batch.first, batch.first + batch.size)
+        return batch if np.count_nonzero(same) == batch.size else None
 
     def ids(
         self, decision: Told, name: str = "decision", depth: int = 0, taken: set[int] | None = None
@@ -311,6 +249,8 @@ class Ledger(Generic[L]):
             raise TypeError(f"`{name}` must be a Decision or its id, got {decision!r}")
         if isinstance(decision, (int, np.integer)):
             return [int(decision)]
+        if (ids := _as_ids(decision)) is not None:
+            return ids
         taken = set() if taken is None else taken
         if isinstance(decision, Mapping) and self.points is not None:
             return [self._with_params(decision, self.points, taken, name)]
@@ -330,8 +270,8 @@ class Ledger(Generic[L]):
     ) -> int:
         """The oldest decision with these params that waits for its loss and is not taken."""
         wanted = points[points.find(params)].tobytes()
-        for i in self._entries:
-            key = self.entry(i).key
+        for entry in self:
+            i, key = entry.id, entry.key
             row = key if key >= 0 else ~key  # explored, in the insured learner
             if self.slots is not None:
                 row = self.slots.item(row)
@@ -344,25 +284,25 @@ class Ledger(Generic[L]):
 
     def settle(self, entries: Sequence[Entry[L]]) -> None:
         """Strike out decisions whose losses are told together, and count how late they were."""
-        if isinstance(entries, Batch):
-            self._strike(range(entries.first, entries.first + len(entries)), entries.heard)
-            return
-        heard = self.heard
-        for entry in entries:
-            self._strike((entry.id,), entry.heard + self.heard - heard)
-
-    def _strike(self, ids: Sequence[int], heard: int) -> None:
-        for i in ids:
-            del self._entries[i]
+        if type(entries) is Batch and entries.left is None:
+            self._waiting.remove_batch(entries)
+            self._hear(entries.size, self.heard - entries.heard)
+        else:
+            heard = self.heard
+            for entry in entries:
+                self._waiting.remove(entry.id)
+                self._hear(1, heard - entry.heard)
         if self.held:
-            for i in ids:
-                self.held.pop(i, None)
-        delay = self.heard - heard
+            for entry in entries:
+                self.held.pop(entry.id, None)
+
+    def _hear(self, count: int, delay: int) -> None:
+        """So many losses were heard, with so many others between each and its decision."""
         if delay:
-            self.late += len(ids)
-            self.total_delay += len(ids) * delay
+            self.late += count
+            self.total_delay += count * delay
             self.longest_delay = max(self.longest_delay, delay)
-        self.heard += len(ids)
+        self.heard += count
 
     def forget(self, ids: Told | None = None, *, before: int | None = None) -> int:
         """Wait no more for some decisions, or for all with an id below `before`; how many there were."""
@@ -372,9 +312,10 @@ class Ledger(Generic[L]):
             gone = [entry.id for entry in self.find(ids, "ids")]
         else:
             limit = as_int("before", before, minimum=0)
-            gone = [i for i in self._entries if i < limit and i not in self.held]
+            before_it = itertools.takewhile(lambda entry: entry.id < limit, self)
+            gone = [entry.id for entry in before_it if entry.id not in self.held]
         for i in gone:
-            del self._entries[i]
+            self._waiting.remove(i)
         self.forgotten += len(gone)
         return len(gone)
 
@@ -409,7 +350,7 @@ class Ledger(Generic[L]):
     def load_held(self, data: Reader, low: float, high: float) -> None:
         """Take back what `held_to_dict` gave; losses are between these."""
         ids = data.array("ids", (None,), 0, whole=True).tolist()
-        if ids != sorted(self._entries.keys() & ids):
+        if ids != sorted({i for i in ids if i in self}):
             data.refuse("ids", "must be those of decisions that wait, in order", ids)
         slack = 1e-9 * (high - low) if high - low < math.inf else 0.0
         losses = data.array("losses", (len(ids),), low - slack, high + slack)
@@ -472,7 +413,8 @@ class Ledger(Generic[L]):
         if data.has_key("contexts"):
             contexts = data.array("contexts", ids.shape, 0, whole=True).tolist()
         for (i, place, before), key, context in zip(entries.tolist(), keys, contexts, strict=True):
-            ledger._entries[i] = Entry(i, laws[place] if laws else None, key, before, context)
+            law = laws[place] if laws else None
+            ledger._waiting.add(Entry(i, law, key, before, context))
         place = data.count("current", first, last)
         ledger.current = laws[place] if laws else None
         return ledger
@@ -486,6 +428,14 @@ class Ledger(Generic[L]):
         most = max(self.heard - 1, 0)
         if not (max(longest, late) <= total <= late * longest and longest <= most):
             data.refuse("total_delay", "must fit the number of late losses", [late, longest, total])
+
+
+def _as_ids(decision: Any) -> list[int] | None:
+    """Ids in an array of whole numbers; None where it is something else."""
+    if type(decision) is np.ndarray and decision.ndim == 1 and decision.dtype.kind in "iu":
+        ids: list[int] = decision.tolist()
+        return ids
+    return None
 
 
 def _stacked(late: Sequence[Late]) -> dict[str, Any]:

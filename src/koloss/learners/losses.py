@@ -25,6 +25,8 @@ def read_losses(
         return [-rewards[0]] if count == 1 else -np.asarray(rewards)  # type: ignore[return-value]
     if count == 1 and type(loss) is float and low <= loss <= high:
         return (loss,)  # the lane for single calls
+    if count > 1 and _are_within(loss, count, low, high):
+        return loss  # type: ignore[no-any-return]  # the lane for batches
     losses = _as_numbers(loss, name)
     if losses.size != count or losses.ndim > 1:
         got = f"shape {losses.shape}"
@@ -37,6 +39,13 @@ def read_losses(
     if outside.size:
         raise LossOutOfBounds(f"`{name}` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
     return losses.tolist() if count == 1 else losses  # type: ignore[return-value]
+
+
+def _are_within(loss: Any, count: int, low: float, high: float) -> bool:
+    """Whether it is an array of so many losses, all within the interval; where one is no number, so is the smallest."""
+    if type(loss) is not np.ndarray or loss.dtype != np.float64 or loss.shape != (count,):
+        return False
+    return bool(low <= np.minimum.reduce(loss) and np.maximum.reduce(loss) <= high)
 
 
 def _as_numbers(loss: Any, name: str) -> NDArray[np.float64]:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import koloss as kl
+from koloss.learners.full import mixture as module
 from koloss.learners.full.mixture import NEGLIGIBLE, Mixture
 from koloss.learners.reading import Reader
 
@@ -115,3 +117,24 @@ def test_snapshots_go_on_exactly(count):
     np.testing.assert_array_equal(again.atoms, original.atoms)
     np.testing.assert_array_equal(again.weights, original.weights)
     np.testing.assert_array_equal(data["rows"], mixed(STEPS["random"][:count]).atoms)  # a copy
+
+
+@pytest.mark.parametrize("kept", [0, 90, module.KEPT])
+def test_columns_that_are_kept_change_nothing(kept, monkeypatch):
+    """Room for none, for three, and for all: the mean is that of the mixture, to the last bit the same."""
+    points, kernel = kl.Points(np.random.default_rng(0).random((30, 2))), kl.Gaussian(0.3)
+    games = []
+    for room in (kept, module.KEPT):
+        monkeypatch.setattr(module, "KEPT", room)
+        learner = kl.ConditionalGradient(points, kernel, horizon=60, rng=0)
+        for t in range(60):
+            place = np.random.default_rng(t).random((1, 2))
+            learner.tell(learner.ask(), kl.KernelLoss(kernel, place, [(-1.0) ** t]))
+            held = learner._mean._columns
+            assert len(held) <= max(room // 30, 1)
+        games.append(learner)
+    first, second = games
+    np.testing.assert_array_equal(first._mean.mean, second._mean.mean)
+    gram = kernel(points.X, points.X)
+    np.testing.assert_allclose(first._mean.mean, gram @ first.distribution, atol=1e-12)
+    assert len(second._mean._columns) > 3

@@ -116,6 +116,20 @@ def test_draws_follow_the_weights():
     assert place.draw(np.nextafter(1.0, 0.0)) == place.support[-1]
 
 
+@pytest.mark.parametrize("rate", [1e-9, 0.03, 0.5, 1.0])
+def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
+    law = np.append(rng.dirichlet(np.ones(N - 1)), 0.0)
+    coins = np.concatenate(
+        [rng.random(200), [0.0, np.nextafter(rate, 0), rate, np.nextafter(1, 0)]]
+    )
+    coins = coins[coins < 1]
+    for choice, proposal in ((3, None), (None, law)):
+        played = Round(0, choice, rate, place, np.zeros(N), 0, law=proposal)
+        keys = played.draw_many(coins)
+        assert keys.tolist() == [played.draw(coin) for coin in coins.tolist()]
+        assert ((keys < 0) == (coins < rate)).all()
+
+
 # What one round can do.
 
 

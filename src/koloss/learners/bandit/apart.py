@@ -14,8 +14,9 @@ from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 

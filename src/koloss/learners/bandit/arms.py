@@ -40,8 +40,8 @@ class ArmsEngine(PointsEngine):
     def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
         return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
 
-    def reach(self, law: PointsLaw, moved: Floats) -> float:
-        return float(np.max(np.abs(moved))) if law.bonus is None else math.inf
+    def reach(self, law: PointsLaw, moved: Floats, mass: float = 0.0) -> float:
+        return float(np.max(np.abs(moved))) + mass * self.largest_bonus(law)
 
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor

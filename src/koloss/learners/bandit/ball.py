@@ -181,7 +181,7 @@ class BallEngine:
         smallest, constant = self.minimum(gain)
         return -float(smallest.lower_bound + constant)
 
-    def reach(self, law: BallLaw, moved: Floats) -> float:
+    def reach(self, law: BallLaw, moved: Floats, mass: float = 0.0) -> float:
         """Upper bound on |X(u)| for estimates that add up to `moved`: X(u)² ≤ X'Σ(π)X · u's leverage, at most m."""
         return math.sqrt(float(moved @ self.design[0] @ moved) * self.problem.leverage)
 

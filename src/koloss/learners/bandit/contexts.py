@@ -40,6 +40,7 @@ from koloss.learners.bandit.restoring import (
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -55,6 +56,7 @@ class PairsLaw:
     p: Any  # (C, K)
     cdf: Any  # (C, K)
     bonus: Any = None  # (C K,), b e(z) + ε s(z), without a penalty ε √(φ'A⁻¹φ)
+    largest: float | None = None  # the largest where contexts exploit, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
@@ -62,7 +64,7 @@ class PairsLaw:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "largest"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -141,7 +143,7 @@ class PairsEngine(PointsEngine):
         coins, index = rng.random(len(rows)), np.empty(len(rows), dtype=np.int64)
         for c in np.unique(rows):
             here = rows == c
-            index[here] = law.cdf[c].searchsorted(coins[here], side="right")
+            index[here] = invert(law.cdf[c], coins[here])
         keys, p = rows * K + index, self.by_action(law.p)
         if self.slots is not None:
             index = self.slots[rows, index]
@@ -170,20 +172,24 @@ class PairsEngine(PointsEngine):
         exploiting = rises.reshape(self.shape)[self.capped.exploits]
         return float(np.max(exploiting, initial=0.0))
 
-    def reach(self, law: Any, moved: Floats) -> float:
-        """Upper bound on |φ(z)'moved| where contexts exploit: that of Cauchy and Schwarz in the norm of A."""
+    def reach(self, law: Any, moved: Floats, mass: float = 0.0) -> float:
+        """The same where contexts exploit: |φ(z)'moved| is at most what Cauchy and Schwarz say in the norm of A."""
         capped, epsilon = self.capped, self.problem.epsilon
         largest = math.sqrt(capped.largest_exploiting)  # √(φ'A⁻¹φ), since A ⪰ Σ(u)
         if law.bonus is not None and epsilon > 0 and self.columns is None:
             largest = self.largest_bonus(law) / epsilon
-        return largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+        farthest = largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+        return farthest + mass * self.largest_bonus(law)
 
     def largest_bonus(self, law: Any) -> float:
-        """The largest where contexts exploit."""
+        """Of all actions where contexts exploit, computed once for a law; zero without bonuses."""
         if law.bonus is None:
             return 0.0
-        each: Floats = law.bonus.reshape(self.shape).max(axis=1)
-        return float(np.max(each[self.capped.exploits], initial=0.0))
+        if law.largest is None:
+            each: Floats = law.bonus.reshape(self.shape).max(axis=1)
+            law.largest = float(np.max(each[self.capped.exploits], initial=0.0))
+        largest: float = law.largest
+        return largest
 
     def leverages(self, law: Any) -> Any:
         """φ'A⁻¹φ of every pair."""

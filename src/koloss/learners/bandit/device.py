@@ -213,7 +213,8 @@ class DeviceEngine(PointsEngine):
         laws = []
         for k, o in enumerate(outsets):
             factor = _linalg.cholesky(np.asfortranarray(sigmas[k]))
-            law = DeviceLaw(factor, P[:, k], None, None, (coins[k], rows[k], p[k]), rows[k], phi[k])
+            law = DeviceLaw(factor, P[:, k], None, drawn=(coins[k], rows[k], p[k]))
+            law.rows, law.phi = rows[k], phi[k]
             if self.problem.bonus or self.problem.hindsight:
                 law.bonus = self._bonus(law, o.nu)
             laws.append(law)
@@ -304,6 +305,11 @@ class DeviceEngine(PointsEngine):
         if law.bonus is not None:
             rises = rises + mass * law.bonus
         return self.features.largest(rises)
+
+    def largest_bonus(self, law: Any) -> float:
+        if law.largest is None and law.bonus is not None:
+            law.largest = self.features.largest(law.bonus)
+        return super().largest_bonus(law)
 
     # What is known.
 

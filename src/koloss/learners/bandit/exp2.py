@@ -38,8 +38,9 @@ from koloss.learners.bandit.masks import Masked, Masks, Part
 from koloss.learners.bandit.points import Outset, PointsEngine
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import LARGEST, Reader
+from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -65,6 +66,7 @@ class Epoch:
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
     anchor_drift: float = 0.0
+    anchor_heard: int | None = 0  # losses heard then; None where a snapshot does not say
     draws: int = 0
     heard: int = 0  # losses heard before it was over
     over: bool = False
@@ -83,7 +85,14 @@ class Epoch:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self._counts_bonuses or self.anchor_heard is None:
+            del values["anchor_heard"]
         return {**values, "law": self.law.to_dict()}
+
+    @property
+    def _counts_bonuses(self) -> bool:
+        """Whether the test of the drift depends on the number of losses."""
+        return not self.over and getattr(self.law, "bonus", None) is not None
 
 
 class Exp2:
@@ -116,7 +125,8 @@ class Exp2:
         if self.range.moves:
             factor = self.range.factor
             eta = eta / factor if factor > 0 else 0.0  # nothing has been learned then
-        return eta, gamma if self.range.known else 1.0
+            gamma = gamma if self.range.known else 1.0
+        return eta, gamma
 
     def _tuned_rates(self) -> tuple[float, float]:
         """Rates for losses in the interval that the engine is tuned to."""
@@ -147,7 +157,7 @@ class Exp2:
     def _take(self, epoch: Epoch, size: int) -> None:
         """So many actions of an epoch have been drawn."""
         self.epoch, self.epochs = epoch, epoch.number  # now that drawing has not failed
-        if not self.range.known:
+        if self.range.learned and not self.range.known:
             self.range.listened += size
         epoch.draws += size
         self.made += size
@@ -159,20 +169,21 @@ class Exp2:
         """An epoch that begins now, of all actions or of a part of them."""
         eta, gamma = self.rates_now()
         weight = 1.0 if self.horizon is not None else 1 - gamma
-        problem, factor = self.engine.problem, self.range.factor
-        center, scale, half = self.engine.center, 1.0, WIDEST
+        engine, nu = self.engine, 0.0
+        center, scale, half, problem = engine.center, 1.0, WIDEST, engine.problem
         if self.range.moves:
             center = self.range.center
-            scale = factor if self.range.learned else 1.0
+            scale = self.range.factor if self.range.learned else 1.0
             if problem.hindsight:  # clip what is new, then widen
-                half = factor * problem.loss_bound
-        nu = self._variance_bonus(eta)
+                half = self.range.factor * problem.loss_bound
+        if problem.hindsight:
+            nu = self._variance_bonus(eta)
         law = (
             self._law(eta, gamma, rng, nu)
             if part is None
             else part.law(self.sums(), eta, gamma, rng, nu)
         )
-        if not self.range.known:
+        if self.range.learned and not self.range.known:
             weight = 0.0  # only to be listened to
         zero = np.zeros(self.theta.shape[-1])
         number = self.epochs + 1
@@ -187,7 +198,8 @@ class Exp2:
     def outset(self) -> Outset:
         """What the law of an epoch that begins now is made of."""
         eta, gamma = self.rates_now()
-        return Outset(self.theta, self.credited, eta, gamma, self._variance_bonus(eta))
+        nu = self._variance_bonus(eta) if self.engine.problem.hindsight else 0.0
+        return Outset(self.theta, self.credited, eta, gamma, nu)
 
     def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
         if self.ready is not None:
@@ -203,7 +215,9 @@ class Exp2:
             return
         admitted = self.range.admitted(losses)
         if epoch.together:
-            values = centred(np.asarray(admitted), epoch.center, epoch.half) * epoch.weight
+            values = centred(np.asarray(admitted), epoch.center, epoch.half)
+            if epoch.weight != 1.0:
+                values *= epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
             value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
@@ -278,10 +292,17 @@ class Exp2:
 
         Most of the time a norm shows that it has not; where it does not, the exact test is made.
         """
-        reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor)
-        if epoch.anchor_drift + epoch.eta * reach <= bandit.DRIFT:
-            return False
+        # With X the sum of the estimates of the epoch, M their mass, and X₀, M₀ those at the anchor, the last exact test,
+        #     max_a (-X(a) + Mβ(a)) ≤ max_a (-X₀(a) + M₀β(a)) + max_a |X(a) - X₀(a)| + (M - M₀) max_a β(a),
+        # since β ≥ 0 and a maximum of sums is at most the sum of the maxima. `reach` bounds the last two terms. So where
+        # this is at most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
+        if epoch.anchor_heard is not None:
+            mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
+            reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor, mass)
+            if epoch.anchor_drift + epoch.eta * reach <= bandit.DRIFT:
+                return False
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
+        epoch.anchor_heard = epoch.heard
         return epoch.anchor_drift > bandit.DRIFT
 
     def drift(self, epoch: Epoch) -> float:
@@ -437,8 +458,16 @@ class Exp2:
                 data.nothing(name)
             else:
                 sums[k] = data.array(name, (m,))
+        law, heard = (
+            engine.law_from_dict(data.part("law"), over),
+            data.count("heard", 0, draws),
+        )
+        # A snapshot from before the anchor had a count says nothing of its bonuses: an exact test comes first.
+        anchor_heard = 0 if over or getattr(law, "bonus", None) is None else None
+        if data.has_key("anchor_heard"):
+            anchor_heard = data.count("anchor_heard", 0, heard)
         return Epoch(
-            law=engine.law_from_dict(data.part("law"), over),
+            law=law,
             number=number,
             eta=data.number("eta", 0),
             gamma=data.number("gamma", 0, 1, positive=True),
@@ -450,8 +479,9 @@ class Exp2:
             gain=sums[0],
             anchor=sums[1],
             anchor_drift=data.number("anchor_drift", 0),
+            anchor_heard=anchor_heard,
             draws=draws,
-            heard=data.count("heard", 0, draws),
+            heard=heard,
             over=over,
         )
 

@@ -40,10 +40,11 @@ from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
 from koloss.learners.bandit.tuning import choose_batch
 from koloss.learners.base import Recommendation, refuse_extras
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
+from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 
@@ -58,6 +59,7 @@ class PointsLaw:
     bonus: Any = (
         None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
     )
+    largest: float | None = None  # the largest bonus, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -65,7 +67,7 @@ class PointsLaw:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
 
 
 class Outset(NamedTuple):
@@ -154,12 +156,15 @@ class PointsEngine:
         score = self.scores(theta)
         if credit is not None:
             score = score - credit
-        log_q = self.log_prior - eta * score
+        log_q = eta * score
+        np.subtract(self.log_prior, log_q, out=log_q)
         if self.shares is not None:
             projected: Floats = (1 - gamma) * self.shares.project(log_q) + gamma * self.weights
             return projected
-        q = np.exp(log_q - log_q.max())
-        p: Floats = (1 - gamma) / q.sum() * q + gamma * self.weights
+        log_q -= np.maximum.reduce(log_q)
+        p: Floats = np.exp(log_q, out=log_q)  # in place: one array in the place of five
+        p *= (1 - gamma) / np.add.reduce(p)
+        p += gamma * self.weights
         return p
 
     def law(
@@ -167,7 +172,7 @@ class PointsEngine:
     ) -> PointsLaw:  # fmt: skip
         """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
         p = self.mixture(theta, credit, eta, gamma)
-        cdf = np.cumsum(p)
+        cdf = p.cumsum()
         cdf /= cdf[-1]
         law = PointsLaw(self._factor(p, eta, rng), p, cdf)
         if self.problem.bonus or self.problem.hindsight:
@@ -211,8 +216,8 @@ class PointsEngine:
         if count is None:
             i = int(law.cdf.searchsorted(rng.random(), side="right"))
             return Drawn((i,), self.points[i], i, law.p.item(i))
-        index = law.cdf.searchsorted(rng.random(count), side="right")
-        return Drawn(index.copy(), self.points[index], index, law.p[index])
+        index = invert(law.cdf, rng.random(count))
+        return Drawn(index.copy(), self.points.take(index, axis=0), index, law.p.take(index))
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
@@ -228,11 +233,17 @@ class PointsEngine:
             rises += mass * law.bonus
         return float(np.max(rises))
 
-    def reach(self, law: PointsLaw, moved: Floats) -> float:
-        """Upper bound on |X(a)| for estimates that add up to `moved`."""
-        if law.bonus is not None:
-            return math.inf  # the bonuses rise every time
-        return math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
+    def reach(self, law: PointsLaw, moved: Floats, mass: float = 0.0) -> float:
+        """Upper bound on what estimates that add up to `moved`, with bonuses of total weight `mass`, add to the largest rise."""
+        farthest = math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
+        return farthest if law.bonus is None else farthest + mass * self.largest_bonus(law)
+
+    def largest_bonus(self, law: Any) -> float:
+        """Of all actions, computed once for a law; zero without bonuses."""
+        if law.largest is None:
+            law.largest = 0.0 if law.bonus is None else float(np.max(law.bonus))
+        largest: float = law.largest
+        return largest
 
     # What is known.
 

@@ -43,8 +43,9 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
 from koloss.learners.bandit.tuning import choose_batch, choose_proxy, choose_rates
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Late
 from koloss.proxy import pivoted_cholesky
 
 Floats = NDArray[np.float64]

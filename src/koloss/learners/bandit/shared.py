@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.guarantees.bandit import DRIFT
 from koloss.learners.bandit.contexts import PairsEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.loss_range import centred
 from koloss.learners.base import Recommendation
-from koloss.learners.ledger import Drawn, Late
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 
@@ -122,12 +122,7 @@ class SharedExp2(Exp2):
     def _has_drifted(self, epoch: Epoch) -> bool:
         if self.engine.manner == "in turn":
             return False
-        reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor)
-        reach += epoch.heard * self.engine.largest_bonus(epoch.law)
-        if epoch.anchor_drift + epoch.eta * reach <= DRIFT:
-            return False
-        epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
-        return epoch.anchor_drift > DRIFT
+        return super()._has_drifted(epoch)
 
     # Where designs change each context has its own share of an estimate (theory F6.4, F6.5).
 

@@ -23,8 +23,9 @@ from koloss.kernels import Loss
 from koloss.kernels.geometry import feature_diameter, feature_radius
 from koloss.learners.base import Learner, Recommendation
 from koloss.learners.full.settings import FullSettings
-from koloss.learners.ledger import Drawn, Entry, Law
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import LARGEST, ROUNDING, Reader
+from koloss.learners.waiting import Entry, Law
 from koloss.oracles import minimize
 from koloss.proxy.pivoted_cholesky import negative_eigenvalue
 

@@ -21,6 +21,9 @@ from koloss.oracles import Minimum, minimize
 WARM_LIMIT = 100_000
 """Most steps of the warm start; theory A4 asks for about 1.2 (D/ϱ) √n."""
 
+KEPT = 1_000_000
+"""Most numbers in the columns of a kernel that are kept."""
+
 NEGLIGIBLE = 2.0**-54
 """Atoms whose weights together are below rounding are dropped."""
 
@@ -150,6 +153,7 @@ class OnPoints(MeanAction):
 
     def __init__(self, game: Game, first: Any, *, centred: bool) -> None:
         self.game, self.X = game, game.points
+        self._columns: dict[int, Any] = {}
         if first is None:  # the point of smallest norm in the RKHS
             atom = int(np.argmin(to_numpy(game.kernel.diag(self.X))))
         else:
@@ -157,12 +161,19 @@ class OnPoints(MeanAction):
         self.mixture = Mixture.of(np.asarray([atom]))
         self.p = np.zeros(len(self.X))  # all weights of the mixture, by point
         self.p[atom] = 1.0
-        self.mean = self._column(atom)
+        self.mean = self._column(atom).copy()
         self.centre = self.mean.copy() if centred else np.zeros(len(self.X))
         self.total = np.zeros(len(self.X))
 
     def _column(self, i: int) -> Any:
-        return to_numpy(self.game.kernel(self.X, self.X[i : i + 1]))[:, 0]
+        """K(a, a_i) for every point a; kept, as steps return to their vertices."""
+        column = self._columns.get(i)
+        if column is None:
+            column = to_numpy(self.game.kernel(self.X, self.X[i : i + 1]))[:, 0]
+            if (len(self._columns) + 1) * len(column) > KEPT:
+                self._columns.clear()
+            self._columns[i] = column
+        return column
 
     def gradient(self, eta: float) -> Any:
         """∇F(X) = η Σ w_s + 2(X - c)."""

@@ -70,7 +70,9 @@ class Account:
 
     def largest(self, values: Floats) -> float:
         """The largest of values of all actions that are offered, or of their means under the laws within the shares."""
-        return float(values[self.there].max()) if self.shares is None else self.shares.best(values)
+        if self.shares is not None:
+            return self.shares.best(values)
+        return largest(values if self.offered is None else values[self.offered])
 
     def room(self, budget: float) -> Floats:
         """What one more entry may add to every Λ(a) beside 1; where an action is not offered, no less than elsewhere."""
@@ -81,7 +83,11 @@ class Account:
 
     def may_draw(self, budget: float, overdraft: float, count: int = 1) -> bool:
         """Whether so many more rounds may be drawn at once."""
-        return self.used + 1 <= budget and self.reserved + count <= budget + overdraft
+        used = self.used
+        if used + 1 > budget:
+            return False
+        reserved = used + self.outstanding if self.offered is None else self.reserved
+        return reserved + count <= budget + overdraft
 
     @property
     def deviation(self) -> float:
@@ -126,9 +132,9 @@ class Account:
                 return 1.0
             limit = np.minimum(budget, budget + overdraft - (self.outstanding - self.before - 1))
             room, reach = (limit - 1 - self.total)[counted], reach[counted]
-        if room.min() <= 0:
+        if smallest(room) <= 0:
             return 0.0
-        return float(np.min(room / np.maximum(reach, room)))  # 1 where the reach is within the room
+        return smallest(room / np.maximum(reach, room))  # 1 where the reach is within the room
 
     def rate(self, reach: Floats, budget: float) -> float:
         """The least γ with which an entry that reaches `reach`/γ ends within the budget; may be above 1."""
@@ -166,16 +172,22 @@ class Account:
 
         `step` is what the estimates have beside the prediction: noise, mostly. A request `among` some actions counts for those alone.
         """
+        rise: Any = y + 0.5
+        if estimate is not None and weight != 0:
+            rise = y + (1 - weight) / 2 - weight * estimate
+        squares = None if step is None else np.square(weight * step)
+        self.outstanding -= 1
+        if self.offered is None and among is None:  # all actions
+            self.total += rise
+            if squares is not None:
+                self.variance += squares
+            return
         counted = self.counted(era)
         if among is not None:
             counted = among if self.offered is None else counted & among
-        if estimate is None or weight == 0:
-            self.total[counted] += y + 0.5
-        else:
-            self.total[counted] += (y + (1 - weight) / 2 - weight * estimate)[counted]
-        if step is not None:
-            self.variance[counted] += np.square(weight * step)[counted]
-        self.outstanding -= 1
+        self.total[counted] += rise if isinstance(rise, float) else rise[counted]
+        if squares is not None:
+            self.variance[counted] += squares[counted]
         if self.offered is not None:
             self.before[self.born > era] -= 1
 

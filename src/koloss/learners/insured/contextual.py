@@ -37,8 +37,9 @@ from koloss.learners.insured.plans import (
 from koloss.learners.insured.policies import BUILT_IN
 from koloss.learners.insured.segments import Floats, Footing, OneByOne, Rows, Together
 from koloss.learners.insured.settings import InsuredSettings
-from koloss.learners.ledger import Drawn, Entry, Ledger
+from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Entry
 
 KINDS: tuple[Kind, ...] = ("one by one", "together", "in any order")
 """How policies are watched."""

@@ -114,7 +114,7 @@ class Explorer:
     @property
     def jump(self) -> float:
         """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
-        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
+        return min(1.0, USUAL * math.sqrt(residual_variance(self.noise, self.heard))) / JUMP
 
     def strain(self, rate: float, explore: Exploration, budget: float) -> float:
         """How many times as much room there is as will be left when what is in flight has come, with its noise."""
@@ -217,7 +217,7 @@ class Explorer:
     @property
     def suspicious(self) -> bool:
         """Whether the policy has done worse than exploration of late."""
-        return self.bets.suspects(self.residual_variance)
+        return self.bets.suspects(residual_variance(self.noise, self.heard))
 
     @property
     def offered(self) -> Any:

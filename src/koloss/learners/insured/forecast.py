@@ -110,15 +110,17 @@ class Forecaster:
 
     def update(self, index: int, value: float) -> None:
         """Learn from the loss of an action."""
-        scores, best, most = self.scores, 0, -math.inf
-        phi, heard = self.features[index].copy(), []
+        scores, best, most, least = self.scores, 0, -math.inf, math.inf
+        phi, squares = self.features[index].copy(), []
         for regression in self.regressions:
             signal = regression.signal
             error, spread = regression.step(phi, value)
-            heard.append((error * error, spread * signal))
+            squares.append(error * error)
+            spread *= signal
+            least = min(least, spread)
         # One noise for all: who forgets knows that of the latest actions best, and may know nothing else.
-        noise = TAILS * max(min(spread for _, spread in heard), SMALLEST)
-        for k, (square, _) in enumerate(heard):
+        noise = TAILS * max(least, SMALLEST)
+        for k, square in enumerate(squares):
             scores[k] = MEMORY * scores[k] - 0.5 * (TAILS + 1) * math.log1p(square / noise)
             if scores[k] - k * HANDICAP > most:
                 best, most = k, scores[k] - k * HANDICAP
@@ -130,8 +132,8 @@ class Forecaster:
             fresh = self.regression
             self.due[best] = min(self.due[best], fresh.heard + OFTEN // 4)
             fresh.look()
-        for k, regression in enumerate(self.regressions):
-            if regression.heard >= self.due[k]:
+        for k, due in enumerate(self.due):
+            if self.regressions[k].heard >= due:
                 self._refit(k)
 
     def _widen(self, value: float) -> None:
@@ -209,8 +211,9 @@ class Forecaster:
     @property
     def deviation(self) -> Any:
         """Its standard deviation under the posterior."""
-        deviation = self.regression.deviation
-        deviation *= math.sqrt(self.regression.signal)
+        regression = self.regression
+        deviation = regression.deviation
+        deviation *= math.sqrt(regression.signal)
         return deviation
 
     @property

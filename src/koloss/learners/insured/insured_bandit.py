@@ -53,9 +53,10 @@ from koloss.learners.insured.roster import NOBODY, Bools
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Watched
-from koloss.learners.ledger import Drawn, Entry, Late, keys_of
+from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
 from koloss.learners.sharing import locked
+from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
 
 SITS_OUT = ("open", "dear")

@@ -22,8 +22,9 @@ from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.segment_diagnostics import SegmentDiagnostics, diagnose_segments
 from koloss.learners.insured.state import InsuredState
 from koloss.learners.insured.watched import Watched
-from koloss.learners.ledger import Late, Told
+from koloss.learners.ledger import Told
 from koloss.learners.sharing import locked
+from koloss.learners.waiting import Late
 
 
 class Operated(InsuredState):

@@ -113,15 +113,16 @@ class Pending:
         self._forget()
 
     def _settle(self, choice: int | None, before: int) -> Floats:
-        """Take a decision out; its weights. Of laws the mean one goes, as the law itself is not kept."""
+        """Take a decision out; its weights, unless it was the last. Of laws the mean one goes, as the law itself is not kept."""
         self.count -= 1
-        weights: Floats = self.discounts ** max(self.heard - before, 0)
         if not self.count:
             self.proposed.fill(0)
             self.laws.fill(0)
             self.mass.fill(0)
             self._forget()
-        elif choice is None:
+            return self.mass
+        weights: Floats = self.discounts ** max(self.heard - before, 0)
+        if choice is None:
             left = np.maximum(1 - weights / np.maximum(self.mass, weights), 0)
             self.laws *= left[:, None]
             self.mass *= left

@@ -23,8 +23,9 @@ from koloss.learners.insured.in_turn import InTurn, OwnRows
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson
 from koloss.learners.insured.segments import Bools, Floats, OneByOne, Rows, Together
-from koloss.learners.ledger import Drawn, Entry
+from koloss.learners.ledger import Drawn
 from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.waiting import Entry
 
 
 @dataclass(slots=True, eq=False)

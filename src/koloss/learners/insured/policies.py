@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners.insured.exploration import lowest, softmax
+from koloss.learners.insured.exploration import lowest, smallest, softmax
 from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Described
@@ -107,14 +107,14 @@ class Ucb(BuiltIn):
     def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
         if forecast.is_blind:
             return forecast.most_wanting(stage.offered)
-        score = forecast.deviation
+        score, offered = forecast.deviation, stage.offered
         score *= -self.width
-        tie = -TIE * float(score.min())
+        tie = -TIE * smallest(score)
         score += forecast.mean
-        best = lowest(score, stage.offered)
-        close = score <= score[best] + tie  # of equal ones the first, whatever rounding says
-        if stage.offered is not None:
-            close &= stage.offered
+        best = lowest(score, offered)
+        close = score <= score.item(best) + tie  # of equal ones the first, whatever rounding says
+        if offered is not None:
+            close &= offered
         return int(close.argmax())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
 from koloss.learners.bandit.masks import Masked
-from koloss.learners.ledger import Late
+from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
     from koloss.learners.insured.state import InsuredState

@@ -159,7 +159,8 @@ class Regression:
     def signal(self) -> float:
         """The estimate of s²; the constant in the losses takes one of them."""
         weight = self.weight / self.grown
-        return float(self.guessed(self.ridge) + self.misfit) / (GUESSED + max(weight - 1, 0.0))
+        guessed = GUESSED * self.guess / (1 + self.ridge)
+        return float(guessed + self.misfit) / (GUESSED + max(weight - 1, 0.0))
 
     def guessed(self, ridge: Any) -> Any:
         """What the guess adds to the misfit."""

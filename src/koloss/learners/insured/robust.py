@@ -14,7 +14,7 @@ from koloss.learners.insured.exploration import Floats
 from koloss.learners.insured.roster import NOBODY, Bools, Roster
 from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.specialists import Offered, Specialists, offer
-from koloss.learners.ledger import Late
+from koloss.learners.waiting import Late
 
 
 class Robust:

@@ -57,6 +57,16 @@ class Round:
         cdf = np.cumsum(self.law)
         return int(cdf.searchsorted((coin - g) / (1 - g) * cdf[-1], side="right"))
 
+    def draw_many(self, coins: Any) -> Any:
+        """The same for every coin of an array."""
+        g, explored = self.rate, coins < self.rate
+        keys = np.full(len(coins), -1 if self.choice is None else self.choice)
+        keys[explored] = ~self.exploration.cdf.searchsorted(coins[explored] / g, side="right")
+        if self.choice is None:
+            cdf, rest = np.cumsum(self.law), coins[~explored]
+            keys[~explored] = cdf.searchsorted((rest - g) / (1 - g) * cdf[-1], side="right")
+        return keys
+
     def probability(self, index: int) -> float:
         """p of one action."""
         p: float = self.rate * self.exploration.weights.item(index)

@@ -29,8 +29,8 @@ from koloss.learners.bandit.loss_range import centred
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.insured.roster import Bools, explore
-from koloss.learners.ledger import Late
 from koloss.learners.reading import Reader
+from koloss.learners.waiting import Late
 
 Floats = NDArray[np.float64]
 

@@ -122,9 +122,9 @@ class Watched(Explorer):
             key = played.draw(rng.random())
             index = key if key >= 0 else ~key
             return played, Drawn((key,), points[index], index, played.probability(index))
-        keys = [played.draw(coin) for coin in rng.random(size).tolist()]
-        rows = np.array([key if key >= 0 else ~key for key in keys])
-        return played, Drawn(keys, points[rows], rows, played.distribution()[rows])
+        keys = played.draw_many(rng.random(size))
+        rows = np.where(keys < 0, ~keys, keys)
+        return played, Drawn(keys.tolist(), points[rows], rows, played.distribution()[rows])
 
     def prepare_among(
         self, among: Exploration, count: int, ledger: Ledger[Any], rng: Any
@@ -200,7 +200,7 @@ class Watched(Explorer):
                 self.exploration, self.designs, self.priced, self.forecaster = before
             if rate > insured.CEILING:
                 return "budget"
-        rate = self.rate_needed(choice, budget, explore, self.thrift)
+        rate *= self.thrift
         wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
         wanted = max(wanted, min(wanted * self.strain(wanted, explore, budget), NOISIEST))
         if self.suspicious:
