@@ -40,6 +40,7 @@ class DeviceFeatures:
     ([3.0, 7.0], [3.0, 4.0])
     """
 
+    __array_ufunc__ = None  # products with arrays of NumPy are made here
     ndim, dtype = 2, np.dtype(np.float64)  # as they come to the host
 
     def __init__(self, array: Array) -> None:
@@ -55,8 +56,10 @@ class DeviceFeatures:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return to_numpy(self.array).astype(np.float64 if dtype is None else dtype, order="F")
 
-    def __getitem__(self, rows: Any) -> Floats:
-        """Some rows, brought to the host."""
+    def __getitem__(self, rows: Any) -> Any:
+        """Some rows, brought to the host; or some columns of all, which stay."""
+        if isinstance(rows, tuple):
+            return DeviceFeatures(self.array[rows])
         if isinstance(rows, slice):
             chosen = self.array[rows, :]
         else:
@@ -69,6 +72,28 @@ class DeviceFeatures:
     def __matmul__(self, other: Floats) -> Floats:
         """Products of all rows with a vector, or with the columns of a matrix, brought to the host."""
         return to_numpy(self.product(other)).astype(np.float64, copy=False)
+
+    def __rmatmul__(self, weights: Floats) -> Floats:
+        """Sums of all rows with these weights, brought to the host."""
+        vector = self.vector(weights)
+        parts: Any = sum(vector[b] @ phi for b, phi in self._blocks())
+        return to_numpy(parts)
+
+    def quadratic(self, matrix: Floats | None) -> Floats:
+        """φ'matrix φ of every row φ, or |φ|², brought to the host."""
+        if matrix is None:
+            return to_numpy(self.squared_lengths())
+        C, xp = self.vector(matrix), self.xp
+        return to_numpy(xp.concat([xp.sum((phi @ C) * phi, axis=1) for _, phi in self._blocks()]))
+
+    def transformed(self, matrix: Floats) -> DeviceFeatures:
+        """φ'matrix of every row φ, which stays on the device."""
+        array = self.product(matrix)
+        return DeviceFeatures(self.xp.astype(array, self.array.dtype, copy=False))
+
+    def placed(self, features: Floats) -> DeviceFeatures:
+        """Others at the same place."""
+        return DeviceFeatures(on_device(features, self.xp, self.device, self.array.dtype))
 
     # On the device.
 

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dgemv, dsymm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+
+from koloss._device import DeviceFeatures
 
 Floats = NDArray[np.float64]
 
@@ -39,8 +42,40 @@ def product(features: Any, vector: Floats) -> Any:
     return result
 
 
+def in_columns(features: Any) -> Any:
+    """Features in double precision and Fortran order; those on a device stay there."""
+    if isinstance(features, DeviceFeatures):
+        return features
+    return np.asfortranarray(features, dtype=np.float64)
+
+
+def times(features: Any, vector: Floats) -> Any:
+    """The same as `product`, by one call of BLAS."""
+    if isinstance(features, DeviceFeatures):
+        return features @ vector
+    return dgemv(1.0, features, vector)
+
+
+def quadratic(features: Any, lower: Floats) -> Any:
+    """φ'Cφ of every row φ of the features, from the lower triangle of C."""
+    if isinstance(features, DeviceFeatures):
+        return features.quadratic(lower + np.tril(lower, -1).T - np.triu(lower, 1))
+    half = dsymm(1.0, lower, features, side=1, lower=1)
+    return np.einsum("ij,ij->i", half, features)
+
+
+def transformed(features: Any, root: Floats) -> Any:
+    """Features L⁻¹φ in other coordinates, where L is lower triangular."""
+    if isinstance(features, DeviceFeatures):
+        return features.transformed(inverse_of(np.asfortranarray(root)).T)
+    white = solve_triangular(root, features.T, lower=True, check_finite=False)
+    return np.asfortranarray(white.T)
+
+
 def squared_lengths(features: Any) -> Floats:
     """|φ|² of every row φ of the features."""
+    if isinstance(features, DeviceFeatures):
+        return features.quadratic(None)
     result = np.empty(len(features))
     for block in blocks(features):
         np.sum(np.square(features[block], dtype=np.float64), axis=1, out=result[block])
@@ -87,10 +122,13 @@ def covariance_factor(
     return None if failed else factor
 
 
-def mixed_factor(features: Floats, weights: Floats, ridge: float) -> Any:
+def mixed_factor(features: Any, weights: Floats, ridge: float) -> Any:
     """Cholesky factor of Σ weights φφ' + ridge I."""
-    root = features * np.sqrt(weights)[:, None]
-    sigma = dsyrk(1.0, root, trans=1, lower=1)
+    if isinstance(features, DeviceFeatures):
+        sigma: Any = features.covariance(features.vector(weights))
+    else:
+        root = features * np.sqrt(weights)[:, None]
+        sigma = dsyrk(1.0, root, trans=1, lower=1)
     sigma[np.diag_indices_from(sigma)] += ridge
     factor, _ = dpotrf(sigma, lower=1, overwrite_a=1)
     return factor

@@ -284,19 +284,18 @@ class DeviceEngine(PointsEngine):
     def estimate(self, law: Any, rows: Any, losses: Any) -> Any:
         return _linalg.solve(law.factor, np.dot(losses, self._rows(law, rows)))
 
-    def _rows(self, law: Any, rows: Any) -> Floats:
+    def _rows(self, law: Any, rows: Any) -> Any:
         """Features of some actions: from the host where they were brought there."""
-        if getattr(law, "rows", None) is None or law.phi is None:
+        if law.rows is None:
             return self.features[rows]
         index = np.asarray(rows)
-        if index.ndim and len(index) == len(law.rows) and np.array_equal(index, law.rows):
-            return law.phi  # type: ignore[no-any-return]
+        if index.ndim and np.array_equal(index, law.rows):
+            return law.phi
         where = {row: k for k, row in enumerate(law.rows.tolist())}
         places = [where.get(row, -1) for row in np.atleast_1d(index).tolist()]
         if min(places) < 0:
             return self.features[rows]
-        phi: Floats = law.phi[places if index.ndim else places[0]]
-        return phi
+        return law.phi[places if index.ndim else places[0]]
 
     # The end of an epoch.
 

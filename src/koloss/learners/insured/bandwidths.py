@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from koloss._arrays import to_numpy
+from koloss._device import DeviceFeatures
 from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Stationary
@@ -174,10 +175,11 @@ def narrower(kernel: Any, engine: PointsEngine) -> tuple[Any, int] | None:
     forecast by the game's own is the projection of the forecast onto their span.
     """
     first, _ = ladder(kernel)
-    Phi, pi, X = engine.features, engine.weights, engine.points
-    (N, m), d = Phi.shape, X.shape[1]
+    pi, X = engine.weights, engine.points
+    (N, m), d = engine.features.shape, X.shape[1]
     if first is kernel or m >= min(RICHEST, N):
         return None
+    Phi = np.asarray(engine.features, dtype=np.float64)
     even = _landmarks(N)
     Z = X[even]
     for halved in range(NARROWEST, 0, -1):
@@ -205,7 +207,11 @@ def forecast_space(
     if more is None:
         return engine.features, Priors.of(kernel, engine)
     extra, halved = more
-    features = np.asfortranarray(np.column_stack([engine.features, extra]))
+    own: Any = engine.features
+    features: Any = np.column_stack([np.asarray(own, dtype=np.float64), extra])
+    features = (
+        own.placed(features) if isinstance(own, DeviceFeatures) else np.asfortranarray(features)
+    )
     rows = np.union1d(_landmarks(len(features)), np.flatnonzero(engine.weights))
     inverse = np.linalg.pinv(features[rows]).T
     return features, Priors(kernel, engine.points[rows], inverse, halved)

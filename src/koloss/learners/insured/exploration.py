@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from koloss import _linalg
+from koloss._device import DeviceFeatures
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.reading import Reader
 
@@ -53,6 +55,13 @@ def within(values: Floats, half: float = 0.5) -> Floats:
     return values * (half / size) if size > half else values
 
 
+def _lengths(features: Any) -> Floats:
+    if isinstance(features, DeviceFeatures):
+        return features.quadratic(None)
+    lengths: Floats = np.einsum("ij,ij->i", features, features)
+    return lengths
+
+
 class Exploration:
     """A design π, features in which Σ(π) = I, and what one round can do to the estimates.
 
@@ -62,7 +71,7 @@ class Exploration:
     def __init__(
         self,
         number: int,
-        features: Floats,
+        features: Any,  # (N, m)
         weights: Floats,
         shares: Shares | None = None,
         era: int = 0,
@@ -74,7 +83,7 @@ class Exploration:
         self.cdf = np.cumsum(weights)
         self.cdf /= self.cdf[-1]
         self.support = np.flatnonzero(weights)
-        self.leverages = np.einsum("ij,ij->i", features, features)
+        self.leverages = _lengths(features)
         self.largest = float(self.leverages.max())
         self._near: dict[int, tuple[Floats, Floats]] = {}
         self._pairs: Any = None
@@ -101,8 +110,8 @@ class Exploration:
                 weights = self.shares.project(np.log(weights))
         mu = weights[at]
         root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
-        white = solve_triangular(root, self.features.T, lower=True, check_finite=False)
-        return Exploration(number, np.asfortranarray(white.T), weights, self.shares, self.era)
+        white = _linalg.transformed(self.features, root)
+        return Exploration(number, white, weights, self.shares, self.era)
 
     def draw(self, uniform: float) -> int:
         """An action by inversion of the cumulative sums."""
@@ -133,7 +142,8 @@ class Exploration:
             self._near[choice] = beside, self.far_reach()
             return self._near[choice]
         if self._pairs is None:
-            self._pairs = W[self.support] @ W.T
+            near = W[self.support]
+            self._pairs = near @ W.T if isinstance(W, np.ndarray) else np.asarray(W @ near.T).T
         K_jj = float(beside[choice])
         explored = beside[self.support]
         pairs = np.outer(explored / K_jj, beside)
@@ -152,16 +162,27 @@ class Exploration:
         """Plain data for a snapshot."""
         names = ("number", "features", "weights", "era")
         among = {} if self.among is None else {"among": self.among.astype(np.int64)}
-        return {name: getattr(self, name) for name in names} | among
+        return (
+            {name: getattr(self, name) for name in names}
+            | among
+            | {"features": np.asarray(self.features)}
+        )
 
     @classmethod
-    def from_dict(cls, data: Reader, count: int, rank: int, latest: int = 0) -> Exploration:
-        """The exploration in a snapshot, of so many actions with so many features, of an era up to the latest."""
+    def from_dict(
+        cls, data: Reader, count: int, rank: int, latest: int = 0, like: Any = None
+    ) -> Exploration:
+        """The exploration in a snapshot, of so many actions with so many features, of an era up to the latest.
+
+        Features of all actions are where others are.
+        """
         era = data.count("era", 0, latest)
         among = None
         if data.has_key("among"):
             among = data.flags("among", count)
         size = None if era or among is not None else rank
-        features = data.array("features", (count, size), order="F")
+        features: Any = data.array("features", (count, size), order="F")
+        if isinstance(like, DeviceFeatures) and size is not None:
+            features = like.placed(features)
         weights = data.distribution("weights", count)
         return cls(data.count("number", 1), features, weights, era=era, among=among)

@@ -30,6 +30,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from koloss._arrays import to_numpy
 from koloss.actions import ActionSet, Contexts
 from koloss.designs import Design
 from koloss.errors import NoDistribution
@@ -276,7 +277,7 @@ class InsuredBandit(Operated):
             best = lowest(self._forecaster.mean, self._account.offered)
             self._chances.put_down(range(first, first + size), best)
         epoch, actions = exp2.draw(count, self._rng, self.ledger)
-        self._pending.draw(epoch.law.p, size)
+        self._pending.draw(to_numpy(epoch.law.p), size)
         return epoch, actions
 
     def _explored_among(self, mask: Bools) -> Exploration:

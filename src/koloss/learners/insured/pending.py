@@ -18,8 +18,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import ddot, dgemv, dsymv, dsyr
+from scipy.linalg.blas import ddot, dsymv, dsyr
 
+from koloss import _linalg
 from koloss.learners.insured.bandwidths import CONSTANT
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.reading import ROUNDING, Reader
@@ -212,7 +213,11 @@ class Pending:
         B = F.T @ (weights[rows, None] * F) / regression.ridge
         C = np.linalg.solve(np.eye(len(C)) + C @ B, C)  # no inverse of C, which may be tiny
         self._covariance = np.asfortranarray((C + C.T) / 2)
-        self._variance = np.einsum("ij,ij->i", self.features @ self._covariance, self.features)
+        features, C = self.features, self._covariance
+        if isinstance(features, np.ndarray):
+            self._variance = np.einsum("ij,ij->i", features @ C, features)
+        else:
+            self._variance = features.quadratic(C)
 
     def _step(self, index: int, amount: float) -> None:
         """As if so many more losses of an action were known."""
@@ -227,7 +232,7 @@ class Pending:
             return
         gain = amount / noise
         dsyr(-gain, u, lower=1, a=C, overwrite_a=1)
-        moved = dgemv(1.0, self.features, u)
+        moved = _linalg.times(self.features, u)
         moved *= moved
         moved *= gain
         self._variance -= moved

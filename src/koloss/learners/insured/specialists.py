@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss._arrays import to_numpy
 from koloss.designs import Design
 from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge
@@ -165,7 +166,7 @@ class Specialists(Exp2):
     @property
     def late_lengths(self) -> tuple[int, ...]:
         """How many numbers are needed of an epoch that is over, for one decision, in each era."""
-        bonus = 0 if self.credit is None else len(self.credit)
+        bonus = 0 if self.credit is None else self.credit.shape[0]
         return tuple(4 + era.engine.problem.rank + bonus for era in self.eras)
 
     # A change.
@@ -188,6 +189,7 @@ class Specialists(Exp2):
         engine.past[:] = self.engine.scores(self.theta)  # type: ignore[union-attr]
         engine.past[added] = self.mixed
         if self.credit is not None:
+            self.credit = np.array(to_numpy(self.credit))  # what is offered is on the host
             self.credit[added] = 0.0
         if self.masks is not None:
             self.masks.begin_anew(added)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
+from koloss import _linalg
 from koloss.guarantees import bandit, insured
+from koloss.learners.bandit.device import restored
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.masks import Masked, check_rows
 from koloss.learners.bandit.points import PointsEngine
@@ -64,7 +66,8 @@ class InsuredState(Learner[InsuredSettings, Any]):
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        self._first = Exploration(1, engine.features, engine.weights, engine.shares)
+        features = _linalg.in_columns(engine.features)
+        self._first = Exploration(1, features, engine.weights, engine.shares)
         self._account = Account(len(engine.points), engine.shares)  # of all policies
         kind = FirstLook if self.settings.in_play else Pending
         self._pending: Pending = kind(self._forecaster)  # what is in flight
@@ -226,12 +229,14 @@ class InsuredState(Learner[InsuredSettings, Any]):
         """Take back what `_save` gave, of a game without contexts."""
         settings = self.settings
         kind = GrowingEngine if settings.in_play else PointsEngine
-        engine = kind.from_dict(data.part("engine"), settings.watched)
+        part = data.part("engine")
+        engine = restored(kind.from_dict(part, settings.watched), part)
         robust = engine
         if settings.shares_engine:
             data.nothing("robust")
         else:
-            robust = kind.from_dict(data.part("robust"), settings.robust)
+            part = data.part("robust")
+            robust = restored(kind.from_dict(part, settings.robust), part)
         N, m = engine.features.shape
         self._growth = _growth(settings, engine, robust, data)
         if self._growth is None:
@@ -265,7 +270,10 @@ class InsuredState(Learner[InsuredSettings, Any]):
             if isinstance(self._forecaster, GrownForecaster):
                 self._forecaster.watch(engine.features, offered)
         era = self._roster.era
-        kept = [Exploration.from_dict(one, N, m, era) for one in data.parts("explorations")]
+        kept = [
+            Exploration.from_dict(one, N, m, era, engine.features)
+            for one in data.parts("explorations")
+        ]
         self._explorations = {one.number: one for one in (*kept, self._first)}
         number = data.count("first", 1)
         if number not in self._explorations or self._explorations[number].era != era:
