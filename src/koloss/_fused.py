@@ -72,7 +72,7 @@ def pass_over_kernel(  # type: ignore[no-untyped-def]
             sigma *= factor
             total *= factor
             top = highest
-        weight = tl.exp(logit - top)
+        weight = tl.exp(logit - tl.maximum(top, -1e38))  # none where all are excluded so far
         total += tl.sum(weight, axis=0)
         phi = phi * tl.sqrt(weight)[:, None]
         if HALVES:
