@@ -8,7 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import koloss as kl
 from koloss._threads import WORTH_THREADS, threads_for
-from koloss.designs import john
+from koloss.designs import working_set
 
 
 def threads():
@@ -54,13 +54,13 @@ def test_those_who_overlap_wait_for_the_last():
 
 
 def test_a_design_is_made_by_one_thread(monkeypatch):
-    seen, solve = set(), john._interior_point
+    seen, solve = set(), working_set.interior_point
 
     def watched(*args):
         seen.update(threads())
         return solve(*args)
 
-    monkeypatch.setattr(john, "_interior_point", watched)
+    monkeypatch.setattr(working_set, "interior_point", watched)
     kl.john_design(np.random.default_rng(0).normal(size=(100, 5)))
     assert seen == {1}
     assert threads() == {2}

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs
 
 from koloss._arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
 from koloss.actions import ActionSet, Points
@@ -217,6 +218,9 @@ def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap
 
 def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
     """Forward substitution, by LAPACK where the arrays are NumPy's."""
+    if isinstance(lower, np.ndarray) and lower.dtype == right.dtype == np.float64:
+        solution, _ = dtrtrs(lower, right, lower=1)  # less around it than solve_triangular has
+        return solution
     if isinstance(lower, np.ndarray):
         from scipy.linalg import solve_triangular
 
