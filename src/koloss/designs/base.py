@@ -25,18 +25,11 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss._threads import in_parallel, single
-from koloss.designs.rows import (
-    REGULAR,
-    ROWS,
-    SHARE,
-    Rows,
-    check_columns,
-    coordinates,
-    row_lengths,
-)
+from koloss.designs.rows import REGULAR, Rows, check_columns, coordinates, row_lengths
 from koloss.errors import RankUnreachable
-from koloss.proxy.base import Proxy, blocks
+from koloss.proxy.base import Proxy
 from koloss.proxy.pivoted_cholesky import solve_lower
+from koloss.proxy.shares import ROWS, SHARE, blocks
 
 WORTH_SHARING = 1e8
 """Multiplications, in blocks, from which on threads share them: a few milliseconds."""

@@ -26,11 +26,13 @@ import numpy as np
 from koloss._arrays import Array, as_float, as_int, matching
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.designs.coreset import coreset_candidates
-from koloss.designs.rows import SHARE, Rows, coordinates
+from koloss.designs.rows import Rows, coordinates
 from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged
+from koloss.proxy.shares import SHARE
 
 SMALLEST_TOLERANCE = 1e-6
+
 
 def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 100) -> Design:
     """G-optimal (D-optimal, Kiefer-Wolfowitz) exploration design, on at most m(m+1)/2 + 1 actions.

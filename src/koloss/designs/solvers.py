@@ -109,8 +109,8 @@ def exchange(rows: Floats, w: Floats, tolerance: float, steps: int = 20_000) -> 
         change *= share
         g -= change
         inverse -= np.multiply.outer(share * direction, direction)
-        for numbers in (g, inverse):
-            numbers /= 1 - step
+        g /= 1 - step
+        inverse /= 1 - step
         w *= 1 - step
         w[j] = w[j] + step if step > most else 0.0
         carried = np.where(w > 0, g, math.inf)

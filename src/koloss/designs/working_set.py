@@ -148,18 +148,18 @@ def _answers(
 def _carry_alone(rows: Floats, w: Floats, carriers: NDArray[np.bool_]) -> bool:
     """Whether some rows with their weights keep the leverages of all moderate: of a rough solution that is not certain."""
     with single:
-        return largest_leverage(rows, rows[carriers], w[carriers]) <= 4 * rows.shape[1]
+        return largest_leverage(rows, rows[carriers], w[carriers]) <= 4 * int(rows.shape[1])
 
 
 def _is_exact(rows: Floats, kept: Floats, w: Floats) -> bool:
     """Whether the others' weights were zeros but for rounding: leverages of all rows stay within ten inner tolerances."""
-    return largest_leverage(rows, kept, w) <= (1 + 10 * INNER_TOLERANCE) * rows.shape[1]
+    return largest_leverage(rows, kept, w) <= (1 + 10 * INNER_TOLERANCE) * int(rows.shape[1])
 
 
 def _without_traces(w: Floats, m: int) -> Floats:
     """Weights without those that together change no leverage by more than a hundredth."""
-    w = np.where(w * len(w) * m < 0.01, 0.0, w)
-    return w / w.sum()
+    heavy: Floats = np.where(w * len(w) * m < 0.01, 0.0, w)
+    return heavy / heavy.sum()
 
 
 def _first_actions(Z: Array) -> Indices:
