@@ -25,11 +25,11 @@ from koloss._arrays import (
     to_numpy,
 )
 from koloss._threads import in_parallel, single
-from koloss.designs.rows import REGULAR, Rows, check_columns, coordinates, row_lengths
+from koloss.designs.rows import Rows, check_columns, coordinates, row_lengths
 from koloss.errors import RankUnreachable
 from koloss.proxy.base import Proxy
 from koloss.proxy.pivoted_cholesky import solve_lower
-from koloss.proxy.shares import ROWS, SHARE, blocks
+from koloss.proxy.shares import ROWS, SHARE, blocks, cholesky
 
 WORTH_SHARING = 1e8
 """Multiplications, in blocks, from which on threads share them: a few milliseconds."""
@@ -163,12 +163,8 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
     transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
     for _ in range(2):  # the second removes the rounding of the first
         total = _sum_over_blocks(_gram_of(features, transform), features)
-        try:
-            lower = xp.linalg.cholesky(total)
-        except (np.linalg.LinAlgError, RuntimeError):
-            return None
-        pivots = xp.abs(xp.linalg.diagonal(lower))
-        if not float(xp.min(pivots)) > REGULAR * float(xp.max(pivots)):
+        lower = cholesky(total)
+        if lower is None:
             return None
         eye = xp.eye(total.shape[0], dtype=total.dtype, device=total.device)
         transform = transform @ solve_lower(lower, eye, xp).T

@@ -18,18 +18,16 @@ from koloss.proxy.shares import (
     SHARE,
     as_float64,
     blocks,
+    cholesky,
     each_share,
     gram,
+    stacked,
     table,
-    triangle,
     within,
 )
 
 SMALLEST = 1e-300
 """Features below it have no inverse, or few digits."""
-
-REGULAR = 1e-4
-"""Smallest pivot of a Cholesky factor, over the largest, with which F'F has enough digits left."""
 
 
 class Rows:
@@ -97,16 +95,11 @@ def coordinates(features: Array) -> Array:
     else:
         scales = 1 / _column_lengths(features)
         total = gram(lambda block: as_float64(features[block, :]) * scales, N, features)
-    try:
-        lower = xp.linalg.cholesky(total)
-        pivots = xp.linalg.diagonal(lower)
-        regular = float(xp.min(pivots)) > REGULAR * float(xp.max(pivots))
-    except (np.linalg.LinAlgError, RuntimeError):
-        regular = False
-    if regular:
+    lower = cholesky(total)
+    if lower is not None:
         return scales[:, None] * solve_lower(lower, eye, xp).T
     # F'F squares the condition number: the factor R of F = QR does not.
-    R = triangle(lambda block: as_float64(features[block, :]) * scales, N, features)
+    R = stacked(lambda block: as_float64(features[block, :]) * scales, N, features)
     _, s, Vh = xp.linalg.svd(R, full_matrices=False)
     limit = max(features.shape) * 2 * roundoff(s) * s[0]
     rank = int(xp.sum(xp.astype(s > limit, xp.int64)))

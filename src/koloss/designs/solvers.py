@@ -114,7 +114,8 @@ def exchange(rows: Floats, w: Floats, tolerance: float, steps: int = 20_000) -> 
         w *= 1 - step
         w[j] = w[j] + step if step > most else 0.0
         carried = np.where(w > 0, g, math.inf)
-    return w / w.sum()
+    shares: Floats = w / w.sum()
+    return shares
 
 
 def largest_leverage(rows: Floats, kept: Floats, w: Floats) -> float:

@@ -159,7 +159,8 @@ def _is_exact(rows: Floats, kept: Floats, w: Floats) -> bool:
 def _without_traces(w: Floats, m: int) -> Floats:
     """Weights without those that together change no leverage by more than a hundredth."""
     heavy: Floats = np.where(w * len(w) * m < 0.01, 0.0, w)
-    return heavy / heavy.sum()
+    heavy /= heavy.sum()
+    return heavy
 
 
 def _first_actions(Z: Array) -> Indices:

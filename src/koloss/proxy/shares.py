@@ -16,6 +16,9 @@ ROWS = 4096
 SHARE = 16 * ROWS
 """Rows that a thread takes at a time. Up to so many nothing is shared."""
 
+REGULAR = 1e-4
+"""Smallest pivot of a Cholesky factor of F'F, over the largest, with which it has enough digits left."""
+
 
 def blocks(length: int, size: int) -> Iterator[slice]:
     """Slices of at most `size` that cover 0, ..., length - 1."""
@@ -44,7 +47,27 @@ def as_float64(array: Array) -> Array:
 
 
 def triangle(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
-    """R of the QR factorisation of an array that is given by its blocks: of each share, and of their Rs on top of each other."""
+    """R, up to signs, of the QR factorisation of an array that is given by its blocks, in float64.
+
+    By the Cholesky factor of the Gram matrix, several times faster, where that has enough digits left.
+    """
+    quick = cholesky(gram(rows, length, like))
+    return stacked(rows, length, like) if quick is None else quick.T
+
+
+def cholesky(total: Array) -> Array | None:
+    """Lower Cholesky factor of a Gram matrix F'F; None where the condition number of F is too large for its square."""
+    xp = namespace(total)
+    try:
+        lower = xp.linalg.cholesky(total)
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None
+    pivots = xp.abs(xp.linalg.diagonal(lower))
+    return lower if float(xp.min(pivots)) > REGULAR * float(xp.max(pivots)) else None
+
+
+def stacked(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
+    """R of each share, and of their Rs on top of each other."""
     xp = namespace(like)
 
     def part(share: slice) -> Array:
