@@ -88,14 +88,15 @@ def test_eigenvalues_of_many_in_single_precision(points):
     assert_allclose(proxy.eigenvalues, expected, rtol=1e-5, atol=1e-7)
 
 
+KERNELS = {
+    "gaussian": kl.Gaussian(0.6),
+    "matern": kl.Matern(1.5, 0.8),
+    "polynomial": kl.Polynomial(3),
+}
+
+
 class TestSinglePrecision:
     """The error is certified for the numbers that are there: of float32, with sums in float64."""
-
-    KERNELS = {
-        "gaussian": kl.Gaussian(0.6),
-        "matern": kl.Matern(1.5, 0.8),
-        "polynomial": kl.Polynomial(3),
-    }
 
     @staticmethod
     def largest_error(kernel, X, features):
@@ -107,7 +108,7 @@ class TestSinglePrecision:
     @pytest.mark.parametrize("name", KERNELS)
     def test_no_pair_exceeds_epsilon(self, rng, name, rank):
         X = rng.uniform(-1, 1, size=(400, 2)).astype(np.float32)
-        kernel = self.KERNELS[name]
+        kernel = KERNELS[name]
         proxy = kl.pivoted_cholesky(kernel, kl.Points(X), rank=rank)
         assert proxy.features.dtype == np.float32
         error = self.largest_error(kernel, X, proxy.features)
@@ -138,7 +139,7 @@ class TestMaxBytes:
         with pytest.raises(NetTooLarge, match="80000 or more; points in float32 need half"):
             kl.pivoted_cholesky(kl.Gaussian(0.3), kl.Points(X), rank=10, max_bytes=79_999)
         single = kl.Points(X.astype(np.float32))
-        with pytest.raises(NetTooLarge, match="`max_bytes`, 40000 or more$"):
+        with pytest.raises(NetTooLarge, match=r"`max_bytes`, 40000 or more$"):
             kl.pivoted_cholesky(kl.Gaussian(0.3), single, rank=10, max_bytes=39_999)
 
     def test_what_is_needed_is_enough(self, rng):
