@@ -210,7 +210,8 @@ def inverse_root(sigma: Array) -> Array:
     """T with T'ΣT = I, from the Cholesky factor of Σ."""
     xp, m = namespace(sigma), int(sigma.shape[0])
     try:
-        lower = xp.linalg.cholesky(sigma)
+        with single:
+            lower = xp.linalg.cholesky(sigma)
         pivots = xp.linalg.diagonal(lower) ** 2
         regular = float(xp.min(pivots)) > 10 * m * roundoff(sigma) * float(xp.max(pivots))
     except (np.linalg.LinAlgError, RuntimeError):

@@ -19,12 +19,14 @@ and its design certified on all of them (`coreset`): the features are read about
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, matching
-from koloss.designs.base import Design, as_features, certify, orthonormal
+from koloss._threads import single
+from koloss.designs.base import WORTH_SHARING, Design, as_features, certify, orthonormal
 from koloss.designs.coreset import coreset_candidates
 from koloss.designs.rows import Rows, coordinates
 from koloss.designs.working_set import candidates
@@ -63,6 +65,17 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     features = as_features(features)
     tolerance = as_float("tolerance", tolerance, minimum=SMALLEST_TOLERANCE)
     max_rounds = as_int("max_rounds", max_rounds, minimum=1)
+    N, m = features.shape
+    with single if N * m * m < WORTH_SHARING else nullcontext():
+        for design in _designs(features, tolerance, max_rounds):
+            if design.gap <= tolerance:
+                return design
+    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
+    raise DesignNotConverged(message, gap=design.gap)
+
+
+def _designs(features: Array, tolerance: float, max_rounds: int) -> Iterator[Design]:
+    """Designs with their certificates, the first within the tolerance nearly always."""
     Z: Array | Rows
     answers: Iterator[tuple[Any, Any]]
     if features.shape[0] > SHARE:
@@ -74,8 +87,4 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
     for support, w in answers:
         weights = np.zeros(features.shape[0])
         weights[support] = w
-        design = certify(Z, matching(weights, features), "G-optimal design", features)
-        if design.gap <= tolerance:
-            return design
-    message = f"`max_rounds` must exceed {max_rounds} for a gap of {tolerance:.3g}, got as far as {design.gap:.3g}"
-    raise DesignNotConverged(message, gap=design.gap)
+        yield certify(Z, matching(weights, features), "G-optimal design", features)

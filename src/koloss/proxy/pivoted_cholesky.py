@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dtrtrs, strtrs
 
 from koloss._arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
 from koloss._threads import single
@@ -242,12 +242,10 @@ def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap
 
 
 def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
-    """Forward substitution, by LAPACK where the arrays are NumPy's."""
-    if isinstance(lower, np.ndarray) and lower.dtype == right.dtype == np.float64:
-        solution, _ = dtrtrs(lower, right, lower=1)  # less around it than solve_triangular has
-        return solution
-    if isinstance(lower, np.ndarray):
-        from scipy.linalg import solve_triangular
-
-        return solve_triangular(lower, right, lower=True, check_finite=False)
-    return xp.linalg.solve(lower, right)
+    """Forward substitution, by LAPACK where the arrays are NumPy's; by one thread, since BLAS shares even the smallest."""
+    if not isinstance(lower, np.ndarray):
+        return xp.linalg.solve(lower, right)
+    solve = strtrs if lower.dtype == right.dtype == np.float32 else dtrtrs
+    with single:
+        solution, _ = solve(lower, right, lower=1)
+    return solution

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from koloss._arrays import Array, matching, namespace
-from koloss._threads import in_parallel
+from koloss._threads import in_parallel, single
 
 ROWS = 4096
 """Rows handled at a time: what is computed of them stays in the cache."""
@@ -59,7 +59,8 @@ def cholesky(total: Array) -> Array | None:
     """Lower Cholesky factor of a Gram matrix F'F; None where the condition number of F is too large for its square."""
     xp = namespace(total)
     try:
-        lower = xp.linalg.cholesky(total)
+        with single:
+            lower = xp.linalg.cholesky(total)
     except (np.linalg.LinAlgError, RuntimeError):
         return None
     pivots = xp.abs(xp.linalg.diagonal(lower))
