@@ -11,7 +11,7 @@ import koloss as kl
 from koloss._arrays import to_numpy
 from koloss.designs import base, coreset, john, rows, uniform
 from koloss.designs.working_set import support_limit
-from koloss.errors import RankUnreachable
+from koloss.errors import DesignNotConverged, RankUnreachable
 from koloss.proxy import shares
 
 N = shares.SHARE + 5_000
@@ -156,6 +156,14 @@ def test_refuses_what_the_others_refuse():
     tiny[:, 1] = 1e-305
     with pytest.raises(ValueError, match="size 1e-300 at least, got 1e-305"):
         kl.john_design(tiny)
+
+
+def test_not_converged_carries_its_gap(rng, monkeypatch):
+    monkeypatch.setattr(coreset, "CORESET", 64)
+    features = normal(rng, 8)
+    with pytest.raises(DesignNotConverged, match="`max_rounds` must exceed 1") as info:
+        kl.john_design(features, tolerance=1e-6, max_rounds=1)
+    assert info.value.gap > 1e-6
 
 
 def test_array_libraries(xp, rng):

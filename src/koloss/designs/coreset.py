@@ -39,11 +39,11 @@ def coreset_candidates(
     size = min(max(CORESET, 64 * m), N)
     core, target, last = _first_coreset(rows, size), max(ROUGH, tolerance), False
     start: tuple[Indices, Floats] | None = None
-    for _ in range(max_rounds):
+    for left in reversed(range(max_rounds)):
         Z = rows.take(core)
         within = None if start is None else (np.searchsorted(core, start[0]), start[1])
         for support, w in candidates(Z, float(m), None, target, max_rounds, within):
-            if not last:
+            if left > 0 and not last:
                 break
             yield core[support], w
         with single:
@@ -74,6 +74,6 @@ def _first_coreset(rows: Rows, size: int) -> Indices:
         missing = directions[:, lengths <= MISSING * lengths[-1]]
         if missing.shape[1] == 0:
             break
-        farthest = np.argpartition(-rows.lengths(missing), 4 * m)[: 4 * m]
+        farthest = np.argpartition(-rows.lengths(missing), 4 * m - 1)[: 4 * m]
         core = np.union1d(core, farthest)
     return core

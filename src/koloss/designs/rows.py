@@ -48,7 +48,7 @@ class Rows:
         lengths = np.empty(self.shape[0])
 
         def fill(share: slice) -> None:
-            for block in within(share):
+            for block in within(share, self.features):
                 z = as_float64(self.features[block, :]) @ T
                 lengths[block] = to_numpy(row_lengths(z))
 

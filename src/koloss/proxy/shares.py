@@ -26,9 +26,10 @@ def blocks(length: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, length))
 
 
-def within(share: slice) -> Iterator[slice]:
-    """The blocks of a share."""
-    for block in blocks(share.stop - share.start, ROWS):
+def within(share: slice, like: Array) -> Iterator[slice]:
+    """The blocks of a share: of `ROWS` rows where the array is NumPy's; on a device one, which has more to do at a time."""
+    size = ROWS if isinstance(like, np.ndarray) else SHARE
+    for block in blocks(share.stop - share.start, size):
         yield slice(share.start + block.start, share.start + block.stop)
 
 
@@ -73,7 +74,7 @@ def stacked(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
 
     def part(share: slice) -> Array:
         R: Array = None
-        for block in within(share):
+        for block in within(share, like):
             below = as_float64(rows(block))
             R = xp.linalg.qr(below if R is None else xp.concat([R, below], axis=0))[1]
         return R
@@ -88,7 +89,7 @@ def gram(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
         # What overflows is for the caller to see; threads do not know how errors are treated elsewhere.
         with np.errstate(over="ignore", invalid="ignore"):
             total: Array = 0.0
-            for block in within(share):
+            for block in within(share, like):
                 z = as_float64(rows(block))
                 total = total + z.T @ z
             return total
@@ -105,7 +106,7 @@ def table(rows: Callable[[slice], Array], length: int, columns: int, like: Array
     whole = np.empty((length, columns), dtype=like.dtype)
 
     def fill(share: slice) -> None:
-        for block in within(share):
+        for block in within(share, like):
             whole[block] = rows(block)
 
     each_share(fill, length, like)
