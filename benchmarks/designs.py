@@ -14,7 +14,7 @@ from scipy.linalg.blas import dsyrk
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import cpu_race, exponent, ratio
+from benchmarks.timing import cpu_race, exponent, ratio, with_threads
 
 MANY = """if True:
     import resource, sys, time, numpy as np, koloss as kl
@@ -143,7 +143,9 @@ def _memory(sizes: list[int], m: int = 64) -> Table:
     for N in sizes:
         for kind in ("float64", "float32"):
             command = [sys.executable, "-c", MANY, str(N), str(m), kind]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            done = subprocess.run(
+                command, env=with_threads(), check=True, capture_output=True, text=True
+            )
             table.add(N, m, kind, *(float(word) for word in done.stdout.split()))
     return table
 

@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import copy_bandwidth, cpu_race, ratio, spread
+from benchmarks.timing import copy_bandwidth, cpu_race, ratio, spread, with_threads
 
 MANY = """if True:
     import resource, sys, time, numpy as np, koloss as kl
@@ -124,7 +124,9 @@ def _many(sizes: list[int]) -> Table:
         for name in ("pivoted_cholesky", "exact_features"):
             for kind in ("float64", "float32"):
                 command = [sys.executable, "-c", MANY, name, str(size), kind]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
+                done = subprocess.run(
+                    command, env=with_threads(), check=True, capture_output=True, text=True
+                )
                 rank, *numbers = done.stdout.split()
                 table.add(name, size, kind, int(rank), *(float(word) for word in numbers))
     return table

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from benchmarks.tables import Table
-from benchmarks.timing import ratio, spread
+from benchmarks.timing import ratio, spread, with_threads
 
 CALLS = {
     "john_design, 1,000 × 20": "kl.john_design(thousand)",
@@ -75,7 +75,6 @@ def run(full: bool = False) -> list[Table]:
 
 def _cost() -> Table:
     """What it costs to ask for one thread, in a process with two."""
-    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     table = Table(
         "Threads: what it costs to ask for one",
         ["BLAS threads", "µs", "µs within another"],
@@ -83,17 +82,17 @@ def _cost() -> Table:
         "and set back; within another there is nothing to set.",
     )
     for threads in (1, 2):
-        environment = os.environ | dict.fromkeys(variables, str(threads))
         command = [sys.executable, "-c", COST]
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=with_threads(threads), check=True, capture_output=True, text=True
+        )
         table.add(threads, *(float(line) for line in done.stdout.split()))
     return table
 
 
 def _measure(threads: int) -> list[float]:
     """Seconds of each call in a process with so many BLAS threads."""
-    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    environment = os.environ | dict.fromkeys(variables, str(threads))
+    environment = with_threads(threads)
     command = [sys.executable, "-c", CODE, *CALLS.values()]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return [float(line) for line in done.stdout.split()]
