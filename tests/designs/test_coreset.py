@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import koloss as kl
 from koloss._arrays import to_numpy
 from koloss.designs import base, coreset, john, rows, uniform
-from koloss.designs.working_set import support_limit
+from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable
 from koloss.proxy import shares
 
@@ -198,6 +198,17 @@ class TestSupportLimit:
     def test_a_limit_that_is_higher_rules_some_out(self):
         assert self.wronged(lambda gap, m: 1 - max(gap, 0) / 20, trials=40) > 0
 
+    @pytest.mark.parametrize("m", [2, 10, 60])
+    @pytest.mark.parametrize("factor", [1.1, 2.0, 5.0])
+    def test_a_basis_with_too_much_weight_on_one(self, m, factor):
+        # Every vector of a basis is in the optimal design, the one of smallest leverage as well.
+        first = min(factor / m, 0.9)
+        smallest, largest = 1 / first, (m - 1) / (1 - first)
+        assert smallest >= m * support_limit(largest / m - 1, m)
+        # With ε relative to m the formula says otherwise, where neither is small.
+        if m >= 10 and factor >= 2:
+            assert smallest < m * support_limit((largest / m - 1) / m, m)
+
     def test_ends(self):
         assert support_limit(0.0, 5) == 1
-        assert 0 < support_limit(10.0, 5) < 0.3
+        assert 0.2 < support_limit(10.0, 5) < 0.3  # towards 1/m

@@ -236,14 +236,21 @@ def certify(
     Z: Array | Rows, weights: Array, method: str, like: Array, approximation: float | None = None
 ) -> Design:
     """The design of these weights, with its largest leverage computed afresh, in float64, in orthonormal coordinates Z."""
-    weights = matching(weights, like)  # as they are handed out, in the type of the features
     if isinstance(Z, Rows):
-        largest = float(Z.lengths(inverse_root(Z.covariance(weights))).max())
-    else:
-        xp = namespace(Z)
-        g = leverages(Z, covariance(Z, xp.astype(weights, xp.float64, copy=False)))
-        largest = float(xp.max(g))
-    return Design(weights, int(Z.shape[1]), largest, method, approximation)
+        return certify_rows(Z, weights, method, like)[0]
+    xp = namespace(Z)
+    weights = matching(weights, like)  # as they are handed out, in the type of the features
+    g = leverages(Z, covariance(Z, xp.astype(weights, xp.float64, copy=False)))
+    return Design(weights, int(Z.shape[1]), float(xp.max(g)), method, approximation)
+
+
+def certify_rows(
+    rows: Rows, weights: Array, method: str, like: Array
+) -> tuple[Design, NDArray[Any]]:
+    """The same of many rows, with the leverages of all."""
+    weights = matching(weights, like)
+    g = rows.lengths(inverse_root(rows.covariance(weights)))
+    return Design(weights, rows.shape[1], float(g.max()), method), g
 
 
 def as_features(features: Any) -> Array:

@@ -1,65 +1,68 @@
 """Designs for many actions from a few of them, certified on all.
 
-A coreset, the longest rows in round coordinates and some at equal distances, is solved by itself; one pass over all actions finds
-their leverages. Those below Harman and Pronzato's limit can be in no optimal design: where what is left is small, it becomes the
-coreset, and its design is that of all actions. Otherwise the worst offenders join. The certificate is another pass over all.
+A coreset, the longest rows in round coordinates and some at equal distances, is solved by itself; one pass over all actions gives
+their leverages, which are the certificate. Where it falls short, the next coreset has the actions of largest leverage: all that an
+optimal design can have, where these are few (see `support_limit`), otherwise as many of them as fit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss._arrays import Array
 from koloss._threads import single
-from koloss.designs.base import inverse_root
+from koloss.designs.base import Design, certify_rows
 from koloss.designs.rows import Rows
-from koloss.designs.working_set import candidates, support_limit
+from koloss.designs.working_set import candidates
 
 CORESET = 16_384
-"""Actions of a first coreset, or 64 for each dimension where that is more."""
+"""Actions of a first coreset, or 64 for each dimension where that is more; later ones have up to four times as many."""
 
 ROUGH = 1e-2
-"""Gap to which coresets are solved before the last."""
+"""Gap to which the first coreset is solved."""
 
 MISSING = 1e-8
 """Squared length of a direction, over the largest, below which a coreset is taken not to span it."""
 
 Indices = NDArray[Any]
-Floats = NDArray[Any]
 
 
-def coreset_candidates(
-    rows: Rows, tolerance: float, max_rounds: int
-) -> Iterator[tuple[Indices, Floats]]:
-    """Designs of all rows, as the actions that carry them and their weights: the first within the tolerance ends it."""
+def coreset_designs(
+    rows: Rows, like: Array, tolerance: float, max_rounds: int, method: str
+) -> Iterator[Design]:
+    """Designs of all rows with their certificates, in the type of `like`: better ones until nobody asks for more."""
     N, m = rows.shape
     size = min(max(CORESET, 64 * m), N)
-    core, target, last = _first_coreset(rows, size), max(ROUGH, tolerance), False
-    start: tuple[Indices, Floats] | None = None
-    for left in reversed(range(max_rounds)):
+    core, target, start = _first_coreset(rows, size), max(ROUGH, tolerance), None
+    for _ in range(max_rounds):
         Z = rows.take(core)
-        within = None if start is None else (np.searchsorted(core, start[0]), start[1])
-        for support, w in candidates(Z, float(m), None, target, max_rounds, within):
-            if left > 0 and not last:
-                break
-            yield core[support], w
-        with single:
-            root = inverse_root(Z[support].T @ (w[:, None] * Z[support]))
-        start, g = (core[support], w), rows.lengths(root)
-        gap = float(g.max()) / m - 1
+        support, w = next(candidates(Z, float(m), None, target, max_rounds, start))
+        weights = np.zeros(N)
+        weights[core[support]] = w
+        design, g = certify_rows(rows, weights, method, like)
+        yield design
+        carriers, target = core[support], tolerance
+        most = min(4 * size, N)
+        largest = np.argpartition(-g, most - 1)[:most]
         # With room for rounding: an action too many does no harm.
-        possible = np.flatnonzero(g >= m * support_limit(gap, m) * (1 - 1e-6))
-        few = len(possible) <= max(4 * size, N // 16)
-        if few and not last:
-            core = np.union1d(possible, start[0])
-        else:
-            worst = np.argpartition(-g, size - 1)[:size]
-            core = np.union1d(core[g[core] >= m / 2], np.union1d(worst, start[0]))
-        last = few or gap <= tolerance
-        target = tolerance if last else max(tolerance / 4, min(target, gap / 10))
+        largest = largest[g[largest] >= m * support_limit(design.gap, m) * (1 - 1e-6)]
+        near = core[g[core] >= m * (1 - math.sqrt(min(max(design.gap, 0.0), 1.0)))]
+        core = np.union1d(np.union1d(largest, near), carriers)
+        start = np.searchsorted(core, carriers), w
+
+
+def support_limit(gap: float, m: int) -> float:
+    """Share of m below which the leverage of an action shows that no optimal design has it, by the gap of these leverages.
+
+    Harman and Pronzato (2007): 1 + ε/2 - √(ε(4 + ε - 4/m))/2 for a design whose largest leverage is m + ε.
+    """
+    epsilon = max(gap, 0.0) * m
+    return 1 + epsilon / 2 - math.sqrt(epsilon * (4 + epsilon - 4 / m)) / 2
 
 
 def _first_coreset(rows: Rows, size: int) -> Indices:

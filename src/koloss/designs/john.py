@@ -20,14 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 
 from koloss._arrays import Array, as_float, as_int, matching
 from koloss._threads import single
 from koloss.designs.base import WORTH_SHARING, Design, as_features, certify, orthonormal
-from koloss.designs.coreset import coreset_candidates
+from koloss.designs.coreset import coreset_designs
 from koloss.designs.rows import Rows, coordinates
 from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged
@@ -75,16 +74,14 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
 
 
 def _designs(features: Array, tolerance: float, max_rounds: int) -> Iterator[Design]:
-    """Designs with their certificates, the first within the tolerance nearly always."""
-    Z: Array | Rows
-    answers: Iterator[tuple[Any, Any]]
+    """Designs with their certificates, better ones until nobody asks for more."""
+    method = "G-optimal design"
     if features.shape[0] > SHARE:
-        Z = Rows(features, coordinates(features))
-        answers = coreset_candidates(Z, tolerance, max_rounds)
-    else:
-        Z, _ = orthonormal(features)
-        answers = candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds)
-    for support, w in answers:
+        rows = Rows(features, coordinates(features))
+        yield from coreset_designs(rows, features, tolerance, max_rounds, method)
+        return
+    Z, _ = orthonormal(features)
+    for support, w in candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds):
         weights = np.zeros(features.shape[0])
         weights[support] = w
-        yield certify(Z, matching(weights, features), "G-optimal design", features)
+        yield certify(Z, matching(weights, Z), method, features)

@@ -82,19 +82,23 @@ def candidates(
             if not rough:
                 return
         keep = np.full(len(w), True)
-        if slacks is None:  # what can carry no weight at the optimum leaves
-            keep = (w > 0) | (g[working] >= cap * support_limit(gap, rows.shape[1]))
-        elif gap <= dropped / 2:
+        if gap <= dropped / 2:
             # Actions that carry no weight leave, but only if the gap has halved since the last time: so
             # this ends.
-            carriers = (LENIENCE if rough else 1) * w * cap > cap - g[working]
-            if not rough or _carry_alone(rows, w, carriers):
+            if (
+                slacks is None
+            ):  # by exchanges, which leave zeros: those far below the cap will hardly be needed
+                carriers = (w > 0) | (g[working] >= cap * (1 - math.sqrt(min(gap, 1.0))))
+            else:
+                carriers = (LENIENCE if rough else 1) * w * cap > cap - g[working]
+            if slacks is None or not rough or _carry_alone(rows, w, carriers):
                 keep, dropped = carriers, gap
         joined = np.union1d(working[keep], _offenders(Z, g, (1 + tolerance / 4) * cap))
         carried = np.zeros(len(joined))
         carried[np.searchsorted(joined, working[keep])] = w[keep]
-        working, w = joined, _without_traces(carried, rows.shape[1])
+        working, w = joined, carried
         if penalty is None:  # as far inside as the last answer was off
+            w = _without_traces(w, rows.shape[1])
             inside = min(max(gap, ROUGH), 100 * ROUGH)
             near = np.maximum(w, inside / len(w)), np.maximum(cap - g[working], inside * cap)
 
@@ -102,15 +106,6 @@ def candidates(
 def _is_for_exchanges(size: int, penalty: Floats | None, tolerance: float, gap: float) -> bool:
     """Whether a working set is solved by single exchanges: it is large, and not much is asked of it in the end or for now."""
     return penalty is None and size > MANY and (tolerance >= ROUGH / 2 or gap > ROUGH)
-
-
-def support_limit(gap: float, m: int) -> float:
-    """Share of m below which the leverage of an action shows that no optimal design has it, by the gap of these leverages.
-
-    Harman and Pronzato (2007): 1 + ε/2 - √(ε(4 + ε - 4/m))/2 for a design whose largest leverage is (1 + ε)m.
-    """
-    epsilon = max(gap, 0.0)
-    return 1 + epsilon / 2 - math.sqrt(epsilon * (4 + epsilon - 4 / m)) / 2
 
 
 def _answers(
