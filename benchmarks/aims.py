@@ -72,8 +72,8 @@ CALL = (
     "Amortised over the refreshes that the calls open; the drift of the weights ends epochs early."
 )
 PRODUCTS = (
-    "Each pass over the actions computes all leverages, a product with a square matrix and so twice SYRK's work, and copies "
-    "the features into orthonormal coordinates first; a coreset would need fewer passes over all of them."
+    "The features are read four times: F'F, lengths, leverages of a coreset's design, and the certificate; the last three are products with a square matrix, twice "
+    "SYRK's work each. What is left is the solution on the coreset and on the two thousand actions that can be in an optimal design, the same whatever their number."
 )
 DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
 GRAM = (
@@ -82,8 +82,8 @@ GRAM = (
     "which is written out for this smoothness: a root, a limit for large distances, and Horner's scheme for any half-integer order."
 )
 THREADS = (
-    "On a machine with other work, threads of BLAS that wait for each other take many times longer. `john_design` asks for a single one where products are small; "
-    "`pivoted_cholesky` and the refresh of an epoch do not. With OMP_NUM_THREADS=1 there is nothing to wait for."
+    "On a machine with other work, threads of BLAS that wait for each other take many times longer. Designs and proxies ask for a single one where products are small, which "
+    "takes a few microseconds, and share tall arrays among Python threads, which wait for nobody; what the refresh of an epoch asks for is its own. With OMP_NUM_THREADS=1 there is nothing to wait for."
 )
 
 AIMS = [
@@ -105,12 +105,17 @@ AIMS = [
     Aim("a round of the insured learner over exponential weights", "insured", "Insured: 400 points", {"player": "insured"}, "over exponential weights",
         "A round takes about 124 µs, one of exponential weights 48, which bounds the drift of its weights in place of computing it. Some 200 Python calls in a round, none of which takes more than a tenth of its time (see the profiles): forecasts, the account of the policy, its bets and what is pending. Linear algebra alone is 7 µs.", most=2.2),
     Aim("CVXPY with its default solver over john_design at 1e-4, 500 × 20", "designs", "Design on 500", {"method": "CVXPY with SCS (default)"}, "over koloss, 1e-4",
-        "About 45 Newton steps on working sets of 100 to 200 actions are two fifths of the time, the choice of these actions a third, and Python around small arrays the rest. "
-        "The design is solved to 5e-9 whatever is asked for, so that few actions carry it; Clarabel, which is as exact as CVXPY gets by itself, takes over 200 times as long.", least=100),
+        "About 20 Newton steps on working sets of 50, 130 and 100 actions are two thirds of the time, of which their Cholesky factors are most; coordinates, the choice of actions and the certificate are the rest. "
+        "The design is solved to 1e-8 whatever is asked for, so that few actions carry it; Clarabel, which is as exact as CVXPY gets by itself, takes several times as long as the default.", least=100),
     *(
         Aim(f"the textbook's design over john_design, 10,000 × {m}", "designs", "john_design as the rank", {"rank": m}, "textbook / koloss",
-            "The working set grows faster than m (430 actions of rank 50, 1,180 of rank 100) and a Newton step costs its cube; the textbook's steps cost N m each and stop at the tolerance, with a gap of 1e-3.", least=1)
+            "Both take steps towards one action or away from it; the textbook's change the leverages of all actions, and these those of the working set, which grows faster than m (430 actions of rank 50, 1,200 of rank 100, 2,800 of rank 200).", least=1)
         for m in (20, 50, 100, 200)
+    ),
+    *(
+        Aim(f"john_design, 10,000,000 × 64 in {kind}, seconds", "designs", "john_design of many actions", {"actions": 10_000_000, "features": kind}, "s",
+            "Five passes over the features: one to look for infinities, F'F, and three products with a square matrix.", most=60)
+        for kind in ("float64", "float32")
     ),
     Aim("john_design in products F'F, 400,000 × 64", "designs", "john_design in units", {"actions": 400_000}, "products F'F", PRODUCTS, most=40),
     *(
@@ -131,7 +136,7 @@ AIMS = [
     *(
         Aim(f"two BLAS threads over one: {call}, {company} processes beside it", "threads", "Threads:", {"call": call, "company": company},
             "two / one", THREADS, most=1.1)
-        for call in ("john_design, 1,000 × 20", "pivoted_cholesky, 20,000 × 60", "epochs of 60, 1,000 points")
+        for call in ("john_design, 1,000 × 20", "john_design, 400,000 × 64", "pivoted_cholesky, 20,000 × 60", "kernel_pca, 4,000 × 60", "epochs of 60, 1,000 points")
         for company in (0, 2)
     ),
 ]  # fmt: skip

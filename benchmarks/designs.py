@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -12,8 +14,19 @@ from scipy.linalg.blas import dsyrk
 
 import koloss as kl
 from benchmarks.tables import Table
-from benchmarks.timing import cpu_race, exponent, ratio
+from benchmarks.timing import cpu_race, exponent, ratio, with_threads
 
+MANY = """if True:
+    import resource, sys, time, numpy as np, koloss as kl
+    N, m, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    F, rng = np.empty((N, m), dtype=kind), np.random.default_rng(1)
+    for start in range(0, N, 100_000):
+        F[start : start + 100_000] = rng.normal(size=(min(100_000, N - start), m))
+    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    design = kl.john_design(F)
+    print(time.perf_counter() - wall, time.process_time() - cpu, F.nbytes / 2**30, (peak() - before) / 2**30, design.gap)
+"""
 PATIENCE = 20.0
 """Seconds after which the textbook's algorithm is stopped."""
 
@@ -24,6 +37,7 @@ def run(full: bool = False) -> list[Table]:
     return [
         _against_solvers(500, 20),
         _in_products([(40_000, 64), (400_000, 64), *(((1_000_000, 64),) if full else ())]),
+        _memory([1_000_000, *((10_000_000,) if full else ())]),
         _growth("the number of actions", sizes, by_rank=False),
         _growth("the rank", ranks, by_rank=True),
     ]
@@ -116,6 +130,23 @@ def _in_products(sizes: list[tuple[int, int]]) -> Table:
         )
         size = features.nbytes / 2**20
         table.add(N, m, laps["koloss"].seconds, ratio(laps["koloss"], laps["product"]), size)
+    return table
+
+
+def _memory(sizes: list[int], m: int = 64) -> Table:
+    table = Table(
+        "john_design of many actions (tolerance 1e-3): time and memory",
+        ["actions", "rank", "features", "s", "CPU s", "GiB of features", "GiB beyond them", "gap"],
+        "Once, in a process of its own with the BLAS threads of the machine. Memory: the largest resident size beyond that with the "
+        "features. The gap is a computation in float64 on all actions.",
+    )
+    for N in sizes:
+        for kind in ("float64", "float32"):
+            command = [sys.executable, "-c", MANY, str(N), str(m), kind]
+            done = subprocess.run(
+                command, env=with_threads(), check=True, capture_output=True, text=True
+            )
+            table.add(N, m, kind, *(float(word) for word in done.stdout.split()))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,12 @@ def spread(values: Any) -> Spread:
     """Median and quartiles."""
     low, middle, high = np.percentile(np.asarray(values, dtype=float), [25, 50, 75])
     return Spread(float(middle), float(low), float(high))
+
+
+def with_threads(threads: int | None = None) -> dict[str, str]:
+    """The environment of a process with so many BLAS threads, by default as many as there are cores."""
+    variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return os.environ | dict.fromkeys(variables, str(threads or os.cpu_count() or 1))
 
 
 def copy_bandwidth(size: int = 2**25) -> float:

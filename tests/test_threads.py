@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import threading
+import types
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import koloss as kl
-from koloss._threads import WORTH_THREADS, threads_for
-from koloss.designs import john
+from koloss import _threads
+from koloss._threads import WORTH_THREADS, in_parallel, threads_for
+from koloss.designs import working_set
+
+pivoted_cholesky = importlib.import_module("koloss.proxy.pivoted_cholesky")
 
 
 def threads():
@@ -54,13 +62,122 @@ def test_those_who_overlap_wait_for_the_last():
 
 
 def test_a_design_is_made_by_one_thread(monkeypatch):
-    seen, solve = set(), john._interior_point
+    seen, solve = set(), working_set.interior_point
 
     def watched(*args):
         seen.update(threads())
         return solve(*args)
 
-    monkeypatch.setattr(john, "_interior_point", watched)
+    monkeypatch.setattr(working_set, "interior_point", watched)
     kl.john_design(np.random.default_rng(0).normal(size=(100, 5)))
     assert seen == {1}
     assert threads() == {2}
+
+
+def test_a_factor_is_made_by_one_thread(monkeypatch):
+    # What is left of each column is a product with those before; an array that says how many threads there were.
+    seen = []
+
+    class Watched(np.ndarray):
+        def __matmul__(self, other):
+            seen.append(threads())
+            return np.asarray(self) @ np.asarray(other)
+
+    empty = np.empty
+    monkeypatch.setattr(pivoted_cholesky, "namespace", lambda *_: Library())
+
+    class Library:
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def empty(self, *args, device=None, **kind):
+            return empty(*args, **kind).view(Watched)
+
+    X = np.random.default_rng(0).random((30, 2))
+    gram = kl.Gaussian(0.3)(X)
+    pivoted_cholesky.greedy(lambda i: gram[i], gram.diagonal(), most=5)
+    assert seen == [{1}] * 4
+    assert threads() == {2}
+
+
+def test_another_python_thread_may_be_the_last():
+    # The first to enter has ended long before the last, in a thread of its own, leaves.
+    entered, leave, first = threading.Event(), threading.Event(), threads_for(1.0)
+
+    def stay():
+        with threads_for(1.0):
+            entered.set()
+            leave.wait(10)
+
+    other = threading.Thread(target=stay)
+    first.__enter__()
+    other.start()
+    entered.wait(10)
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    leave.set()
+    other.join()
+    assert threads() == {2}
+
+
+def test_libraries_that_are_loaded_later_are_found(monkeypatch):
+    number = [2]
+
+    class Library:
+        internal_api = "another"
+
+        def get_num_threads(self):
+            return number[0]
+
+        def set_num_threads(self, threads):
+            number[0] = threads
+
+    with threads_for(1.0):  # all that there are now are known
+        assert number == [2]
+    known = _threads._found
+    monkeypatch.setattr(_threads, "_found", lambda: [*known(), Library()])
+    with threads_for(1.0):
+        assert number == [2]
+    monkeypatch.setitem(sys.modules, "koloss_a_module_with_a_library", types.ModuleType("m"))
+    with threads_for(1.0):
+        assert number == [1]
+    assert number == [2]
+
+
+class TestInParallel:
+    """Parts are shared by Python threads, with one BLAS thread each, and come back in order."""
+
+    def test_in_order_and_by_several(self):
+        meeting = threading.Barrier(2, timeout=10)  # passed by two threads at once, or not at all
+        seen = set()
+
+        def square(k):
+            if k < 2:
+                meeting.wait()
+            seen.update(threads())
+            return k * k
+
+        assert list(in_parallel(square, range(50))) == [k * k for k in range(50)]
+        assert seen == {1}
+        assert threads() == {2}
+
+    def test_by_one_where_a_single_thread_is_wanted(self):
+        with threads_for(1.0):
+            callers = set(in_parallel(lambda _: threading.get_ident(), range(20)))
+        assert callers == {threading.get_ident()}
+
+    def test_an_error_comes_out_and_threads_come_back(self):
+        with pytest.raises(ZeroDivisionError):
+            list(in_parallel(lambda k: 1 // (k - 7), range(1000)))
+        assert threads() == {2}
+
+    def test_whoever_stops_early_gets_the_threads_back(self):
+        done = []
+        results = in_parallel(done.append, range(1000))
+        next(results)
+        results.close()
+        assert len(done) < 1000
+        assert threads() == {2}
+
+    def test_nothing_to_do(self):
+        assert list(in_parallel(str, [])) == []

@@ -69,7 +69,8 @@ def as_array(
         hint = "; for scalar points pass a column, x[:, None]" if column else ""
         raise ValueError(f"`{name}` must be {ndim}-D, got ndim={value.ndim}{hint}")
     limit = min(largest, float(xp.finfo(value.dtype).max))
-    if not bool(xp.all(xp.abs(value) <= limit)):  # NaN is not
+    # By the extremes, which need no array of their own; a NaN among the entries is both, and not within the limit.
+    if 0 not in value.shape and not -limit <= float(xp.min(value)) <= float(xp.max(value)) <= limit:
         if bool(xp.all(xp.isfinite(value))):
             size = float(xp.max(xp.abs(value)))
             raise ValueError(f"`{name}` must be at most {limit:g} in size, got {size:.6g}")

@@ -7,6 +7,7 @@ design. The learners' bounds need exactly this maximum, and nothing else of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,15 +24,15 @@ from koloss._arrays import (
     roundoff,
     to_numpy,
 )
+from koloss._threads import in_parallel, single
+from koloss.designs.rows import Rows, check_columns, coordinates, row_lengths
 from koloss.errors import RankUnreachable
-from koloss.proxy.base import Proxy, blocks
+from koloss.proxy.base import Proxy
 from koloss.proxy.pivoted_cholesky import solve_lower
+from koloss.proxy.shares import ROWS, SHARE, blocks, cholesky
 
-ROWS = 4096
-"""Rows of features handled at a time, to keep the memory of temporaries small."""
-
-SMALLEST = 1e-300
-"""Features below it have no inverse, or few digits."""
+WORTH_SHARING = 1e8
+"""Multiplications, in blocks, from which on threads share them: a few milliseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +100,26 @@ def whiten(features: Array, design: Design | Array) -> Whitened:
     """
     features = as_features(features)
     weights = design.weights if isinstance(design, Design) else design
-    white, transform = orthonormal(features)
-    weights = as_distribution("design", weights, length=features.shape[0], like=white)
-    # Twice: the second pass removes the rounding that an ill-conditioned first one leaves.
-    for _ in range(2):
-        root = inverse_root(covariance(white, weights))
-        white, transform = white @ root, transform @ root
+    if features.shape[0] > SHARE:
+        return _whiten_many(features, weights)
+    with single:
+        white, transform = orthonormal(features)
+        weights = as_distribution("design", weights, length=features.shape[0], like=white)
+        # Twice: the second pass removes the rounding that an ill-conditioned first one leaves.
+        for _ in range(2):
+            root = inverse_root(covariance(white, weights))
+            white, transform = white @ root, transform @ root
     return Whitened(matching(white, features), matching(transform, features))
+
+
+def _whiten_many(features: Array, weights: Array) -> Whitened:
+    """The same for many actions: only what is returned has their number of rows."""
+    rows = Rows(features, coordinates(features))
+    weights = as_distribution("design", weights, length=rows.shape[0], like=rows.transform)
+    for _ in range(2):
+        root = inverse_root(rows.covariance(weights))
+        rows = Rows(features, rows.transform @ root)
+    return Whitened(rows.product(), matching(rows.transform, features))
 
 
 def orthonormal(features: Array) -> tuple[Array, Array]:
@@ -116,24 +130,25 @@ def orthonormal(features: Array) -> tuple[Array, Array]:
     """
     xp = namespace(features)
     features = xp.astype(features, xp.float64, copy=False)
-    largest = xp.max(xp.abs(features), axis=0)
-    if float(xp.max(largest)) == 0:
-        raise RankUnreachable("`features` must not vanish, got zeros only", rank=0)
-    tiny = (largest > 0) & (largest < SMALLEST)
-    if bool(xp.any(tiny)):
-        rule = f"must have columns of zeros or of size {SMALLEST:g} at least"
-        raise ValueError(f"`features` {rule}, got {float(xp.max(largest[tiny])):.6g}")
+    parts = list(blocks(features.shape[0], SHARE))
+    largest = xp.max(xp.stack([xp.max(xp.abs(features[p, :]), axis=0) for p in parts]), axis=0)
+    check_columns(largest)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
     # Divided first: the squares of very large or small features are no floating point numbers.
-    lengths = largest * xp.sqrt(xp.sum((features / largest) ** 2, axis=0))
+    squares = sum((xp.sum((features[p, :] / largest) ** 2, axis=0) for p in parts), 0.0)
+    lengths = largest * xp.sqrt(squares)
     scales = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, largest), lengths)
     quick = _cholesky_qr(features, scales)
-    if quick is not None:
-        return features @ quick, quick
-    Q, R = xp.linalg.qr(features * scales)
-    U, s, Vh = xp.linalg.svd(R, full_matrices=False)
-    rank = int(xp.sum(xp.astype(s > max(features.shape) * 2 * roundoff(features) * s[0], xp.int64)))
-    return Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank]
+    if quick is not None and features.shape[0] > SHARE:
+        return Rows(features, quick).product(), quick
+    with single:
+        if quick is not None:
+            return features @ quick, quick
+        Q, R = xp.linalg.qr(features * scales)
+        U, s, Vh = xp.linalg.svd(R, full_matrices=False)
+        limit = max(features.shape) * 2 * roundoff(features) * s[0]
+        rank = int(xp.sum(xp.astype(s > limit, xp.int64)))
+        return Q @ U[:, :rank], scales[:, None] * Vh[:rank, :].T / s[:rank]
 
 
 def _cholesky_qr(features: Array, scales: Array) -> Array | None:
@@ -147,32 +162,56 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
         return None
     transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
     for _ in range(2):  # the second removes the rounding of the first
-        rows = (features[block, :] @ transform for block in blocks(features.shape[0], ROWS))
-        total: Array = sum((block.T @ block for block in rows), 0.0)
-        try:
-            lower = xp.linalg.cholesky(total)
-        except (np.linalg.LinAlgError, RuntimeError):
-            return None
-        pivots = xp.abs(xp.linalg.diagonal(lower))
-        if not float(xp.min(pivots)) > 1e-4 * float(xp.max(pivots)):
+        total = _sum_over_blocks(_gram_of(features, transform), features)
+        lower = cholesky(total)
+        if lower is None:
             return None
         eye = xp.eye(total.shape[0], dtype=total.dtype, device=total.device)
         transform = transform @ solve_lower(lower, eye, xp).T
     return transform
 
 
+def _gram_of(features: Array, transform: Array) -> Callable[[slice], Array]:
+    def gram(block: slice) -> Array:
+        rows = features[block, :] @ transform
+        return rows.T @ rows
+
+    return gram
+
+
 def covariance(features: Array, weights: Array) -> Array:
     """Σ(π) = Σ_a π(a) φ(a)φ(a)', a block of rows at a time."""
-    rows = ((features[block, :], weights[block, None]) for block in blocks(features.shape[0], ROWS))
-    total: Array = sum(((phi * w).T @ phi for phi, w in rows), 0.0)
+
+    def part(block: slice) -> Array:
+        phi = features[block, :]
+        return (phi * weights[block, None]).T @ phi
+
+    total = _sum_over_blocks(part, features)
     return (total + total.T) / 2
+
+
+def _sum_over_blocks(part: Callable[[slice], Array], features: Array) -> Array:
+    """The sum over blocks of rows, in their order: the same by one thread and by many."""
+    total: Array = sum(_over_blocks(part, features), 0.0)
+    return total
+
+
+def _over_blocks(part: Callable[[slice], Array], features: Array) -> Iterator[Array]:
+    N, m = features.shape
+    parts = list(blocks(N, ROWS))
+    if isinstance(features, np.ndarray) and N * m * m >= WORTH_SHARING:
+        yield from in_parallel(part, parts)
+    else:
+        with single:
+            yield from map(part, parts)
 
 
 def inverse_root(sigma: Array) -> Array:
     """T with T'ΣT = I, from the Cholesky factor of Σ."""
     xp, m = namespace(sigma), int(sigma.shape[0])
     try:
-        lower = xp.linalg.cholesky(sigma)
+        with single:
+            lower = xp.linalg.cholesky(sigma)
         pivots = xp.linalg.diagonal(lower) ** 2
         regular = float(xp.min(pivots)) > 10 * m * roundoff(sigma) * float(xp.max(pivots))
     except (np.linalg.LinAlgError, RuntimeError):
@@ -186,18 +225,32 @@ def inverse_root(sigma: Array) -> Array:
 def leverages(features: Array, sigma: Array) -> Array:
     """φ(a)'Σ⁻¹φ(a) of every row, from a fresh factorisation of Σ."""
     xp, root = namespace(features), inverse_root(sigma)
-    whites = (features[block, :] @ root for block in blocks(features.shape[0], ROWS))
-    return xp.concat([xp.sum(white * white, axis=1) for white in whites])
+
+    def part(block: slice) -> Array:
+        return row_lengths(features[block, :] @ root)
+
+    return xp.concat(list(_over_blocks(part, features)))
 
 
 def certify(
-    Z: Array, weights: Array, method: str, like: Array, approximation: float | None = None
+    Z: Array | Rows, weights: Array, method: str, like: Array, approximation: float | None = None
 ) -> Design:
-    """The design of these weights, with its largest leverage computed afresh in orthonormal coordinates Z."""
+    """The design of these weights, with its largest leverage computed afresh, in float64, in orthonormal coordinates Z."""
+    if isinstance(Z, Rows):
+        return certify_rows(Z, weights, method, like)[0]
     xp = namespace(Z)
     weights = matching(weights, like)  # as they are handed out, in the type of the features
     g = leverages(Z, covariance(Z, xp.astype(weights, xp.float64, copy=False)))
     return Design(weights, int(Z.shape[1]), float(xp.max(g)), method, approximation)
+
+
+def certify_rows(
+    rows: Rows, weights: Array, method: str, like: Array
+) -> tuple[Design, NDArray[Any]]:
+    """The same of many rows, with the leverages of all."""
+    weights = matching(weights, like)
+    g = rows.lengths(inverse_root(rows.covariance(weights)))
+    return Design(weights, rows.shape[1], float(g.max()), method), g
 
 
 def as_features(features: Any) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from koloss._arrays import Array, as_points, namespace
+from koloss._threads import single, threads_for
 
 
 def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:
@@ -33,5 +34,8 @@ def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:
     if gram.shape[1] != r:
         raise ValueError(f"`gram` must be square, got shape {tuple(gram.shape)}")
     left, right = as_points("left", left, dimension=r), as_points("right", right, dimension=r)
-    inverse = xp.linalg.pinv(gram)
-    return r * (left @ inverse) @ (right @ inverse).T
+    rows = max(r, left.shape[0], right.shape[0])
+    with single:  # the products within a decomposition are small ones
+        inverse = xp.linalg.pinv(gram)
+    with threads_for(rows * r * r):
+        return r * (left @ inverse) @ (right @ inverse).T

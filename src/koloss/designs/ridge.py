@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from koloss._threads import threads_for
 from koloss.designs.base import orthonormal
-from koloss.designs.john import candidates
+from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged, RankUnreachable
 
 Floats = NDArray[np.float64]

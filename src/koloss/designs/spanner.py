@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from koloss._arrays import Array, as_float, matching, namespace, take, to_numpy
+from koloss._threads import threads_for
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy
@@ -38,6 +39,11 @@ def barycentric_spanner(features: Array, *, approximation: float = 2.0) -> Desig
     """
     features = as_features(features)
     C = as_float("approximation", approximation, minimum=1.0)
+    with threads_for(features.shape[0] * features.shape[1] ** 2):
+        return _spanner(features, C)
+
+
+def _spanner(features: Array, C: float) -> Design:
     Z, _ = orthonormal(features)
     xp, m = namespace(Z), Z.shape[1]
     members = list(greedy(lambda i: Z @ Z[i, :], xp.sum(Z * Z, axis=1), most=m).pivots)

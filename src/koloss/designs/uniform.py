@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from koloss._arrays import Array, namespace
 from koloss.designs.base import Design, as_features, certify, orthonormal
+from koloss.designs.rows import Rows, coordinates
+from koloss.proxy.shares import SHARE
 
 
 def uniform_design(features: Array) -> Design:
@@ -17,6 +19,7 @@ def uniform_design(features: Array) -> Design:
     3.0
     """
     features = as_features(features)
-    Z, _ = orthonormal(features)
-    weights = namespace(Z).ones_like(Z[:, 0]) / Z.shape[0]
+    N, many = features.shape[0], features.shape[0] > SHARE
+    Z = Rows(features, coordinates(features)) if many else orthonormal(features)[0]
+    weights = namespace(features).ones_like(features[:, 0]) / N
     return certify(Z, weights, "uniform", features)

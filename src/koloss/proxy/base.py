@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _html
-from koloss._arrays import Array, as_float, as_int, as_points, namespace, roundoff, shown
+from koloss._arrays import (
+    Array,
+    as_float,
+    as_int,
+    as_points,
+    matching,
+    namespace,
+    roundoff,
+    shown,
+)
+from koloss._threads import single
 from koloss.actions import ActionSet, Box, Points
 from koloss.errors import (
     NetTooLarge,
@@ -31,6 +41,7 @@ from koloss.errors import (
 )
 from koloss.kernels.base import Kernel, KernelLike
 from koloss.kernels.geometry import feature_diameter, feature_radius
+from koloss.proxy.shares import SHARE, as_float64, blocks, each_share, gram
 
 DEFAULT_TOLERANCE = 1e-3
 """Certified error on the points, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
@@ -43,6 +54,9 @@ BLIND_NET = 256
 
 MAX_BYTES = 2**32
 """Largest table of features that is made without being asked twice: 4 GiB."""
+
+LARGEST_ADVICE = 2**40
+"""Bytes up to which an error says how many are needed: no machine has more."""
 
 FeatureMap = Callable[[Array], Array]
 
@@ -77,13 +91,11 @@ class Proxy:
     def __post_init__(self) -> None:
         """Certify every leading part of the features."""
         phi, xp, diagonal = self.features, namespace(self.features), self.kernel.diag(self.points.X)
-        left, largest = diagonal, [float(xp.max(diagonal))]
-        for j in range(self.rank):
-            left = left - phi[:, j] * phi[:, j]
-            largest.append(max(float(xp.max(left)), 0.0))
+        left, largest = residuals(phi, diagonal)
         margins = [allowance(j, phi) * largest[0] for j in range(self.rank + 1)]
         self.point_curve = np.asarray(largest) + np.asarray(margins)
-        self.residual = xp.clip(left, 0.0, None) + allowance(self.rank, phi) * diagonal
+        left = xp.astype(xp.clip(left, 0.0, None), diagonal.dtype, copy=False)
+        self.residual = left + allowance(self.rank, phi) * diagonal
         self.residual_curve = (np.sqrt(self.point_curve) + self.step) ** 2
         if self.step > 0 and hasattr(self.kernel, "bound"):  # r(a) ≤ K(a, a) everywhere
             self.residual_curve = np.minimum(self.residual_curve, self.kernel.bound(self.actions))
@@ -168,17 +180,29 @@ def allowance(rank: int, like: Array) -> float:
     return max(100, 10 * rank) * roundoff(like)
 
 
+def residuals(features: Array, diagonal: Array) -> tuple[Array, list[float]]:
+    """K(a, a) - |φ(a)|² of every point, and the largest for 0, 1, ... features: in float64, whatever the features are."""
+    xp, rank = namespace(features), int(features.shape[1])
+
+    def part(share: slice) -> tuple[Array, list[float]]:
+        left, largest = as_float64(diagonal[share]), []
+        for j in range(rank):
+            column = as_float64(features[share, j])
+            left = left - column * column
+            largest.append(max(float(xp.max(left)), 0.0))
+        return left, largest
+
+    parts = each_share(part, int(features.shape[0]), features)
+    curve = np.max([largest for _, largest in parts], axis=0).tolist() if rank else []
+    return xp.concat([left for left, _ in parts]), [float(xp.max(diagonal)), *curve]
+
+
 def in_blocks(function: FeatureMap, X: Array, rows: int = 16384) -> Array:
     """`function` of the rows of X, a block at a time where there are many, to save memory."""
     if X.shape[0] <= rows:
-        return function(X)
+        with single:
+            return function(X)
     return namespace(X).concat([function(X[b, :]) for b in blocks(X.shape[0], rows)], axis=0)
-
-
-def blocks(length: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size` that cover 0, ..., length - 1."""
-    for start in range(0, length, size):
-        yield slice(start, min(start + size, length))
 
 
 def check_game(kernel: Any, actions: Any) -> None:
@@ -228,13 +252,13 @@ def _points_or_net(
     if isinstance(actions, Points):
         if spacing is not None and spacing is not actions:
             raise ValueError(f"`spacing` must be left out for a finite set, got {shown(spacing)}")
-        check_table("actions", len(actions), features, max_bytes)
+        check_table("actions", actions, features, max_bytes)
         return actions
     if isinstance(spacing, Points):
         if spacing.covering_radius == 0 < actions.diameter():
             rule = "a number, or a net with its covering radius"
             raise ValueError(f"`spacing` must be {rule}, got {spacing!r}")
-        check_table("spacing", len(spacing), features, max_bytes)
+        check_table("spacing", spacing, features, max_bytes)
         return spacing
     most = max_bytes // (8 * max(features, 4 * actions.dimension))
     try:
@@ -335,15 +359,22 @@ def _blindness(kernel: KernelLike, actions: ActionSet, net: Points) -> str:
     )
 
 
-def check_table(name: str, points: int, features: int, max_bytes: int) -> None:
-    """Refuse a table of features that needs too many bytes."""
-    if points * features * 8 > max_bytes:
-        raise _table_too_large(name, points, features, max_bytes)
+def check_table(name: str, points: Points, features: int, max_bytes: int) -> None:
+    """Refuse a table of features that needs too many bytes: eight for each number, four where the points are float32."""
+    number = int(namespace(points.X).finfo(points.X.dtype).bits) // 8
+    if len(points) * features * number > max_bytes:
+        raise _table_too_large(name, len(points), features, max_bytes, number)
 
 
-def _table_too_large(name: str, points: float, features: int, max_bytes: int) -> NetTooLarge:
+def _table_too_large(
+    name: str, points: float, features: int, max_bytes: int, number: int = 8
+) -> NetTooLarge:
     size = f"{points:.15g} points or more with {features} features or more each"
+    needed = points * features * number
     advice = "take fewer, or make a proxy with a larger `max_bytes`"
+    if needed <= LARGEST_ADVICE:
+        half = "; points in float32 need half" if number == 8 else ""
+        advice += f", {needed:.15g} or more{half}"
     message = f"`{name}` must need at most {max_bytes} bytes, got {size}; {advice}"
     return NetTooLarge(message, points=float(points))
 
@@ -416,8 +447,12 @@ def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float
 
 def leading_eigenvalues(features: Array) -> Array:
     """Eigenvalues of E φφ' under the uniform measure on the points, largest first."""
-    xp = namespace(features)
-    covariance = features.T @ features / features.shape[0]
+    xp, N = namespace(features), int(features.shape[0])
+    if N <= SHARE:
+        with single:
+            covariance = features.T @ features / N
+            return xp.flip(xp.clip(xp.linalg.eigvalsh(covariance), 0.0, None))
+    covariance = matching(gram(lambda block: features[block, :], N, features) / N, features)
     return xp.flip(xp.clip(xp.linalg.eigvalsh(covariance), 0.0, None))
 
 
@@ -429,6 +464,12 @@ def unreachable(tolerance: float, epsilon: float, step: float) -> ToleranceUnrea
     return ToleranceUnreachable(message, epsilon=epsilon)
 
 
-def columns_of(kernel: KernelLike, X: Array) -> Callable[[int], Array]:
-    """The function i ↦ K(·, x_i): the Gram matrix one column at a time."""
-    return lambda i: kernel(X, X[i : i + 1, :])[:, 0]
+@dataclass(frozen=True)
+class Columns:
+    """The function i ↦ K(·, x_i): the Gram matrix one column at a time, or some rows of one."""
+
+    kernel: KernelLike
+    X: Array
+
+    def __call__(self, i: int, rows: slice = slice(None)) -> Array:
+        return self.kernel(self.X[rows, :], self.X[i : i + 1, :])[:, 0]

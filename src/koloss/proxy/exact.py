@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from koloss._arrays import namespace, roundoff
+from koloss._arrays import matching, namespace, roundoff
+from koloss._threads import single
 from koloss.actions import ActionSet, Points
 from koloss.kernels.base import Kernel
 from koloss.proxy.base import (
@@ -13,6 +14,7 @@ from koloss.proxy.base import (
     check_table,
     discretise,
 )
+from koloss.proxy.shares import SHARE, table, triangle
 
 
 def exact_features(
@@ -54,24 +56,36 @@ def exact_features(
     size = kernel.feature_dimension(actions.dimension)
     points = discretise(kernel, actions, spacing, features=size or 1, max_bytes=max_bytes)
     size, phi = kernel.finite_map(points) or (0, kernel.features)  # which refuses
-    check_table("kernel", len(points), size, max_bytes)
-    Phi = phi(points.X)
-    xp, (n, D) = namespace(Phi), Phi.shape
-    _, R = xp.linalg.qr(Phi)
-    _, s, Vh = xp.linalg.svd(R, full_matrices=True)
+    check_table("kernel", points, size, max_bytes)
+    X, n, D = points.X, len(points), size
+    xp, many = namespace(X), n > SHARE
+    # Of many points no table is made but that of the features in the end: the map is computed twice, a block at a time.
+    if many:
+        Phi, R = None, matching(triangle(lambda block: phi(X[block, :]), n, X), X)
+    else:
+        Phi = phi(X)
+        with single:
+            R = xp.linalg.qr(Phi)[1]
+    with single:
+        _, s, Vh = xp.linalg.svd(R, full_matrices=True)
     check_reached(None, int(s[0] > 0), "the features")
-    rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(Phi) * s[0], xp.int64)))
+    rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(s) * s[0], xp.int64)))
     eigenvalues = s[:rank] * s[:rank] / n
     if points is not actions and rank < D:
         # A net says nothing of the directions that it does not span, so all are kept.
         rest = xp.zeros(D - rank, dtype=s.dtype, device=s.device)
         rank, eigenvalues = D, xp.concat([eigenvalues, rest])
     V = Vh[:rank, :].T
+    if Phi is None:
+        features = table(lambda block: phi(X[block, :]) @ V, n, rank, X)
+    else:
+        with single:
+            features = Phi @ V
     return Proxy(
         kernel,
         actions,
         points,
-        features=Phi @ V,
+        features=features,
         feature_map=lambda X: phi(X) @ V,
         eigenvalues=eigenvalues,
         method="exact features",

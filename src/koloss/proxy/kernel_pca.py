@@ -20,18 +20,19 @@ import numpy as np
 
 from koloss._arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
 from koloss._random import as_generator
+from koloss._threads import single, threads_for
 from koloss.actions import ActionSet, Points
 from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
     MAX_BYTES,
+    Columns,
     FeatureMap,
     Proxy,
     allowance,
     check_rank,
     check_reached,
     choose,
-    columns_of,
     discretise,
     in_blocks,
     step_beyond,
@@ -143,18 +144,21 @@ def eigenspace(
     weights = measure if measure is not None else xp.ones_like(diagonal) / len(sample)
     roots = xp.sqrt(weights)[:, None]
     cap = min(len(sample), max(SMOOTH_RANK, 5 * (rank or 0) // 4))
-    factor = greedy(columns_of(kernel, X), diagonal, most=cap)
+    factor = greedy(Columns(kernel, X), diagonal, most=cap)
     check_reached(None, len(factor.pivots), "the Gram matrix", factor.negative)
     if not factor.exhausted and len(factor.pivots) < len(sample):
         return _dense(kernel, sample, roots, rank, factor.negative)
     F = factor.rows.T
-    _, R = xp.linalg.qr(F * roots)
-    _, s, Vh = xp.linalg.svd(R, full_matrices=False)
+    with single:  # the products of a QR factorisation are small ones
+        _, R = xp.linalg.qr(F * roots)
+        _, s, Vh = xp.linalg.svd(R, full_matrices=False)
     mu = s * s
     keep = int(xp.sum(xp.astype(mu > allowance(len(factor.pivots), X) * mu[0], xp.int64)))
     keep = keep if rank is None else min(keep, rank)
     V, phi = Vh[:keep, :].T, projection(kernel, sample, factor)
-    return Eigenspace(mu[:keep], F @ V, lambda Z: phi(Z) @ V, factor.negative)
+    with threads_for(F.shape[0] * F.shape[1] * keep):
+        features = F @ V
+    return Eigenspace(mu[:keep], features, lambda Z: phi(Z) @ V, factor.negative)
 
 
 def _dense(
@@ -167,7 +171,8 @@ def _dense(
         message = f"`actions` {rule}, got {n}; pass `samples`, or use pivoted_cholesky"
         raise RankUnreachable(message, rank=SMOOTH_RANK)
     gram = kernel(X)
-    mu, omega = _top_eigenpairs(gram * roots * roots.T, rank, xp)
+    with single:  # an eigendecomposition reads the matrix once for each vector
+        mu, omega = _top_eigenpairs(gram * roots * roots.T, rank, xp)
     if float(mu[-1]) < -visible(X) * float(mu[0]):
         # μ = v'DKDv with D² the weights, so (Dv)'K(Dv)/|Dv|² is at most μ over the largest weight.
         negative = min(negative, float(mu[-1]) / float(xp.max(roots)) ** 2)
@@ -175,9 +180,10 @@ def _dense(
     keep = int(xp.sum(xp.astype(mu > floor, xp.int64)))
     mu, C = mu[:keep], (omega[:, :keep] * roots) / xp.sqrt(mu[:keep])
     # v_j = Σ_k C_kj Φ(x_k) has Gram matrix C'KC = I up to rounding; make it so.
-    features = gram @ C
-    correction = xp.linalg.cholesky(C.T @ features)
-    features = solve_lower(correction, features.T, xp).T
+    with threads_for(n * n * keep):
+        features = gram @ C
+        correction = xp.linalg.cholesky(C.T @ features)
+        features = solve_lower(correction, features.T, xp).T
     return Eigenspace(
         mu, features, lambda Z: solve_lower(correction, (kernel(Z, X) @ C).T, xp).T, negative
     )

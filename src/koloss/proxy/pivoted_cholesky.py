@@ -13,25 +13,28 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dtrtrs, strtrs
 
 from koloss._arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
+from koloss._threads import single
 from koloss.actions import ActionSet, Points
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
     MAX_BYTES,
+    Columns,
     FeatureMap,
     Proxy,
     allowance,
     check_rank,
     check_reached,
-    columns_of,
     discretise,
     leading_eigenvalues,
     not_certified,
     step_beyond,
     unreachable,
 )
+from koloss.proxy.shares import SHARE, as_float64, each_share
 
 WHOLE = 512
 """Up to so many points the smallest eigenvalue is that of the whole matrix, once one below zero has been noticed."""
@@ -104,7 +107,7 @@ def pivoted_cholesky(
             return (math.sqrt(error) + step) ** 2 <= tolerance
         return rank is None and error <= DEFAULT_TOLERANCE * top
 
-    factor = greedy(columns_of(kernel, X), diagonal, most=rank or len(points), enough=certified)
+    factor = greedy(Columns(kernel, X), diagonal, most=rank or len(points), enough=certified)
     size = len(factor.pivots)
     check_reached(rank, size, "the Gram matrix", factor.negative)
     proxy = Proxy(
@@ -129,7 +132,7 @@ def pivoted_cholesky(
 def negative_eigenvalue(kernel: KernelLike, points: Points, columns: int = 64) -> float:
     """An eigenvalue of the kernel below zero, where so many columns of its Gram matrix show one; otherwise zero."""
     X = points.X
-    return greedy(columns_of(kernel, X), kernel.diag(X), most=columns).negative
+    return greedy(Columns(kernel, X), kernel.diag(X), most=columns).negative
 
 
 class Factor(NamedTuple):
@@ -160,7 +163,7 @@ def greedy(
     top = float(xp.max(diagonal))
     kind = {"dtype": diagonal.dtype, "device": diagonal.device}
     rows = xp.empty((min(most, 64), n), **kind)
-    residual, exhausted = diagonal + 0.0, False
+    residual, exhausted = as_float64(diagonal) + 0.0, False
     pivots: list[int] = []
     while True:
         size = len(pivots)
@@ -171,12 +174,17 @@ def greedy(
             break
         if size == rows.shape[0]:  # more room, twice as much
             rows = xp.concat([rows, xp.empty((min(most, 2 * size) - size, n), **kind)], axis=0)
-        row = column(pivot)
-        if size > 0:
-            row = row - rows[:size, pivot] @ rows[:size, :]
-        row = row / largest**0.5
-        rows = assign(rows, (size, slice(None)), row)
-        residual = assign(residual - row * row, pivot, 0.0)
+        if n > SHARE and isinstance(column, Columns) and isinstance(rows, np.ndarray):
+            _append(rows, residual, column, size, pivot)
+        else:
+            row = column(pivot)
+            if size > 0:
+                with single:
+                    row = row - rows[:size, pivot] @ rows[:size, :]
+            row = row / largest**0.5
+            rows = assign(rows, (size, slice(None)), row)
+            row = as_float64(row)
+            residual = assign(residual - row * row, pivot, 0.0)
         pivots.append(pivot)
     rows, left = rows[: len(pivots), :], residual
     if (
@@ -184,10 +192,28 @@ def greedy(
     ):  # then nothing is left of the other entries of a semidefinite matrix either: look at some
         others = np.setdiff1d(np.arange(n), pivots)
         for i in others[:: len(others) // GLANCES + 1].tolist():
-            row = column(i) - rows[:, i] @ rows
+            with single:
+                row = as_float64(column(i) - rows[:, i] @ rows)
             left = xp.minimum(left, assign(-xp.abs(row), i, 0.0))
     seen = float(xp.min(left)) < -visible(diagonal) * abs(top)
     return Factor(rows, pivots, exhausted, _negative(column, left, pivots) if seen else 0.0)
+
+
+def _append(rows: Array, residual: Array, column: Columns, size: int, pivot: int) -> None:
+    """The next row of a factor of many columns, and what is left of the diagonal: in place, shared by threads."""
+    head, root = rows[:size, pivot].copy(), float(residual[pivot]) ** 0.5
+
+    def fill(share: slice) -> None:
+        row = column(pivot, share)
+        if size > 0:
+            row = row - head @ rows[:size, share]
+        row = row / root
+        rows[size, share] = row
+        row = as_float64(row)
+        residual[share] -= row * row
+
+    each_share(fill, rows.shape[1], rows)
+    residual[pivot] = 0.0
 
 
 def _negative(column: Callable[[int], Array], left: Array, pivots: list[int]) -> float:
@@ -216,9 +242,10 @@ def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap
 
 
 def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
-    """Forward substitution, by LAPACK where the arrays are NumPy's."""
-    if isinstance(lower, np.ndarray):
-        from scipy.linalg import solve_triangular
-
-        return solve_triangular(lower, right, lower=True, check_finite=False)
-    return xp.linalg.solve(lower, right)
+    """Forward substitution, by LAPACK where the arrays are NumPy's; by one thread, since BLAS shares even the smallest."""
+    if not isinstance(lower, np.ndarray):
+        return xp.linalg.solve(lower, right)
+    solve = strtrs if lower.dtype == right.dtype == np.float32 else dtrtrs
+    with single:
+        solution, _ = solve(lower, right, lower=1)
+    return solution

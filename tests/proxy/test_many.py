@@ -1,0 +1,151 @@
+"""Proxies of many points, in shares and by threads, and in single precision, against those made whole and in double precision."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_limits
+
+import koloss as kl
+from koloss.errors import NetTooLarge
+from koloss.proxy import base, shares
+
+N = shares.SHARE + 1_000
+MODULES = [
+    importlib.import_module(f"koloss.proxy.{name}")
+    for name in ("shares", "base", "pivoted_cholesky", "exact")
+]
+
+
+@pytest.fixture
+def points(rng):
+    return kl.Points(rng.uniform(-1, 1, size=(N, 2)))
+
+
+def whole(monkeypatch, build):
+    """The same without shares."""
+    with monkeypatch.context() as patch:
+        for module in MODULES:
+            patch.setattr(module, "SHARE", 10**9)
+        return build()
+
+
+BUILDS = {
+    "pivoted_cholesky": lambda points: kl.pivoted_cholesky(kl.Gaussian(0.5), points, rank=9),
+    "pivoted_cholesky, tolerance": lambda points: kl.pivoted_cholesky(
+        kl.Gaussian(0.7), points, tolerance=0.05
+    ),
+    "exact_features": lambda points: kl.exact_features(kl.Quadratic(), points),
+}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_in_shares_and_whole(points, monkeypatch, name):
+    def build():
+        return BUILDS[name](points)
+
+    proxy, reference = build(), whole(monkeypatch, build)
+    assert proxy.rank == reference.rank
+    some = slice(None, None, 997)
+    assert_allclose(
+        proxy.features[some] @ proxy.features[some].T,
+        reference.features[some] @ reference.features[some].T,
+        atol=1e-12,
+    )
+    assert_allclose(proxy.eigenvalues, reference.eigenvalues, rtol=1e-9)
+    assert_allclose(proxy.residual_curve, reference.residual_curve, rtol=1e-9, atol=1e-13)
+    assert_allclose(proxy.residual, reference.residual, atol=1e-12)
+    if proxy.pivots is not None:
+        assert_array_equal(proxy.pivots, reference.pivots)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_one_thread_and_two_give_the_same_bits(points, name):
+    proxies = []
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads, user_api="blas"):
+            proxies.append(BUILDS[name](points))
+    assert_array_equal(proxies[0].features, proxies[1].features)
+    assert proxies[0].epsilon == proxies[1].epsilon
+
+
+def test_exact_features_of_points_on_a_line(rng):
+    line = kl.Points(rng.uniform(size=(N, 1)) * [[1.0, 2.0]])
+    proxy = kl.exact_features(kl.Linear(), line)
+    assert proxy.rank == 1
+    assert_allclose(proxy.features[:, 0] ** 2, np.sum(line.X**2, axis=1), rtol=1e-10)
+
+
+def test_eigenvalues_of_many_in_single_precision(points):
+    single = kl.Points(points.X.astype(np.float32))
+    proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), single, rank=9)
+    assert proxy.features.dtype == proxy.eigenvalues.dtype == np.float32
+    features = proxy.features.astype(float)
+    expected = np.linalg.eigvalsh(features.T @ features / N)[::-1]
+    assert_allclose(proxy.eigenvalues, expected, rtol=1e-5, atol=1e-7)
+
+
+KERNELS = {
+    "gaussian": kl.Gaussian(0.6),
+    "matern": kl.Matern(1.5, 0.8),
+    "polynomial": kl.Polynomial(3),
+}
+
+
+class TestSinglePrecision:
+    """The error is certified for the numbers that are there: of float32, with sums in float64."""
+
+    @staticmethod
+    def largest_error(kernel, X, features):
+        """Over all pairs, in double precision."""
+        features = features.astype(float)
+        return np.abs(kernel(X.astype(float)) - features @ features.T).max()
+
+    @pytest.mark.parametrize("rank", [2, 6, 10])
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_no_pair_exceeds_epsilon(self, rng, name, rank):
+        X = rng.uniform(-1, 1, size=(400, 2)).astype(np.float32)
+        kernel = KERNELS[name]
+        proxy = kl.pivoted_cholesky(kernel, kl.Points(X), rank=rank)
+        assert proxy.features.dtype == np.float32
+        error = self.largest_error(kernel, X, proxy.features)
+        assert error <= proxy.epsilon
+        # It is no larger than it has to be, but for the room for rounding of float32.
+        room = max(100, 10 * rank) * 2**-24 * kernel.diag(X).max()
+        assert proxy.epsilon <= error + 2 * room
+        # Features that are short of a hundredth exceed it.
+        assert self.largest_error(kernel, X, 0.99 * proxy.features) > proxy.epsilon
+
+    def test_residuals_are_sums_in_double_precision(self, rng):
+        features = rng.normal(size=(50, 300)).astype(np.float32)
+        diagonal = np.full(50, 400.0, dtype=np.float32)
+        left, largest = base.residuals(features, diagonal)
+        squares = features.astype(float) ** 2
+        assert_allclose(left, 400.0 - squares.sum(axis=1), rtol=1e-12)
+        curve = np.maximum((400.0 - np.cumsum(squares, axis=1)).max(axis=0), 0)
+        assert_allclose(largest, [400.0, *curve], rtol=1e-12)
+        # In single precision they are not.
+        assert np.abs(400 - np.sum(features * features, axis=1) - left).max() > 1e-6
+
+
+class TestMaxBytes:
+    """A table of single precision needs half, and whoever is refused is told what would do."""
+
+    def test_refused_with_the_number_that_is_needed(self, rng):
+        X = rng.uniform(size=(1000, 2))
+        with pytest.raises(NetTooLarge, match="80000 or more; points in float32 need half"):
+            kl.pivoted_cholesky(kl.Gaussian(0.3), kl.Points(X), rank=10, max_bytes=79_999)
+        single = kl.Points(X.astype(np.float32))
+        with pytest.raises(NetTooLarge, match=r"`max_bytes`, 40000 or more$"):
+            kl.pivoted_cholesky(kl.Gaussian(0.3), single, rank=10, max_bytes=39_999)
+
+    def test_what_is_needed_is_enough(self, rng):
+        X = rng.uniform(size=(1000, 2))
+        for points, needed in ((X, 80_000), (X.astype(np.float32), 40_000)):
+            proxy = kl.pivoted_cholesky(
+                kl.Gaussian(0.3), kl.Points(points), rank=10, max_bytes=needed
+            )
+            assert proxy.features.nbytes == needed
