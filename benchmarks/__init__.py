@@ -28,6 +28,7 @@ NAMES = (
     "geometric",
     "leader",
     "studies",
+    "many_studies",
     "imports",
     "memory",
     "threads",
