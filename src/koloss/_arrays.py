@@ -45,6 +45,10 @@ def as_array(
     name: str, value: Any, *, ndim: int, like: Array | None = None, largest: float = math.inf
 ) -> Array:
     """Finite floating array with `ndim` axes and no entry above `largest`, or an error that names the argument."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim == ndim:
+        fine = np.isfinite(value) if largest == math.inf else np.abs(value) <= largest
+        if fine.all():  # as nearly always, in loops; what is wrong is found out below
+            return value if like is None else matching(value, like)
     if not compat.is_array_api_obj(value):
         try:
             given = np.asarray(value)
@@ -221,6 +225,8 @@ def within_floats(names: str) -> Iterator[None]:
 
 def matching(value: Any, like: Array) -> Array:
     """`value` in the namespace, floating type and device of `like`."""
+    if type(value) is type(like) is np.ndarray and value.dtype == like.dtype:
+        return value
     xp, device = namespace(like), compat.device(like)
     if namespace(value) is xp:
         value = xp.astype(value, like.dtype, copy=False)
