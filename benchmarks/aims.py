@@ -78,8 +78,7 @@ PRODUCTS = (
 DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
 GRAM = (
     "scikit-learn expands |x - y|² into a product, whose cancellation costs it the digits that the last two columns show; Koloss sums by coordinate up to 16 "
-    "dimensions, and beyond them computes close pairs again. The Matérn formula takes more passes over an array that does not fit the cache than scikit-learn's, "
-    "which is written out for this smoothness: a root, a limit for large distances, and Horner's scheme for any half-integer order."
+    "dimensions, and beyond them looks for close pairs and computes these again."
 )
 SEARCH = (
     "A quarter to a third of the time chooses the starts, which compares all distances in the pool; the rest is NumPy around small arrays, some forty calls per step: "

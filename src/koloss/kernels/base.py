@@ -324,11 +324,11 @@ class Stationary(Normalised):
 
     @abc.abstractmethod
     def _profile(self, squared: Array, xp: Namespace) -> Array:
-        """k of the squared distances, in units of `_unit`."""
+        """k of the squared distances, in units of `_unit`; NumPy's may be overwritten, which is faster."""
 
     @abc.abstractmethod
     def _slope(self, squared: Array, xp: Namespace) -> Array:
-        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes)."""
+        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes); NumPy's may be overwritten."""
 
     @abc.abstractmethod
     def _drop(self, distance: float) -> float:

@@ -12,6 +12,9 @@ from koloss._arrays import Array, Namespace, assign, matching
 PRODUCT = 16
 """Above this dimension distances come from a product of matrices."""
 
+CLOSE = 1e-3
+"""Pairs whose squared distance is at most this share of |x|² + |y|² are done again."""
+
 BLOCK = 2**18
 """Bytes of a block of rows. What becomes of a distance, pass after pass, is done before the next block is begun."""
 
@@ -43,7 +46,8 @@ def squared_distances(
         return _profiled(_by_coordinate(X, Y, inverse), xp, profile)
     result = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
     for rows in blocks:
-        result[rows] = _profiled(_by_coordinate(X[rows], Y, inverse), xp, profile)
+        block = _by_coordinate(X[rows], Y, inverse, out=result[rows])
+        _store(result[rows], _profiled(block, xp, profile))
     return result
 
 
@@ -60,12 +64,19 @@ def _profiled(squared: Array, xp: Namespace, profile: Profile | None) -> Array:
     return squared if profile is None else profile(squared, xp)
 
 
-def _by_coordinate(X: Array, Y: Array, inverse: Any) -> Array:
+def _store(place: Any, values: Any) -> None:
+    """Write values to where they should be, unless they were computed there."""
+    if not np.may_share_memory(values, place):
+        place[...] = values
+
+
+def _by_coordinate(X: Array, Y: Array, inverse: Any, out: Any = None) -> Array:
+    """Sums of squares; in the place `out` where they can be."""
     if isinstance(X, np.ndarray) and X.dtype == np.float64 and Y.shape[0] > 1:
         from scipy.spatial.distance import cdist  # the same sums, in one pass
 
         weights = {} if inverse is None else {"w": inverse * inverse}
-        return cdist(X, Y, "sqeuclidean", **weights)
+        return cdist(X, Y, "sqeuclidean", out=out, **weights)
     total = 0.0
     for i in range(X.shape[1]):
         difference = X[:, i, None] - Y[None, :, i]
@@ -82,14 +93,21 @@ def _by_product(
     centre = xp.mean(Y, axis=0, keepdims=True)
     scale = 1.0 if inverse is None else matching(inverse, X)
     x, y = (X - centre) * scale, (Y - centre) * scale
-    lengths_x, lengths_y = xp.sum(x * x, axis=1)[:, None], xp.sum(y * y, axis=1)[None, :]
-    result = x @ y.T
+    x_sizes, y_sizes = xp.sum(x * x, axis=1)[:, None], xp.sum(y * y, axis=1)[None, :]
+    result = (-2 * x) @ y.T
     blocks, left = _blocks(X, Y), 4 * X.shape[0] * Y.shape[0]
+    least = CLOSE * (x_sizes + xp.max(y_sizes))
+    buffer = np.empty_like(result[blocks[0]]) if len(blocks) > 1 else None
     for rows in blocks:
-        sizes = lengths_x[rows, :] + lengths_y
-        total = sizes - 2 * result[rows, :]
-        near = total <= 1e-3 * sizes
-        if bool(xp.any(near)):
+        if buffer is None:
+            sizes = x_sizes + y_sizes
+        else:
+            sizes = np.add(x_sizes[rows], y_sizes, out=buffer[: rows.stop - rows.start])
+        total = result[rows, :]
+        total += sizes
+        # In one pass whether any pair of the block may be close, and only then which.
+        if not bool(xp.all(xp.min(total, axis=1, keepdims=True) > least[rows, :])):
+            near = total <= CLOSE * sizes
             pairs = xp.nonzero(xp.reshape(near, (-1,)))[0]  # faster than along two axes
             left -= pairs.shape[0] * X.shape[1]
             if left < 0:
@@ -99,8 +117,8 @@ def _by_product(
             points = xp.take(X[rows, :], first, axis=0)
             difference = (points - xp.take(Y, second, axis=0)) * scale
             total = assign(total, near, xp.sum(difference * difference, axis=1))
-        total = _profiled(total, xp, profile)
-        if len(blocks) == 1:
-            return total
-        result[rows, :] = total
+        values = _profiled(total, xp, profile)
+        if buffer is None:
+            return values
+        _store(total, values)
     return result
