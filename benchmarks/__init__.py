@@ -34,6 +34,7 @@ NAMES = (
     "geometric",
     "leader",
     "studies",
+    "many_studies",
     "imports",
     "memory",
     "threads",

@@ -78,8 +78,11 @@ PRODUCTS = (
 DISK = "The disk decides: one `fdatasync` for each of ask and tell; compare the column of waits in the table."
 GRAM = (
     "scikit-learn expands |x - y|² into a product, whose cancellation costs it the digits that the last two columns show; Koloss sums by coordinate up to 16 "
-    "dimensions, and beyond them computes close pairs again. The Matérn formula takes more passes over an array that does not fit the cache than scikit-learn's, "
-    "which is written out for this smoothness: a root, a limit for large distances, and Horner's scheme for any half-integer order."
+    "dimensions, and beyond them looks for close pairs and computes these again."
+)
+SEARCH = (
+    "A quarter to a third of the time chooses the starts, which compares all distances in the pool; the rest is NumPy around small arrays, some forty calls per step: "
+    "projections, step sizes and the line search. With thousands of centres the losses themselves take nearly all of it."
 )
 THREADS = (
     "On a machine with other work, threads of BLAS that wait for each other take many times longer. Designs and proxies ask for a single one where products are small, which "
@@ -123,6 +126,10 @@ AIMS = [
             "The envelope fits worst where many axes are nearly flat.", least=0.05)
         for family in ("random", "positive", "boundary 0.5", "boundary 0.67", "interior", "hard", "near hard", "repeated")
     ),
+    Aim("the minimum on a ball over one eigendecomposition, 50 dimensions", "oracles", "minimize_quadratic_ball over its floor", {"problem": "|b| = 2", "dimension": 50}, "time / floor",
+        "Python around some fifty calls of NumPy and LAPACK, checks included, takes about 60 µs in any dimension.", most=2),
+    Aim("a search from many starts over its losses and gradients, 10 dimensions", "oracles", "Searches from many starts", {"loss": "Gaussian, 200 centres"}, "time / floor",
+        SEARCH, most=2),
     Aim("studies on SQLite (power): time over two fdatasync", "studies", "Studies: ask+tell per second", {"store": "Koloss, SQLite", "durability": "power"},
         "time / 2 fdatasync", DISK, most=1.5),
     *_studies("SQLite", "power", {"over RDB": 5, "over journal": 1.5}, DISK),

@@ -1,21 +1,38 @@
-"""Minimising over the ball: against semidefinite programs and the textbook, and the growth with the dimension."""
+"""Minimising over the ball, and from many starts: against semidefinite programs, the textbook and the floor of what must be computed."""
 
 from __future__ import annotations
+
+from unittest import mock
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import eigh
+from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 
+import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio
 from koloss.oracles import trust_region
+from koloss.oracles.krylov import Symmetric
+from koloss.oracles.multistart import multistart
 from koloss.oracles.trust_region import minimize_quadratic_ball
+
+KINDS = {
+    "|b| = 2": {"strength": 2.0},
+    "|b| = 0.1": {"strength": 0.1},
+    "hard": {"strength": 0.5, "hard": True},
+}
 
 
 def run(full: bool = False) -> list[Table]:
-    return [_against_programs(full), _dimensions(full), _sparse(full)]
+    return [
+        _against_programs(full),
+        _dimensions(full),
+        _floors(),
+        _sparse(full),
+        _searches(),
+    ]
 
 
 def _quadratic(d, seed=0, strength=1.0, hard=False):
@@ -119,13 +136,8 @@ def _dimensions(full) -> Table:
         ],
         f"Above {trust_region.DIRECT} dimensions by Krylov spaces. In the hard case Brent's method has no root to find.",
     )
-    kinds = {
-        "|b| = 2": {"strength": 2.0},
-        "|b| = 0.1": {"strength": 0.1},
-        "hard": {"strength": 0.5, "hard": True},
-    }
     sizes = [10, 50, 200, 500, 1000, 2000, *((4000,) if full else ())]
-    for name, options in kinds.items():
+    for name, options in KINDS.items():
         for d in sizes:
             B, b = _quadratic(d, **options)
             contestants = {
@@ -148,6 +160,59 @@ def _dimensions(full) -> Table:
                 laps["koloss"].result.gap,
             )
     return table
+
+
+class _Counted(Symmetric):
+    """Counts its products with vectors."""
+
+    products = 0
+
+    def __matmul__(self, vector):
+        _Counted.products += 1
+        return super().__matmul__(vector)
+
+
+def _floors() -> Table:
+    table = Table(
+        "minimize_quadratic_ball over its floor",
+        ["problem", "dimension", "koloss: ms", "floor: ms", "time / floor", "products"],
+        f"The floor: one eigendecomposition by LAPACK (dsyevd) up to {trust_region.DIRECT} dimensions; above, the products with vectors that the Krylov spaces "
+        "take, each reading half of the matrix, and the Cholesky factor that proves the answer.",
+    )
+    for name, options in KINDS.items():
+        for d in (5, 20, 50, 200, 500, 1000, 2000):
+            B, b = _quadratic(d, **options)
+            _Counted.products = 0
+            with mock.patch.object(trust_region, "Symmetric", _Counted):
+                minimize_quadratic_ball(B, b)
+            products, times = _Counted.products, max(1, 4000 // d**2)
+            laps = cpu_race(
+                {
+                    "koloss": lambda B=B, b=b, n=times: [
+                        minimize_quadratic_ball(B, b) for _ in range(n)
+                    ],
+                    "floor": lambda B=B, b=b, n=times, k=products: [
+                        _floor(B, b, k) for _ in range(n)
+                    ],
+                },
+                repeats=9 if d < 1000 else 5,
+                budget=6.0,
+            )
+            ours, floor = (1e3 * laps[key].seconds / times for key in ("koloss", "floor"))
+            table.add(name, d, ours, floor, ratio(laps["koloss"], laps["floor"]), products or "-")
+    return table
+
+
+def _floor(B, b, products):
+    if products == 0:
+        lapack.dsyevd(B.T)
+        return
+    operator = Symmetric(B)
+    for _ in range(products):
+        operator @ b
+    M = B.copy()
+    M.flat[:: len(b) + 1] += 3.0  # whatever makes it definite
+    lapack.dpotrf(M.T, overwrite_a=True, clean=False)
 
 
 def _sparse(full) -> Table:
@@ -178,3 +243,54 @@ def _sparse(full) -> Table:
                 len(found.points),
             )
     return table
+
+
+class _Recorded:
+    """A loss that writes down where it is evaluated."""
+
+    def __init__(self, loss):
+        self.loss, self.dimension, self.landmarks = loss, loss.dimension, loss.landmarks
+        self.calls = []
+
+    def __call__(self, X):
+        self.calls.append((self.loss, X.copy()))
+        return self.loss(X)
+
+    def gradient(self, X):
+        self.calls.append((self.loss.gradient, X.copy()))
+        return self.loss.gradient(X)
+
+
+def _searches() -> Table:
+    table = Table(
+        "Searches from many starts (multistart) over their floor",
+        ["loss", "dimension", "koloss: ms", "floor: ms", "time / floor", "evaluations", "calls"],
+        "The floor: the losses and gradients that a search asks for, and nothing else, in as many calls. Evaluations: rows of these.",
+    )
+    for name, d, loss, actions in _losses():
+        recorded = _Recorded(loss)
+        multistart(recorded, actions, rng=0)
+        calls = recorded.calls
+        laps = cpu_race(
+            {
+                "koloss": lambda a=actions, w=loss: multistart(w, a, rng=0),
+                "floor": lambda c=calls: [function(X) for function, X in c],
+            },
+            repeats=15,
+            budget=6.0,
+        )
+        ours, floor = (1e3 * laps[key].seconds for key in ("koloss", "floor"))
+        rows = sum(len(X) for _, X in calls)
+        table.add(name, d, ours, floor, ratio(laps["koloss"], laps["floor"]), rows, len(calls))
+    return table
+
+
+def _losses():
+    for d, centres in ((1, 10), (2, 20), (5, 100), (10, 200), (10, 2000), (20, 50)):
+        rng = np.random.default_rng(d)
+        X, c = rng.uniform(-1, 1, (centres, d)), rng.normal(size=centres)
+        loss = kl.KernelLoss(kl.Gaussian(0.3 * d**0.5), X, c)
+        yield f"Gaussian, {centres} centres", d, loss, kl.Box(-np.ones(d), np.ones(d))
+    A = rng.normal(size=(8, 8))
+    quadratic = kl.QuadraticLoss(A + A.T, rng.normal(size=8))
+    yield "quadratic, not convex", 8, quadratic, kl.Box(-np.ones(8), np.ones(8))

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import koloss as kl
-from koloss.oracles.multistart import multistart
+from koloss.oracles.multistart import TREE, _valleys, multistart
 
 LINE, SEGMENT = kl.Box([-1.0], [1.0]), kl.Ball(1)
 SQUARE, DISC, QUARTER = kl.Box([0, 0], [1, 1]), kl.Ball(2), kl.PositiveBall(2, 1.0, 0.1)
@@ -133,3 +133,27 @@ def test_bad_input(actions, settings, error, message):
     loss = kl.KernelLoss(kl.Gaussian(1.0), [[0.0, 0.0]], [-1.0])
     with pytest.raises(error, match=message):
         multistart(loss, actions, **settings)
+
+
+@pytest.mark.parametrize("dimension", [1, TREE, TREE + 1, 30])
+@pytest.mark.parametrize("far", [0.0, 1e6])
+def test_starts_have_no_lower_neighbour(dimension, far):
+    """All of them and only these, the lowest first, by the definition: nearest rows by a sort of all distances."""
+    rng = np.random.default_rng(dimension)
+    X, neighbours = far + rng.random((200, dimension)), 7
+    values = np.sort(np.round(rng.normal(size=200), 1))  # with many ties
+    expected = []
+    for x, value in zip(X, values, strict=True):
+        near = np.argsort(np.sum((X - x) ** 2, axis=1), kind="stable")[:neighbours]
+        expected.append(not (values[near] < value).any())
+    found = _valleys(X, values, neighbours, 200)
+    assert 1 < len(found) < 100
+    assert_array_equal(found, np.flatnonzero(expected))
+    assert_array_equal(_valleys(X, values, neighbours, 5), found[:5])
+
+
+def test_equal_points_and_fewer_points_than_neighbours():
+    for dimension in (1, TREE + 1):
+        X = np.zeros((3, dimension))
+        assert_array_equal(_valleys(X, np.zeros(3), 3, 9), [0, 1, 2])  # no value is lower
+        assert_array_equal(_valleys(X, np.array([0.0, 0.0, 1.0]), 3, 9), [0, 1])

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 USER = "koloss"
@@ -54,8 +54,10 @@ def free_port() -> int:
 class Server:
     """A server that can be killed and started again; each schema of it is an empty database to a store."""
 
-    def __init__(self, binaries: Path, place: str | None = None) -> None:
-        self.binaries = binaries
+    def __init__(
+        self, binaries: Path, place: str | None = None, settings: Sequence[str] = ()
+    ) -> None:
+        self.binaries, self.settings = binaries, settings  # these in the place of the tests' own
         self.password = f"s3cret-{secrets.token_hex(8)}"
         self.folder = Path(tempfile.mkdtemp(prefix="koloss-postgres-", dir=place or roomy_memory()))
         self.data = self.folder / "data"
@@ -117,6 +119,7 @@ class Server:
         while time.monotonic() < until:
             settings = [f"-p{self.port}", f"-k{self.folder}", "-clisten_addresses=127.0.0.1"]
             settings += ["-cmax_connections=40", "-cshared_buffers=16MB", "-cautovacuum=off"]
+            settings += [f"-c{setting}" for setting in self.settings]  # the last word counts
             self.process = self._begin("postgres", "-D", self.data, *settings)
             while self.process.poll() is None and time.monotonic() < until:
                 with contextlib.suppress(OSError), self.connect():

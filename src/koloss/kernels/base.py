@@ -23,7 +23,6 @@ from koloss._arrays import (
     as_points,
     as_size,
     as_vector,
-    assign,
     matching,
     namespace,
     to_numpy,
@@ -31,6 +30,7 @@ from koloss._arrays import (
 from koloss._plain import Plain
 from koloss.actions import ActionSet, Box, Points
 from koloss.errors import NoFiniteFeatures
+from koloss.kernels.distances import squared_distances
 
 if TYPE_CHECKING:
     from koloss.kernels.loss import Loss
@@ -324,11 +324,11 @@ class Stationary(Normalised):
 
     @abc.abstractmethod
     def _profile(self, squared: Array, xp: Namespace) -> Array:
-        """k of the squared distances, in units of `_unit`."""
+        """k of the squared distances, in units of `_unit`; NumPy's may be overwritten, which is faster."""
 
     @abc.abstractmethod
     def _slope(self, squared: Array, xp: Namespace) -> Array:
-        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes)."""
+        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes); NumPy's may be overwritten."""
 
     @abc.abstractmethod
     def _drop(self, distance: float) -> float:
@@ -351,14 +351,14 @@ class Stationary(Normalised):
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
-            return self._profile(squared_distances(X, Y, xp, self._lengths), xp)
+            return squared_distances(X, Y, xp, self._lengths, self._profile)
 
     def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
         lengths = self._lengths
         centre = xp.mean(Y, axis=0, keepdims=True)
         X, Y = X - centre, Y - centre
         with np.errstate(over="ignore"):
-            pull = 2 * weights * self._slope(squared_distances(X, Y, xp, lengths), xp)
+            pull = 2 * weights * squared_distances(X, Y, xp, lengths, self._slope)
         gradient = xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
         if lengths is None:
             return gradient
@@ -413,42 +413,6 @@ def finite(X: Array, function: object) -> Iterator[None]:
         size = float(namespace(X).max(namespace(X).abs(X)))
         rule = f"must be smaller in size: {function!r} has no finite values there"
         raise ValueError(f"`X` {rule}, got {size:.6g}") from error
-
-
-def squared_distances(
-    X: Array, Y: Array, xp: Namespace, lengths: tuple[float, ...] | None = None
-) -> Array:
-    """|z_ij|² of z_ij = x_i - y_j, in units of `lengths` where there is one for each coordinate.
-
-    Summed by coordinate in low dimension, a product in high. The product cancels where two points are close
-    together, so such pairs are done again by coordinate: the error stays small relative to each distance, and
-    coincident points are exactly so. For the same reason differences are scaled, not the points.
-    """
-    d = X.shape[1]
-    inverse = None if lengths is None else 1 / np.asarray(lengths)
-    if d > 16:
-        centre = xp.mean(Y, axis=0, keepdims=True)
-        scale = 1.0 if inverse is None else matching(inverse, X)
-        x, y = (X - centre) * scale, (Y - centre) * scale
-        sizes = xp.sum(x * x, axis=1)[:, None] + xp.sum(y * y, axis=1)[None, :]
-        total = sizes - 2 * (x @ y.T)
-        near = total <= 1e-3 * sizes
-        rows, columns = xp.nonzero(near)
-        if rows.shape[0] * d <= 4 * X.shape[0] * Y.shape[0]:
-            difference = (xp.take(X, rows, axis=0) - xp.take(Y, columns, axis=0)) * scale
-            return assign(total, near, xp.sum(difference * difference, axis=1))
-    if isinstance(X, np.ndarray) and X.dtype == np.float64 and Y.shape[0] > 1:
-        from scipy.spatial.distance import cdist  # the same sums, in one pass
-
-        weights = {} if inverse is None else {"w": inverse * inverse}
-        return cdist(X, Y, "sqeuclidean", **weights)
-    total = 0.0
-    for i in range(d):
-        difference = X[:, i, None] - Y[None, :, i]
-        if inverse is not None:
-            difference = difference * float(inverse[i])
-        total = total + difference * difference
-    return total
 
 
 def as_scales(name: str, value: Any) -> float | tuple[float, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from koloss._arrays import Array, Namespace
 from koloss.actions import ActionSet
 from koloss.kernels.base import Stationary, as_scales
@@ -40,6 +42,10 @@ class Gaussian(Stationary):
 
     def _profile(self, squared: Array, xp: Namespace) -> Array:
         # In two steps: 1 / bandwidth² may be beyond float32 where 1 / bandwidth is not.
+        if isinstance(squared, np.ndarray):
+            squared *= 1 / self._unit
+            squared *= -0.5 / self._unit
+            return np.exp(squared, out=squared)
         return xp.exp((squared * (1 / self._unit)) * (-0.5 / self._unit))
 
     def _slope(self, squared: Array, xp: Namespace) -> Array:

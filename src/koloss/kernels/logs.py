@@ -189,7 +189,7 @@ def _deviance(
     d, n = len(squares), len(y)
     inverse, share = np.exp(-2 * theta[:d]), float(np.exp(theta[d]))
     distances = np.tensordot(inverse, squares, axes=1)
-    K = unit._profile(distances, np)
+    K = unit._profile(distances.copy(), np)
     L = np.linalg.cholesky(K + share * np.eye(n))
     residual, alpha = _solve(L, y)
     variance = max(float(residual @ alpha) / n, 1e-300)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, matching, to_numpy
 from koloss.actions import ActionSet
 from koloss.kernels.base import Stationary, as_scales
+
+LARGEST = 1e3
+"""exp(-z) is zero for larger z, where a polynomial must stay finite."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,12 @@ class Matern(Stationary):
 
     def _slope(self, squared: Array, xp: Namespace) -> Array:
         # d/dz z^ν K_ν(z) = -z^ν K_{ν-1}(z), so dk/ds = -ν/(2ℓ²(ν-1)) shape_{ν-1}(z) for ν > 1.
-        nu, z = self.smoothness, self._scaled(squared, xp)
-        if nu > 1:
-            return _shape(nu - 1, z, xp) * (-nu / (2 * (nu - 1) * self._unit**2))
+        nu = self.smoothness
         if nu <= 0.5 and bool(xp.any(squared == 0)):
             raise ValueError(f"{self!r} has no gradient where the two points coincide")
+        z = self._scaled(squared, xp)
+        if nu > 1:
+            return _shape(nu - 1, z, xp) * (-nu / (2 * (nu - 1) * self._unit**2))
         safe = xp.where(z > 0, z, xp.ones_like(z))
         if nu == 0.5:
             return -xp.exp(-safe) / (2 * safe * self._unit**2)
@@ -64,7 +69,12 @@ class Matern(Stationary):
         return xp.where(z > 0, steep, xp.zeros_like(z))
 
     def _scaled(self, squared: Array, xp: Namespace) -> Array:
-        return xp.sqrt(squared) * (math.sqrt(2 * self.smoothness) / self._unit)
+        factor = math.sqrt(2 * self.smoothness) / self._unit
+        if isinstance(squared, np.ndarray):
+            z = np.sqrt(squared, out=squared)
+            z *= factor
+            return z
+        return xp.sqrt(squared) * factor
 
     def _drop(self, distance: float) -> float:
         # The kernel is a mixture of Gaussians, k = E exp(-t/G) with t = z²/4 and G ~ Gamma(ν), and
@@ -93,17 +103,34 @@ def _shape(nu: float, z: Array, xp: Namespace) -> Array:
     """2^(1-ν)/Γ(ν) z^ν K_ν(z), equal to 1 at z = 0."""
     if (nu - 0.5).is_integer() and nu < 20:  # closed form of half-integer order
         p, fact = round(nu - 0.5), math.factorial
-        # exp(-z) is zero beyond, and the polynomial must stay finite; xp.clip takes several passes over NumPy's arrays
-        z = np.minimum(z, 1e3) if isinstance(z, np.ndarray) else xp.clip(z, None, 1e3)
-        if p == 0:
-            return xp.exp(-z)
-        polynomial: Array = 0.0
-        twice = 2 * z
-        for k in reversed(range(p + 1)):  # Horner in 2z
-            power = fact(p) / fact(2 * p) * math.comb(p, k) * fact(2 * p - k) / fact(p)
-            polynomial = power if k == p else polynomial * twice + power
+        powers = [
+            fact(p) / fact(2 * p) * math.comb(p, k) * fact(2 * p - k) / fact(p)
+            for k in reversed(range(p + 1))
+        ]
+        if isinstance(z, np.ndarray):
+            return _half_integer(powers, z)
+        z = xp.clip(z, None, LARGEST)
+        polynomial, twice = powers[0], 2 * z
+        for power in powers[1:]:  # Horner in 2z
+            polynomial = polynomial * twice + power
         return xp.exp(-z) * polynomial
     return _bessel(nu, nu, z)
+
+
+def _half_integer(powers: list[float], z: Any) -> Any:
+    """exp(-z) times a polynomial in 2z, its highest power first, in the place of z."""
+    np.minimum(z, LARGEST, out=z)
+    if len(powers) == 1:
+        return np.exp(np.negative(z, out=z), out=z)
+    twice = 2 * z
+    polynomial = powers[0] * twice
+    polynomial += powers[1]
+    for power in powers[2:]:
+        polynomial *= twice
+        polynomial += power
+    np.exp(np.negative(z, out=z), out=z)
+    z *= polynomial
+    return z
 
 
 def _bessel(nu: float, order: float, z: Array) -> Array:

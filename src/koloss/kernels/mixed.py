@@ -13,7 +13,8 @@ import numpy as np
 
 from koloss._arrays import Array, Namespace, as_float, take
 from koloss.actions import ActionSet, Choice, Space, SpacePoints
-from koloss.kernels.base import Normalised, Stationary, as_scales, squared_distances
+from koloss.kernels.base import Normalised, Stationary, as_scales
+from koloss.kernels.distances import squared_distances
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern
 

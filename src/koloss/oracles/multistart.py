@@ -27,6 +27,12 @@ STARTS = 64
 FINALISTS = 8
 """Rows that are followed to the end, once all have come close to theirs."""
 
+TREE = 4
+"""Up to this dimension a tree finds neighbours faster than all distances do."""
+
+BLOCK = 64
+"""Rows whose distances to a pool fit the cache."""
+
 MEMORY = 8
 """Steps over which the loss may rise."""
 
@@ -76,65 +82,102 @@ def descend(
     A row is done when a step of size `unit` would not move it by `tolerance` diameters, or where the loss has no
     gradient.
     """
-    X, G = X.copy(), _slopes(loss, X)
-    best, lowest = X.copy(), _values(loss, X)
+    best, lowest, g = X.copy(), _values(loss, X), _slopes(loss, X)
     width = actions.diameter()
-    size = np.full(len(X), 0.1 * unit)
+    # Of the rows that are not done: which they are, where, and their gradients, step sizes and recent losses.
+    rows, x, size = np.arange(len(X)), X, np.full(len(X), 0.1 * unit)
     recent = np.tile(lowest, (MEMORY, 1))
-    rows = np.flatnonzero(np.isfinite(G).all(axis=1))
+    keep = np.isfinite(g).all(axis=1)
     for i in range(steps):
-        target = actions.project(X[rows] - unit * G[rows]) if len(rows) else X[rows]
-        rows = rows[np.abs(target - X[rows]).max(axis=1, initial=0.0) > tolerance * width]
+        if not keep.all():
+            rows, x, g, size, recent = rows[keep], x[keep], g[keep], size[keep], recent[:, keep]
         if len(rows) == 0:
             break
-        x, g = X[rows], G[rows]
-        D = actions.project(x - size[rows, None] * g) - x
-        y, values = _search(loss, x, D, np.sum(g * D, axis=1), recent[:, rows].max(axis=0))
-        moved = np.isfinite(values)
-        rows, x, g, y, values = rows[moved], x[moved], g[moved], y[moved], values[moved]
+        keep = np.abs(actions.project(x - unit * g) - x).max(axis=1) > tolerance * width
+        if not keep.all():
+            rows, x, g, size, recent = rows[keep], x[keep], g[keep], size[keep], recent[:, keep]
+        if len(rows) == 0:
+            break
+        D = actions.project(x - size[:, None] * g) - x
+        y, values = _search(loss, x, D, np.sum(g * D, axis=1), recent.max(axis=0))
+        keep = np.isfinite(values)
+        if not keep.all():
+            rows, x, g, recent = rows[keep], x[keep], g[keep], recent[:, keep]
+            y, values = y[keep], values[keep]
         new = _slopes(loss, y) if len(rows) else g
         # Barzilai and Borwein: |s|² / s'z with s the step and z the change of the gradient; long where it curves down.
         s, z = y - x, new - g
         length, bend = np.sum(s * s, axis=1), np.sum(s * z, axis=1)
         ratio = length / np.where(bend > 0, bend, 1.0)
-        size[rows] = np.clip(np.where(bend > 0, ratio, 10 * unit), 1e-10 * unit, 10 * unit)
-        X[rows], G[rows], recent[i % MEMORY, rows] = y, new, values
+        size = np.clip(np.where(bend > 0, ratio, 10 * unit), 1e-10 * unit, 10 * unit)
+        x, g, recent[i % MEMORY] = y, new, values
         lower = values < lowest[rows]
         best[rows[lower]], lowest[rows[lower]] = y[lower], values[lower]
-        rows = rows[np.isfinite(new).all(axis=1)]
+        keep = np.isfinite(new).all(axis=1)
     return best, lowest
 
 
 def _search(loss: Loss, x: Any, D: Any, slope: Any, ceiling: Any) -> tuple[Any, Any]:
     """The longest of the steps D, D/2, D/4, ... with a loss well below the ceiling; infinite where there is none."""
-    y, reached = x.copy(), np.full(len(x), np.inf)
-    length, pending = 1.0, np.arange(len(x))
     ceiling = ceiling + 1e-15 * np.abs(ceiling)  # rounding is no rise
+    y, reached = x + D, np.full(len(x), np.inf)
+    length, pending, trial = 1.0, np.arange(len(x)), y
     for _ in range(20):
-        trial = x[pending] + length * D[pending]
         values = _values(loss, trial)
         fine = values <= ceiling[pending] + 1e-4 * length * slope[pending]
+        if length == 1 and fine.all():  # as nearly always
+            return y, values
         y[pending[fine]], reached[pending[fine]] = trial[fine], values[fine]
         pending = pending[~fine]
         if len(pending) == 0:
             break
         length /= 2
+        trial = x[pending] + length * D[pending]
+    y[pending] = x[pending]
     return y, reached
 
 
 def _choose(loss: Loss, actions: Any, count: int, rng: np.random.Generator) -> Any:
     """Points of a pool with no lower point among their neighbours, the lowest first."""
-    from scipy.spatial import KDTree
-
     pool = actions.sample(16 * count, rng)
     landmarks = loss.landmarks()
     if len(landmarks):
         pool = np.concatenate([actions.project(landmarks.astype(np.float64)), pool])
     values = _values(loss, pool)
+    order = np.argsort(values, kind="stable")
     neighbours = min(2 * actions.dimension + 1, 33, len(pool))
-    _, near = KDTree(pool).query(pool, k=[*range(1, neighbours + 1)])
-    valleys = np.flatnonzero(values <= values[near].min(axis=1))
-    return pool[valleys[np.argsort(values[valleys], kind="stable")[:count]]]
+    return pool[order[_valleys(pool[order], values[order], neighbours, count)]]
+
+
+def _valleys(X: Any, values: Any, neighbours: int, count: int) -> Any:
+    """The first `count` rows, in order of increasing values, with no lower value among so many nearest rows, itself one of these.
+
+    That is where so many rows are closer than the nearest lower one: no list of neighbours is needed.
+    """
+    lower = np.searchsorted(values, values, side="left")  # how many rows are
+    if X.shape[1] <= TREE:
+        from scipy.spatial import KDTree
+
+        _, near = KDTree(X).query(X, k=[*range(1, neighbours + 1)])
+        return np.flatnonzero(near.min(axis=1) >= lower)[:count]
+    X = X - X.mean(axis=0)
+    squares, twice = np.sum(X * X, axis=1), -2 * X.T
+    found: list[int] = []
+    for i in range(0, len(X), BLOCK):
+        rows = slice(i, i + BLOCK)
+        distances = X[rows] @ twice
+        distances += squares  # squared, less what is the same for a whole row
+        # Lower rows come before: all of the first ones, and some up to the last row of the block.
+        first = int(lower[i])
+        nearest = distances[:, :first].min(axis=1, initial=np.inf)
+        some = distances[:, first : i + BLOCK]
+        among = np.arange(first, first + some.shape[1]) < lower[rows, None]
+        nearest = np.minimum(nearest, np.where(among, some, np.inf).min(axis=1))
+        closer = np.count_nonzero(distances < nearest[:, None], axis=1)
+        found += (i + np.flatnonzero(closer >= neighbours)).tolist()
+        if len(found) >= count:
+            break
+    return np.asarray(found[:count], dtype=int)
 
 
 def _values(loss: Loss, X: Any) -> Any:

@@ -36,7 +36,7 @@ from scipy.linalg.blas import ddot, dnrm2
 
 from koloss._arrays import as_float, as_points, as_vector, to_numpy, within_floats
 from koloss.oracles.base import Minimum
-from koloss.oracles.krylov import NEGLIGIBLE, UNIT, Krylov
+from koloss.oracles.krylov import NEGLIGIBLE, UNIT, Krylov, Symmetric
 
 DIRECT = 500
 """Up to this dimension eigenvalues are about as quick as Krylov spaces, or quicker (benchmarks/oracles.py)."""
@@ -46,6 +46,9 @@ DENSE = 4000
 
 TOLERANCE = 1e-11
 """Goal of the Krylov spaces for the gap, relative to the size of the problem, where rounding allows it."""
+
+TILE = 256
+"""Rows and columns of an array that fit the cache."""
 
 STEPS = 1000
 """Most dimensions of a Krylov space, where there is no matrix to fall back on."""
@@ -168,9 +171,8 @@ def from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
     _check_square(matrix.shape)
     problem = _in_units(matrix, largest, vector, radius)
     B = problem.matrix
-    skew = B - B.T
-    if skew.any():
-        _check_symmetric(float(np.abs(skew).max()), float(np.abs(B).max()))
+    if not _is_symmetric(B):
+        _check_symmetric(float(np.abs(B - B.T).max()), float(np.abs(B).max()))
         problem = replace(problem, matrix=(B + B.T) / 2)
     return problem
 
@@ -223,6 +225,15 @@ def _floats(name: str, value: Any, ndim: int) -> tuple[Any, float]:
 def _check_square(shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise ValueError(f"`matrix` must be square and not empty, got shape {shape}")
+
+
+def _is_symmetric(B: Any) -> bool:
+    """Whether an array equals its transpose; in tiles, since rows and columns at once do not fit the cache."""
+    corners = range(0, len(B), TILE)
+    pairs = ((i, j) for i in corners for j in corners if i <= j)
+    return not any(
+        (B[i : i + TILE, j : j + TILE] != B[j : j + TILE, i : i + TILE].T).any() for i, j in pairs
+    )
 
 
 def _check_symmetric(skew: float, largest: float) -> None:
@@ -311,8 +322,9 @@ def _by_krylov(problem: _Problem) -> Minimum:
     d, dense = len(h), isinstance(B, np.ndarray)
     decomposable = dense or d <= DENSE
     limit = max(64, d // 5) if decomposable else min(STEPS, max(64, 2**25 // d))
-    search = Krylov(B, h, limit)
-    probe = Krylov(B, np.random.default_rng(0).standard_normal(d), limit)
+    operator = Symmetric(B) if dense else B
+    search = Krylov(operator, h, limit)
+    probe = Krylov(operator, np.random.default_rng(0).standard_normal(d), limit)
     rounding, frobenius = 4 * d * UNIT, dnrm2(B.ravel()) if dense else None
     steps, converged = 24, False
     while True:
