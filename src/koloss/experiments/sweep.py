@@ -209,7 +209,10 @@ def _arena_jobs(
     plan: SweepSpec, points: Sequence[Point], *, rounds: int | None, runs: int | None, seed: int
 ) -> list[tuple[Point, Job]]:
     """The runs of games of the arena at all points."""
-    known: dict[str, dict[str, Any]] = {"games": arena_settings.known_games(), "players": all_players()}
+    known: dict[str, dict[str, Any]] = {
+        "games": arena_settings.known_games(),
+        "players": all_players(),
+    }
     for key, names in (("games", plan.games), ("players", plan.players)):
         for name in names:
             if name not in known[key]:

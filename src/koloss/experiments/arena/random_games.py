@@ -59,7 +59,9 @@ class RandomGame:
     drift: str = "none"  # slow: through four landscapes at an even pace; abrupt: four, changed in random rounds
     delay: str = "none"  # how late losses are told: all alike, or by a geometric law
     late_by: int = 20  # rounds, on average; nothing where there is no delay
-    hostility: float = 0.0  # h: losses are 1 - h of what they would be, plus h times a bump of height 1 ...
+    hostility: float = (
+        0.0  # h: losses are 1 - h of what they would be, plus h times a bump of height 1 ...
+    )
     onset: float = 0.0  # ... where the player is most likely, once this share of the rounds is over
     stretch: float = 1.0  # length that players are told, as a multiple of the true one
 
@@ -156,4 +158,3 @@ def _adversary(terrain: Terrain, about: RandomGame, seed: Any) -> Adversary:
 def _between(name: str, value: Any, low: float, high: float) -> None:
     if not low <= as_float(name, value) <= high:
         raise ValueError(f"`{name}` must be from {low:g} to {high:g}, got {value:.6g}")
-
