@@ -59,10 +59,9 @@ class RandomGame:
     drift: str = "none"  # slow: through four landscapes at an even pace; abrupt: four, changed in random rounds
     delay: str = "none"  # how late losses are told: all alike, or by a geometric law
     late_by: int = 20  # rounds, on average; nothing where there is no delay
-    hostility: float = (
-        0.0  # h: losses are 1 - h of what they would be, plus h times a bump of height 1 ...
-    )
-    onset: float = 0.0  # ... where the player is most likely, once this share of the rounds is over
+    # h: losses are 1 - h of what they would be, plus h times a bump of height 1 where the player is most likely
+    hostility: float = 0.0
+    onset: float = 0.0  # the share of the rounds that is over when hostility begins
     stretch: float = 1.0  # length that players are told, as a multiple of the true one
 
     def __post_init__(self) -> None:
