@@ -108,7 +108,7 @@ def losing(rows: Sequence[Row], title: str) -> Figure:
         Line2D([], [], color=colour, marker=marker, markersize=5, label=f"{names[player]}: the median game, and a line to what nine in ten are below")
         for player, (colour, marker, _) in looks.items()
     ]  # fmt: skip
-    figures.headline(figure, title, 84)
+    figures.headline(figure, title, 66)
     figure.legend(handles=handles, loc="outside lower center", ncols=1)
     return figure
 
@@ -129,7 +129,7 @@ def winning(rows: Sequence[Row], title: str) -> Figure:
         ax.set_xlim(0, 100)
         ax.set_xlabel("per cent of games won")
         ax.grid(False, axis="x")
-    figures.headline(figure, title, 84)
+    figures.headline(figure, title, 66)
     handles = [Patch(color=colour, label=name) for name, (_, colour, _) in WINNERS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=1.2)
     return figure
@@ -157,11 +157,11 @@ def shares(rows: Sequence[Row], names: dict[str, str], title: str) -> Figure:
         ax.set_xticks(range(len(labels)), [label.replace("below", "<").replace("to ", "≤ ").removeprefix("× ") for label in labels])  # fmt: skip
         ax.set_xlim(-0.3, len(labels) - 0.7)
         ax.set_title(
-            "all games: hostility"
-            if name == "hostility"
-            else f"kind games: {name}{', × the true' * (name == 'length told')}",
+            "all games: hostility" if name == "hostility" else f"kind games: {name}",
             fontsize=10,
         )
+        if name == "length told":
+            ax.set_xlabel("× the true length", fontsize=9)
         ax.grid(False, axis="x")
         ax.margins(y=0.08)
     kind = axes.flat[1:]
@@ -169,7 +169,7 @@ def shares(rows: Sequence[Row], names: dict[str, str], title: str) -> Figure:
     for ax in kind:
         ax.set_ylim(low, high)
     figure.supylabel("median share of uniform play's regret", fontsize=10)
-    figures.headline(figure, title, 84)
+    figures.headline(figure, title, 66)
     handles = [
         Line2D([], [], color=s.colour, linestyle=s.dashes, marker=s.marker, markersize=5, label=names[slug])
         for slug, s in LINES.items()
