@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from where import BINS, HOSTILE, HOSTILE_ONLY, KIND, OURS, Row, chosen, median_share, won
+from where_table import BINS, HOSTILE, HOSTILE_ONLY, KIND, OURS, Row, chosen, median_share, won
 
+from koloss import arena
 from koloss._html import BLUE, VERMILION
 from koloss.report import figures
 from koloss.report.figures import DARK_GREY, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Style
@@ -136,7 +137,7 @@ def winning(rows: Sequence[Row], title: str) -> Figure:
 
 
 @figures.styled
-def shares(rows: Sequence[Row], names: dict[str, str], title: str) -> Figure:
+def shares(rows: Sequence[Row], title: str) -> Figure:
     """Median regret as a share of uniform play's, against six settings."""
     panels = ("hostility", "drift", "delay", "noise", "dimension", "length told")
     figure, axes = figures.start(5.8, figures.WIDE, nrows=2, ncols=3)
@@ -171,14 +172,14 @@ def shares(rows: Sequence[Row], names: dict[str, str], title: str) -> Figure:
     figure.supylabel("median share of uniform play's regret", fontsize=10)
     figures.headline(figure, title, 66)
     handles = [
-        Line2D([], [], color=s.colour, linestyle=s.dashes, marker=s.marker, markersize=5, label=names[slug])
+        Line2D([], [], color=s.colour, linestyle=s.dashes, marker=s.marker, markersize=5, label=arena.players()[slug].name)
         for slug, s in LINES.items()
     ]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=4, handlelength=2.4)
     return figure
 
 
-def draw(rows: Sequence[Row], folder: Path, names: dict[str, str]) -> list[Path]:
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """All pictures, as SVG files."""
     kind, hostile = chosen(rows, KIND), chosen(rows, HOSTILE)
     ours = [sum(won(part)[slug] for slug in OURS) for part in (kind, hostile)]
@@ -186,7 +187,7 @@ def draw(rows: Sequence[Row], folder: Path, names: dict[str, str]) -> list[Path]
     made = {
         "where-koloss-loses": losing(rows, f"Insured is behind in {len(kind) - ahead[0]} of {len(kind)} kind games, and in {len(hostile) - ahead[1]} of {len(hostile)} hostile ones"),
         "where-players-win": winning(rows, f"Learners of Koloss (blue) win {ours[0]} of {len(kind)} kind games, and {ours[1]} of {len(hostile)} hostile ones"),
-        "where-shares": shares(rows, names, "What everyone pays: the median game of each kind"),
+        "where-shares": shares(rows, "What everyone pays: the median game of each kind"),
     }  # fmt: skip
     paths = []
     for name, figure in made.items():
