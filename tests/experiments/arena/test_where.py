@@ -94,7 +94,11 @@ def test_who_is_behind_by_a_second_computation(where, table, rows, guide):
 def test_pictures_can_be_drawn_again(where, rows, tmp_path):
     drawn, kept = where.where_pictures.draw(rows, tmp_path), FIGURES.parent / "assets"
     assert {path.name for path in drawn} == {path.name for path in kept.glob("where-*.svg")}
-    for path in drawn:  # a drawing differs from one matplotlib to the next; its words do not
-        words, before = (re.findall(r">([^<>]+)</text>", file.read_text("utf-8")) for file in (path, kept / path.name))  # fmt: skip
-        assert len(words) > 30
+    for path in drawn:  # a drawing differs from one matplotlib to the next; what is written in it, beside ticks, does not
+        ticks = "[−0-9.]+" if path.stem != "where-players-win" else "none"
+        words, before = (
+            [text for text in re.findall(r">([^<>]+)</text>", file.read_text("utf-8")) if not re.fullmatch(ticks, text)]
+            for file in (path, kept / path.name)
+        )  # fmt: skip
+        assert len(words) > 20
         assert words == before
