@@ -107,3 +107,17 @@ def test_verbs_on_a_cluster(spec, cli):
     finally:
         remote.kill()
         remote.communicate()
+
+
+@pytest.mark.slow
+def test_points_with_many_settings_are_shown_by_their_numbers(spec, cli):
+    """Fourteen columns of three letters each would be read by nobody; a few settings are shown as they are."""
+    few = 'game.rounds = [20]\ngame.drift = ["slow"]\n'
+    many = 'game.delay = ["fixed"]\ngame.kernel = ["matern-5/2"]\ngame.length = [0.123456]\n'
+    about = '[sweep]\ngames = ["random"]\nplayers = ["uniform"]\nruns = 1\n[settings]\ngame.noise = [0.1, 0.2]\n'
+    for settings, head in ((few, "game.noise"), (few + many, "point")):
+        spec.write_text(about + settings)
+        answer = cli("sweep", "many.toml", "--jobs", "1")
+        assert answer.code == 0, answer.err
+        assert answer.out.splitlines()[1].split()[3] == head
+    assert "0.123456" not in answer.out

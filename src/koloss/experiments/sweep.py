@@ -13,7 +13,6 @@ from typing import Any
 from koloss._arrays import as_int
 from koloss._version import __version__
 from koloss.experiments.arena import settings as arena_settings
-from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.arena.runner import run_of
@@ -210,7 +209,10 @@ def _arena_jobs(
     plan: SweepSpec, points: Sequence[Point], *, rounds: int | None, runs: int | None, seed: int
 ) -> list[tuple[Point, Job]]:
     """The runs of games of the arena at all points."""
-    known: dict[str, dict[str, Any]] = {"games": all_games(), "players": all_players()}
+    known: dict[str, dict[str, Any]] = {
+        "games": arena_settings.known_games(),
+        "players": all_players(),
+    }
     for key, names in (("games", plan.games), ("players", plan.players)):
         for name in names:
             if name not in known[key]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 GAP = 2
 """Spaces between two columns."""
 
+MOST_SETTINGS = 4
+"""Of a sweep that are shown in a screen that is too narrow for them, each in several lines."""
+
 CELL = "mean regret ± standard error (worst run); * smallest mean"
 
 
@@ -112,20 +115,21 @@ def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
 
 
 def show_sweep(sweep: Sweep) -> None:
-    """Print the best point of every player in every game, and where the table is."""
+    """Print the best point of every player in every game, and where the table is.
+
+    A point is its settings, and where these are too many for a line, its number.
+    """
     screen = console()
     best = sweep.best()
     if best:
-        head = ("game", "player", "regret", *sweep.settings)
-        rows = [
-            (
-                line["game"],
-                line["player"],
-                short_number(line["regret"]),
-                *_values(sweep, line["point"]),
-            )
-            for line in best
-        ]
+        who = [(line["game"], line["player"], short_number(line["regret"])) for line in best]
+        points = [_values(sweep, line["point"]) for line in best]
+        head: tuple[str, ...] = ("game", "player", "regret", *sweep.settings)
+        rows = [(*first, *rest) for first, rest in zip(who, points, strict=True)]
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        if sum(widths) + GAP * len(widths) > screen.width and len(points[0]) > MOST_SETTINGS:
+            head = ("game", "player", "regret", "point")
+            rows = [(*first, str(line["point"])) for first, line in zip(who, best, strict=True)]
         title = f"Smallest mean regret among {counted(len(sweep.points), 'point')}"
         screen.print(section(title, Table(head, rows, left=(0, 1))))
     say(screen, f"{counted(len(sweep.points), 'point')}, {counted(len(sweep.rows), 'run')}")

@@ -1,16 +1,20 @@
-"""Games of the arena with other settings: the kernel of their terrain, and the numbers of what makes their losses."""
+"""Games of the arena with other settings: the kernel of their terrain, and the numbers of what makes their losses.
+
+Random games, which are there for sweeps alone, have settings of their own: see `random_games`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from koloss.experiments.arena import play
 from koloss.experiments.arena.base import Game
 from koloss.experiments.arena.games import games
+from koloss.experiments.arena.random_games import NAME, random_game, seeds_at
 from koloss.experiments.arena.terrain import Landscapes, Terrain, bernoulli, drawn
 from koloss.games.play import Match
 from koloss.games.store import Job
@@ -19,8 +23,21 @@ from koloss.kernels import Kernel
 
 def make(job: Job, mine: int, theirs: int) -> Match:
     """The game of a job with the settings that are its arguments, and its player."""
-    game = with_settings(games()[job.game], job.arguments["settings"])
+    settings = job.arguments["settings"]
+    game = with_settings(known_games()[job.game], settings)
+    if game.name == NAME:
+        mine, theirs = seeds_at(settings, mine, theirs)
     return play.make(replace(job, carried=(game, None)), mine, theirs)
+
+
+def known_games() -> dict[str, Game]:
+    """Games that a sweep can play, by name: those of the arena, and the random one."""
+    return {**games(), NAME: _random()}
+
+
+@cache
+def _random() -> Game:
+    return random_game({})
 
 
 def with_settings(game: Game, settings: Mapping[str, Any]) -> Game:
@@ -31,7 +48,7 @@ def with_settings(game: Game, settings: Mapping[str, Any]) -> Game:
     game : Game
     settings : mapping
         `rounds`, at most the game's; `kernel`, or `kernel.bandwidth` and the like, of the losses and of what players are told;
-        numbers of the game such as `stray`, `common`, `size` or `patience`.
+        numbers of the game such as `stray`, `common`, `size` or `patience`. Those of a random game are the fields of `RandomGame`.
 
     Examples
     --------
@@ -42,6 +59,8 @@ def with_settings(game: Game, settings: Mapping[str, Any]) -> Game:
     >>> game.kernel, game.rounds
     (Gaussian(bandwidth=0.3), 500)
     """
+    if game.name == NAME:
+        return random_game(settings)
     numbers = {key: value for key, value in settings.items() if key.partition(".")[0] != "kernel"}
     rounds = numbers.pop("rounds", game.rounds)
     if type(rounds) is not int or not 1 <= rounds <= game.rounds:

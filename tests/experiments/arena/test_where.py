@@ -1,0 +1,104 @@
+"""What the guide says of 1,000 random games is what their regrets, kept beside it, say; and these are of the sweep that it shows."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from koloss import experiments
+from koloss.experiments import load_sweep, parse_sweep
+
+FIGURES = Path(__file__).parents[3] / "docs" / "figures"
+
+
+@pytest.fixture(scope="module")
+def where():
+    """The script, and the files beside it that it imports."""
+    sys.path.insert(0, str(FIGURES))
+    try:
+        yield importlib.import_module("where")
+    finally:
+        sys.path.remove(str(FIGURES))
+
+
+@pytest.fixture(scope="module")
+def table(where):
+    return where.where_table
+
+
+@pytest.fixture(scope="module")
+def rows(table):
+    return table.load()
+
+
+@pytest.fixture(scope="module")
+def guide(where):
+    return where.GUIDE.read_text("utf-8")
+
+
+def test_the_guide_says_what_was_found(where, rows, guide):
+    for name, text in where.where_texts.texts(rows).items():
+        assert where.between(guide, name) == text, name
+
+
+def test_negative_control_another_regret_gives_another_text(where, rows):
+    worse = [replace(row, regrets={**row.regrets, "insured": row.regrets["insured"] + 100}) for row in rows]  # fmt: skip
+    said, true = where.where_texts.texts(worse), where.where_texts.texts(rows)
+    changed = {name for name in true if said[name] != true[name]}
+    assert changed == set(true) - {"spec"}
+
+
+def test_the_table_is_of_the_sweep_that_the_guide_shows(where, rows):
+    spec = load_sweep(where.where_texts.SPEC)
+    points = [point.settings for point in spec.points(0)]
+    assert [{f"game.{n}": v for n, v in row.settings.items()} for row in rows] == points
+    late = [row.settings["delay"] != "none" for row in rows]
+    assert [set(spec.players) - set(row.regrets) for row in rows] == [{"pyxab-hct"} if x else set() for x in late]  # fmt: skip
+
+
+def test_games_of_the_table_are_played_again(where, rows, tmp_path):
+    """Two of them, by players whose choices no rounding decides."""
+    text = where.where_texts.SPEC.read_text("utf-8").replace("points = 1000", "points = 2")
+    begin, end = text.index("players"), text.index("method")
+    text = text[:begin] + 'players = ["exp3", "uniform"]\n' + text[end:]
+    with ThreadPoolExecutor(1) as pool:
+        found = experiments.sweep(parse_sweep(text, name="again"), out=tmp_path, executor=pool)
+    assert len(found.rows) == 4
+    for row in found.rows:
+        assert rows[row["point"]].regrets[row["player"]] == pytest.approx(row["regret"], abs=0.006)
+
+
+def test_who_is_behind_by_a_second_computation(where, table, rows, guide):
+    """From the file, as an array."""
+    lines = [line.split(",") for line in table.KEPT.read_text("utf-8").splitlines()]
+    head, body = lines[0], lines[1:]
+    columns = {name: [line[k] for line in body] for k, name in enumerate(head)}
+    rivals = ["gp-ucb", "gp-ucb-discounted", "gp-thompson", "exp3", "uniform", "river-ucb", "pyxab-hct", "vowpal-wabbit-squarecb"]  # fmt: skip
+    regrets = np.array([[float(text or "inf") for text in columns[slug]] for slug in rivals])
+    behind = (np.array(columns["insured"], dtype=float) - regrets.min(axis=0)) / 1000
+    np.testing.assert_allclose([row.behind() for row in rows], behind)
+    hostile = np.array(columns["hostility"], dtype=float) > 0
+    said = f"{(behind > 0).sum()} games: {(behind[~hostile] > 0).sum()} of the {(~hostile).sum()} kind ones"
+    assert where.between(guide, "losses").startswith(f"- **Insured** is behind in {said}")
+    assert len(head) == 13 + 11 + 1
+
+
+@pytest.mark.slow
+def test_pictures_can_be_drawn_again(where, rows, tmp_path):
+    drawn, kept = where.where_pictures.draw(rows, tmp_path), FIGURES.parent / "assets"
+    assert {path.name for path in drawn} == {path.name for path in kept.glob("where-*.svg")}
+    for path in drawn:  # a drawing differs from one matplotlib to the next; what is written in it, beside ticks, does not
+        ticks = "[−0-9.]+" if path.stem != "where-players-win" else ""
+        words, before = (
+            [text for text in re.findall(r">([^<>]+)</text>", file.read_text("utf-8")) if not re.fullmatch(ticks, text)]
+            for file in (path, kept / path.name)
+        )  # fmt: skip
+        assert len(words) > 20
+        assert words == before
