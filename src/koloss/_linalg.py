@@ -5,7 +5,7 @@ Features may be in single precision: they are read a block of rows at a time, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.linalg.blas import dgemv, dsymm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from koloss._device import DeviceFeatures
+from koloss._threads import in_parallel
 
 Floats = NDArray[np.float64]
 
@@ -24,22 +25,45 @@ ROWS = 1024
 WHOLE = 32_768
 """Up to so many rows in double precision are one block."""
 
+PART = 65_536
+"""Rows that one thread handles before it takes others."""
 
-def blocks(features: Any, size: int = 2 * ROWS) -> Iterator[slice]:
+
+def blocks(features: Any, size: int | None = None, within: slice | None = None) -> Iterator[slice]:
     """Rows to be handled at a time: all, where they are few and in double precision."""
+    size = size or 2 * ROWS
+    start, stop = (0, len(features)) if within is None else (within.start, within.stop)
+    if stop - start <= WHOLE and features.dtype == np.float64:
+        yield slice(start, stop)
+        return
+    yield from (slice(k, min(k + size, stop)) for k in range(start, stop, size))
+
+
+def share(features: Any, function: Callable[[slice], Any]) -> list[Any]:
+    """A function of parts of the rows, in order; many rows are shared by threads, and their parts are the same for any number."""
     N = len(features)
-    whole = N <= WHOLE and features.dtype == np.float64
-    yield from (slice(k, k + size) for k in range(0, N, size)) if not whole else (slice(0, N),)
+    if N <= PART:
+        return [function(slice(0, N))]
+    return list(in_parallel(function, [slice(k, min(k + PART, N)) for k in range(0, N, PART)]))
+
+
+def for_rows(features: Any, function: Callable[[Any], Any], size: int | None = None) -> Floats:
+    """A number for every row, by a function of a block of rows."""
+    result = np.empty(len(features))
+
+    def fill(part: slice) -> None:
+        for block in blocks(features, size, part):
+            result[block] = function(features[block])
+
+    share(features, fill)
+    return result
 
 
 def product(features: Any, vector: Floats) -> Any:
     """φ'vector of every row φ of the features."""
-    if features.dtype == np.float64:
+    if features.dtype == np.float64 and len(features) <= PART:
         return features @ vector
-    result = np.empty(len(features))
-    for block in blocks(features, 8 * ROWS):
-        np.matmul(features[block].astype(np.float64), vector, out=result[block])
-    return result
+    return for_rows(features, lambda rows: rows.astype(np.float64, copy=False) @ vector, 8 * ROWS)
 
 
 def in_columns(features: Any) -> Any:
@@ -76,10 +100,7 @@ def squared_lengths(features: Any) -> Floats:
     """|φ|² of every row φ of the features."""
     if isinstance(features, DeviceFeatures):
         return features.quadratic(None)
-    result = np.empty(len(features))
-    for block in blocks(features):
-        np.sum(np.square(features[block], dtype=np.float64), axis=1, out=result[block])
-    return result
+    return for_rows(features, lambda rows: np.sum(np.square(rows, dtype=np.float64), axis=1))
 
 
 def cholesky(matrix: Floats) -> Floats | None:
@@ -106,20 +127,32 @@ def covariance_factor(
 
     The features are in Fortran order, and the buffer is their `work_space`, which saves an allocation.
     """
-    sigma: Any = None
-    roots = np.sqrt(weights)
-    for block in blocks(features):
-        part = features[block]
-        scaled = buffer if len(part) == len(buffer) else np.empty_like(part, dtype=np.float64)
-        np.multiply(part.T, roots[block], out=scaled.T)
-        if sigma is None:
-            sigma = dsyrk(1.0, scaled, trans=1, lower=1)
-        else:
-            sigma = dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=sigma, overwrite_c=1)
+
+    def of(part: slice) -> Any:
+        alone = len(features) <= PART
+        return _covariance(features, weights, buffer if alone else work_space(features), part)
+
+    sigma, *others = share(features, of)
+    for other in others:
+        sigma += other
     if penalty is not None:
         sigma += penalty
     factor, failed = dpotrf(sigma, lower=1, overwrite_a=1)
     return None if failed else factor
+
+
+def _covariance(features: Any, weights: Floats, buffer: Floats, part: slice) -> Any:
+    """Σ weights φφ' over a part of the rows, in its lower triangle."""
+    sigma: Any = None
+    for block in blocks(features, within=part):
+        rows, roots = features[block], np.sqrt(weights[block])
+        scaled = buffer if len(rows) == len(buffer) else np.empty_like(rows, dtype=np.float64)
+        np.multiply(rows.T, roots, out=scaled.T)
+        if sigma is None:
+            sigma = dsyrk(1.0, scaled, trans=1, lower=1)
+        else:
+            sigma = dsyrk(1.0, scaled, trans=1, lower=1, beta=1.0, c=sigma, overwrite_c=1)
+    return sigma
 
 
 def mixed_factor(features: Any, weights: Floats, ridge: float) -> Any:
@@ -149,11 +182,12 @@ def solve(factor: Floats, vector: Floats) -> Any:
 
 def leverages(factor: Floats, features: Any) -> Any:
     """φ'Σ⁻¹φ of every row φ of the features."""
-    result = np.empty(len(features))
-    for block in blocks(features):
-        white = dtrsm(1.0, factor, features[block].T, lower=1)
-        np.einsum("ij,ij->j", white, white, out=result[block])
-    return result
+
+    def of(rows: Any) -> Any:
+        white = dtrsm(1.0, factor, rows.T, lower=1)
+        return np.einsum("ij,ij->j", white, white)
+
+    return for_rows(features, of)
 
 
 def row_leverages(factor: Floats, features: Floats) -> Any:
@@ -170,9 +204,14 @@ def penalised_leverages(factor: Floats, features: Floats, columns: Floats) -> tu
     inverse, _ = dtrtri(factor, lower=1)
     penalty = (inverse @ columns).T @ inverse
     whole, biased = np.empty(len(features)), np.empty(len(features))
-    for start in range(0, len(features), ROWS):
-        block = slice(start, start + ROWS)
-        for matrix, out in ((inverse, whole), (penalty, biased)):
-            part = matrix @ features[block].T
-            np.einsum("ij,ij->j", part, part, out=out[block])
+
+    def fill(part: slice) -> None:
+        for start in range(part.start, part.stop, ROWS):
+            block = slice(start, min(start + ROWS, part.stop))
+            rows = features[block].T
+            for matrix, out in ((inverse, whole), (penalty, biased)):
+                white = matrix @ rows
+                np.einsum("ij,ij->j", white, white, out=out[block])
+
+    share(features, fill)
     return np.maximum(whole - biased, 0.0), biased

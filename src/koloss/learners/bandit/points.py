@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
+from koloss._threads import single
 from koloss.actions import Points
 from koloss.designs import Design
 from koloss.designs.ridge import Leverage
@@ -171,12 +172,13 @@ class PointsEngine:
         self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> PointsLaw:  # fmt: skip
         """p, its cumulative sums, and the factor of Σ = E_p φφ' (lines 4 and 7); ν of a bonus on variance."""
-        p = self.mixture(theta, credit, eta, gamma)
-        cdf = p.cumsum()
-        cdf /= cdf[-1]
-        law = PointsLaw(self._factor(p, eta, rng), p, cdf)
-        if self.problem.bonus or self.problem.hindsight:
-            law.bonus = self._bonus(law, nu)
+        with single:
+            p = self.mixture(theta, credit, eta, gamma)
+            cdf = p.cumsum()
+            cdf /= cdf[-1]
+            law = PointsLaw(self._factor(p, eta, rng), p, cdf)
+            if self.problem.bonus or self.problem.hindsight:
+                law.bonus = self._bonus(law, nu)
         return law
 
     def laws(self, outsets: Sequence[Outset], rngs: Sequence[Any], count: int) -> list[PointsLaw]:
@@ -221,8 +223,9 @@ class PointsEngine:
 
     def estimate(self, law: PointsLaw, rows: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
-        phi = np.asarray(self.features[rows], dtype=np.float64)
-        return _linalg.solve(law.factor, np.dot(losses, phi))
+        with single:
+            phi = np.asarray(self.features[rows], dtype=np.float64)
+            return _linalg.solve(law.factor, np.dot(losses, phi))
 
     # The end of an epoch (theory B3).
 
