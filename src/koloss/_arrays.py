@@ -262,6 +262,8 @@ def to_numpy(value: Array) -> np.ndarray[Any, np.dtype[Any]]:
 
 def take(array: Array, index: Any, axis: int = 0) -> Array:
     """Some rows of an array, or columns, wherever its numbers are."""
+    if isinstance(array, np.ndarray):  # whose `take` would copy the whole of one in Fortran order
+        return array[index] if axis == 0 else array[:, index]
     xp = namespace(array)
     return xp.take(array, xp.asarray(index, device=compat.device(array)), axis=axis)
 

@@ -21,7 +21,7 @@ from koloss.guarantees.promises import Played
 from koloss.kernels import Gaussian, Kernel, Mixed
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.kernels.mixed import kinds_of
-from koloss.learners.bandit.doubts import UNRELATED, nearest
+from koloss.learners.bandit.doubts import UNRELATED, are_apart
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
@@ -95,7 +95,7 @@ def _mixed(kinds: tuple[str, ...], j: int) -> Mixed:
 
 def _are_arms(actions: ActionSet, kernel: Kernel) -> bool:
     """Whether the kernel makes unrelated arms of finitely many actions: narrower ones would be the same."""
-    return isinstance(actions, Points) and nearest(kernel, actions) > UNRELATED
+    return isinstance(actions, Points) and are_apart(kernel, actions, UNRELATED)
 
 
 def _is_useful(settings: BanditSettings, kernel: Kernel) -> bool:

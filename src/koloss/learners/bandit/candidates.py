@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss import _linalg
 from koloss._arrays import to_numpy
 from koloss.actions import Points
 from koloss.designs import whiten
@@ -101,7 +102,7 @@ def _plain(
             features = np.column_stack([features, np.full(len(points), scale)])
         design = choose_design(features, settings.design, settings.laws(len(points)))
         white = whiten(features, design).features
-        rank, leverage = white.shape[1], float(np.max(np.sum(white**2, axis=1)))
+        rank, leverage = white.shape[1], float(np.max(_linalg.squared_lengths(white)))
         problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
         rates, weights = choose_rates(settings, problem, printed), to_numpy(design.weights)
         bound, below = _bound(settings, problem, rates), chosen.negative_eigenvalue

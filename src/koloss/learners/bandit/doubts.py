@@ -19,6 +19,9 @@ LOOKED_AT = 64
 UNRELATED = 1.9
 """Squared distance of Φ of two actions, in units of 𝒢², from which on they have hardly anything to do with each other."""
 
+AT_A_TIME = 16_384
+"""Actions that these are compared with at a time."""
+
 DEAR = 4e9
 """Multiplications of a refresh, of Σ or of the bonuses, from which on a learner says so: about a second."""
 
@@ -41,7 +44,7 @@ def doubts(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
             f"got {settings.kernel!r}, for which no two actions differ by more than {2 * distance / size:.3g} of its size",
         )
-    elif len(points) > 2 and nearest(settings.kernel, points) > UNRELATED * size**2:
+    elif len(points) > 2 and are_apart(settings.kernel, points, UNRELATED * size**2):
         _warn(
             "`kernel` makes unrelated arms of the actions: its bandwidth is smaller than every distance",
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
@@ -65,15 +68,20 @@ def _has_bandwidth(kernel: Any) -> bool:
     return any(hasattr(kernel, name) for name in ("bandwidth", "lengthscale", "lengths"))
 
 
-def nearest(kernel: Any, points: Points) -> float:
-    """Least squared distance of Φ of some actions to that of any other."""
+def are_apart(kernel: Any, points: Points, square: float) -> bool:
+    """Whether Φ of some actions is farther than this, squared, from that of every other."""
     N = len(points)
     rows = np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int))
-    diagonal = to_numpy(kernel.diag(points.X))
-    gram = to_numpy(kernel(take(points.X, rows), points.X))
-    squares = diagonal[rows, None] + diagonal[None, :] - 2 * gram
-    squares[np.arange(len(rows)), rows] = np.inf
-    return float(squares.min())
+    looked_at = take(points.X, rows)
+    own = to_numpy(kernel.diag(looked_at))[:, None]
+    for start in range(0, N, AT_A_TIME):  # neighbours are soon found where there are any
+        others = points.X[start : start + AT_A_TIME, :]
+        squares = own + to_numpy(kernel.diag(others)) - 2 * to_numpy(kernel(looked_at, others))
+        here = (rows >= start) & (rows < start + AT_A_TIME)
+        squares[here, rows[here] - start] = np.inf
+        if squares.min() <= square:
+            return False
+    return True
 
 
 def _warn(what: str, more: str) -> None:
