@@ -37,7 +37,7 @@ def run(full: bool = False) -> list[Table]:
     return [
         _against_solvers(500, 20),
         _in_products([(40_000, 64), (400_000, 64), *(((1_000_000, 64),) if full else ())]),
-        _memory([1_000_000, *((10_000_000,) if full else ())]),
+        _memory([1_000_000, 10_000_000]),
         _growth("the number of actions", sizes, by_rank=False),
         _growth("the rank", ranks, by_rank=True),
     ]

@@ -79,6 +79,19 @@ def test_exact_features_of_points_on_a_line(rng):
     assert_allclose(proxy.features[:, 0] ** 2, np.sum(line.X**2, axis=1), rtol=1e-10)
 
 
+def test_exact_features_of_single_precision_keep_small_directions(rng):
+    # A thousandth of the largest is no rounding, however many points there are.
+    scales = np.array([1.0, 1e-3], dtype=np.float32)
+    X = rng.normal(size=(N, 2)).astype(np.float32) * scales
+    proxy = kl.exact_features(kl.Linear(), kl.Points(X))
+    assert proxy.rank == 2
+    assert proxy.features.dtype == proxy.eigenvalues.dtype == np.float32
+    assert_allclose(proxy.eigenvalues, scales.astype(float) ** 2, rtol=0.05)
+    # What rounding alone has put there is none.
+    line = np.column_stack([X[:, 0], X[:, 0] / np.float32(3)])
+    assert kl.exact_features(kl.Linear(), kl.Points(line)).rank == 1
+
+
 def test_eigenvalues_of_many_in_single_precision(points):
     single = kl.Points(points.X.astype(np.float32))
     proxy = kl.pivoted_cholesky(kl.Gaussian(0.5), single, rank=9)

@@ -61,7 +61,7 @@ def exact_features(
     xp, many = namespace(X), n > SHARE
     # Of many points no table is made but that of the features in the end: the map is computed twice, a block at a time.
     if many:
-        Phi, R = None, matching(triangle(lambda block: phi(X[block, :]), n, X), X)
+        Phi, R = None, triangle(lambda block: phi(X[block, :]), n, X)
     else:
         Phi = phi(X)
         with single:
@@ -69,13 +69,15 @@ def exact_features(
     with single:
         _, s, Vh = xp.linalg.svd(R, full_matrices=True)
     check_reached(None, int(s[0] > 0), "the features")
-    rank = int(xp.sum(xp.astype(s > max(n, D) * 2 * roundoff(s) * s[0], xp.int64)))
+    # Of many points R is in float64: what is left of its accuracy, or of that of the points.
+    limit = max(100 * 2**-53, 10 * roundoff(X)) * D if many else max(n, D) * 2 * roundoff(s)
+    rank = int(xp.sum(xp.astype(s > limit * s[0], xp.int64)))
     eigenvalues = s[:rank] * s[:rank] / n
     if points is not actions and rank < D:
         # A net says nothing of the directions that it does not span, so all are kept.
         rest = xp.zeros(D - rank, dtype=s.dtype, device=s.device)
         rank, eigenvalues = D, xp.concat([eigenvalues, rest])
-    V = Vh[:rank, :].T
+    V, eigenvalues = matching(Vh[:rank, :].T, X), matching(eigenvalues, X)
     if Phi is None:
         features = table(lambda block: phi(X[block, :]) @ V, n, rank, X)
     else:
