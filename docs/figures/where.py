@@ -33,7 +33,7 @@ def _parts(page: str, name: str) -> tuple[str, str, str]:
 def main() -> None:
     if len(sys.argv) > 1:
         where_table.keep(Path(sys.argv[1]))
-    rows = where_table.load()
+    rows = where_table.contested(where_table.load())
     where_pictures.draw(rows, where_table.DOCS / "assets")
     page = GUIDE.read_text("utf-8")
     for name, text in where_texts.texts(rows).items():
