@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from where_table import (
+
+from docs.figures.where_table import (
     BINS,
     DOCS,
     FIRST,
@@ -22,7 +23,6 @@ from where_table import (
     won,
     worst,
 )
-
 from koloss import arena
 
 SPEC = DOCS.parent / "examples" / "random_games.toml"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs.figures import where
 from koloss import experiments
 from koloss.experiments import load_sweep, parse_sweep
 
@@ -19,17 +18,7 @@ FIGURES = Path(__file__).parents[3] / "docs" / "figures"
 
 
 @pytest.fixture(scope="module")
-def where():
-    """The script, and the files beside it that it imports."""
-    sys.path.insert(0, str(FIGURES))
-    try:
-        yield importlib.import_module("where")
-    finally:
-        sys.path.remove(str(FIGURES))
-
-
-@pytest.fixture(scope="module")
-def table(where):
+def table():
     return where.where_table
 
 
@@ -39,16 +28,16 @@ def rows(table):
 
 
 @pytest.fixture(scope="module")
-def guide(where):
+def guide():
     return where.GUIDE.read_text("utf-8")
 
 
-def test_the_guide_says_what_was_found(where, rows, guide):
+def test_the_guide_says_what_was_found(rows, guide):
     for name, text in where.where_texts.texts(rows).items():
         assert where.between(guide, name) == text, name
 
 
-def test_negative_control_another_regret_gives_another_text(where, rows):
+def test_negative_control_another_regret_gives_another_text(rows):
     worse = [
         replace(row, regrets={**row.regrets, "insured": row.regrets["insured"] + 100 * (not row.settings["hostility"])})
         for row in rows
@@ -58,7 +47,7 @@ def test_negative_control_another_regret_gives_another_text(where, rows):
     assert changed == set(true) - {"spec"}
 
 
-def test_the_table_is_of_the_sweep_that_the_guide_shows(where, table, guide):
+def test_the_table_is_of_the_sweep_that_the_guide_shows(table, guide):
     rows = table.load()
     spec = load_sweep(where.where_texts.SPEC)
     points = [point.settings for point in spec.points(0)]
@@ -70,7 +59,7 @@ def test_the_table_is_of_the_sweep_that_the_guide_shows(where, table, guide):
     assert f"In {['no', 'one', 'two', 'three'][len(flat)]} of the games a dip and a bump" in guide
 
 
-def test_games_of_the_table_are_played_again(where, table, tmp_path):
+def test_games_of_the_table_are_played_again(table, tmp_path):
     """Two of them, by players whose choices no rounding decides."""
     text = where.where_texts.SPEC.read_text("utf-8").replace("points = 1000", "points = 2")
     begin, end = text.index("players"), text.index("method")
@@ -83,7 +72,7 @@ def test_games_of_the_table_are_played_again(where, table, tmp_path):
         assert rows[row["point"]].regrets[row["player"]] == pytest.approx(row["regret"], abs=0.006)
 
 
-def test_who_is_behind_by_a_second_computation(where, table, rows, guide):
+def test_who_is_behind_by_a_second_computation(table, rows, guide):
     """From the file, as an array."""
     lines = [line.split(",") for line in table.KEPT.read_text("utf-8").splitlines()]
     head, body = lines[0], lines[1:]
@@ -101,7 +90,7 @@ def test_who_is_behind_by_a_second_computation(where, table, rows, guide):
 
 
 @pytest.mark.slow
-def test_pictures_can_be_drawn_again(where, rows, tmp_path):
+def test_pictures_can_be_drawn_again(rows, tmp_path):
     drawn, kept = where.where_pictures.draw(rows, tmp_path), FIGURES.parent / "assets"
     assert {path.name for path in drawn} == {path.name for path in kept.glob("where-*.svg")}
     for path in drawn:  # a drawing differs from one matplotlib to the next; what is written in it, beside ticks, does not
