@@ -1,4 +1,4 @@
-"""Publish a sweep of random games: python docs/figures/where.py [DIR], where `koloss sweep examples/random_games.toml --out DIR` was run.
+"""Publish a sweep of random games: python -m docs.figures.where [DIR], where `koloss sweep examples/random_games.toml --out DIR` was run.
 
 Keeps its regrets (docs/assets/random-games.csv), draws three pictures from them, and writes the lists and tables of the guide
 between their marks; without DIR, from the regrets that were kept. The tests do the same again, and compare.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import where_pictures
-import where_table
-import where_texts
+from docs.figures import where_pictures, where_table, where_texts
 
 GUIDE = where_table.DOCS / "guide" / "where.md"
 
@@ -33,7 +31,7 @@ def _parts(page: str, name: str) -> tuple[str, str, str]:
 def main() -> None:
     if len(sys.argv) > 1:
         where_table.keep(Path(sys.argv[1]))
-    rows = where_table.load()
+    rows = where_table.contested(where_table.load())
     where_pictures.draw(rows, where_table.DOCS / "assets")
     page = GUIDE.read_text("utf-8")
     for name, text in where_texts.texts(rows).items():

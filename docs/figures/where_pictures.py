@@ -10,8 +10,18 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from where_table import BINS, HOSTILE, HOSTILE_ONLY, KIND, OURS, Row, chosen, median_share, won
 
+from docs.figures.where_table import (
+    BINS,
+    HOSTILE,
+    HOSTILE_ONLY,
+    KIND,
+    OURS,
+    Row,
+    chosen,
+    median_share,
+    won,
+)
 from koloss import arena
 from koloss._html import BLUE, VERMILION
 from koloss.report import figures
@@ -185,8 +195,8 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     ours = [sum(won(part)[slug] for slug in OURS) for part in (kind, hostile)]
     ahead = [sum(row.behind() <= 0 for row in part) for part in (kind, hostile)]
     made = {
-        "where-koloss-loses": losing(rows, f"Insured is behind in {len(kind) - ahead[0]} of {len(kind)} kind games, and in {len(hostile) - ahead[1]} of {len(hostile)} hostile ones"),
-        "where-players-win": winning(rows, f"Learners of Koloss (blue) win {ours[0]} of {len(kind)} kind games, and {ours[1]} of {len(hostile)} hostile ones"),
+        "where-koloss-loses": losing(rows, f"Insured is behind in {len(kind) - ahead[0]} of {len(kind)} kind and {len(hostile) - ahead[1]} of {len(hostile)} hostile games"),
+        "where-players-win": winning(rows, f"Koloss (blue) wins {ours[0]} of {len(kind)} kind and {ours[1]} of {len(hostile)} hostile games"),
         "where-shares": shares(rows, "What everyone pays: the median game of each kind"),
     }  # fmt: skip
     paths = []

@@ -118,12 +118,16 @@ def _between(name: str, low: float, high: float) -> Test:
     return lambda settings: bool(low <= settings[name] < high)
 
 
+def _hostile_from(onset: float) -> Test:
+    return lambda settings: bool(settings["hostility"] > 0 and settings["onset"] == onset)
+
+
 KIND, HOSTILE = having("hostility", 0), lambda settings: settings["hostility"] > 0
 
 BINS: dict[str, dict[str, Test]] = {
     "all games": {"": lambda _: True},
     "hostility": {f"{h:g}": having("hostility", h) for h in (0.1, 0.3, 1)},
-    "hostile from": {"the start": having("onset", 0), "half time": having("onset", 0.5)},
+    "hostile from": {"the start": _hostile_from(0), "half time": _hostile_from(0.5)},
     "drift": {drift: having("drift", drift) for drift in ("none", "slow", "abrupt")},
     "delay": {delay: having("delay", delay) for delay in ("none", "fixed", "geometric")},
     "noise": {"below 0.07": _between("noise", 0, 0.07), "to 0.13": _between("noise", 0.07, 0.13), "to 0.2": _between("noise", 0.13, 1)},
@@ -140,6 +144,11 @@ HOSTILE_ONLY = ("hostility", "hostile from")
 def chosen(rows: Sequence[Row], *tests: Test) -> list[Row]:
     """Games of a kind."""
     return [row for row in rows if all(test(row.settings) for test in tests)]
+
+
+def contested(rows: Sequence[Row]) -> list[Row]:
+    """Games in which there is anything to win: where a dip and a bump stand at one point, all losses are alike."""
+    return [row for row in rows if row.regrets["uniform"] > 0]
 
 
 def won(rows: Sequence[Row]) -> Counter[str]:

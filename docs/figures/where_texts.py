@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from where_table import (
+
+from docs.figures.where_table import (
     BINS,
     DOCS,
     FIRST,
@@ -22,7 +23,6 @@ from where_table import (
     won,
     worst,
 )
-
 from koloss import arena
 
 SPEC = DOCS.parent / "examples" / "random_games.toml"
@@ -115,7 +115,7 @@ def _why(rows: Sequence[Row]) -> str:
     small = [row.behind() for row in prompt if row.behind() > 0]
     narrow = chosen(kind, lambda s: s["stretch"] < 1)
     hostility = (
-        f"- **Hostility that is not strong enough.** Its policy is deterministic most of the time, and an adversary that looks finds it. It is given up when there is evidence: in {_over(hard)} of {len(hard)} games with hostility 1, "
+        f"- **An adversary that looks.** Its policy is deterministic most of the time, and an adversary that looks finds it. It is given up when there is evidence: in {_over(hard)} of {len(hard)} games with hostility 1, "
         f"in {_over(middle)} of {len(middle)} with 0.3, but in {_over(soft)} of {len(soft)} with 0.1 (the table below). What was lost until then is lost, and exponential weights, which take over, learn slowly. With 0.3 "
         f"Insured is behind in {_behind(middle)} of {len(middle)} games, and pays {median_share(middle, FIRST):.2f} of uniform play's regret in the median game; GP Thompson sampling, which throws a coin in every round, pays {median_share(middle, 'gp-thompson'):.2f}. "
         f'`policy="thompson"` throws one inside the insurance: it is less far behind than Insured in {len(thompson)} of the {WORST} worst games.'
@@ -149,11 +149,10 @@ def _who(rows: Sequence[Row]) -> str:
     prompt, late = (chosen(kind, lambda s, x=x: (s["delay"] == "none") is x) for x in (True, False))  # fmt: skip
     both = "gp-ucb", "gp-ucb-discounted"
     soft, middle, hard = (chosen(rows, test) for test in BINS["hostility"].values())
-    noisy = chosen(kind, lambda s: s["noise"] >= 0.13)
     no_kernel = won(kind)["exp-weights"] + won(kind)["exp3"] + won(kind)["uniform"]
     in_kind = (
         f"- **Kind games.** Insured wins {_percent(kind, FIRST)}, Insured with Thompson sampling {_percent(kind, OURS[1])}, GP-UCB, plain or discounted, {_percent(kind, *both)}. Where losses are told at once it is {_percent(prompt, FIRST)} "
-        f"for Insured and {_percent(prompt, *both)} for GP-UCB, where they are late {_percent(late, FIRST)} and {_percent(late, *both)}: until it hears of an action, GP-UCB goes on playing it. PyXAB's tree wins {won(kind)['pyxab-hct']} games, {won(noisy)['pyxab-hct']} of them with noise above 0.13. "
+        f"for Insured and {_percent(prompt, *both)} for GP-UCB, where they are late {_percent(late, FIRST)} and {_percent(late, *both)}: until it hears of an action, GP-UCB goes on playing it. PyXAB's tree wins {won(kind)['pyxab-hct']}, all of them with noise above 0.13. "
         f"Exponential weights, EXP3 and uniform play win {no_kernel}: 1,000 rounds are too few for their rates."
     )  # fmt: skip
     in_hostile = (
@@ -176,8 +175,8 @@ def _paid(rows: Sequence[Row]) -> str:
     most = np.quantile([row.share(FIRST) for row in hostile], 0.9)
     return (
         f"Hostility decides. GP-UCB pays {median_share(kind, 'gp-ucb'):.2f} of uniform play's regret in the median kind game and {median_share(hard, 'gp-ucb'):.2f} in the median game with hostility 1; Insured {median_share(kind, FIRST):.2f} and "
-        f"{median_share(hard, FIRST):.2f}, Insured with Thompson sampling {median_share(kind, OURS[1]):.2f} and {median_share(hard, OURS[1]):.2f}. In kind games delays matter to GP-UCB alone (a fixed one: {median_share(late, 'gp-ucb'):.2f}, none: {median_share(prompt, 'gp-ucb'):.2f}), "
-        f"and noise to everyone (Insured: {median_share(quiet, FIRST):.2f} where it is below 0.07, {median_share(loud, FIRST):.2f} where it is above 0.13). The insurance is no promise to beat uniform play in 1,000 rounds: in a tenth of the hostile games Insured pays more than {most:.2f} of its regret."
+        f"{median_share(hard, FIRST):.2f}, Insured with Thompson sampling {median_share(kind, OURS[1]):.2f} and {median_share(hard, OURS[1]):.2f}. In kind games a delay costs GP-UCB most (a fixed one: {median_share(late, 'gp-ucb'):.2f}, none: {median_share(prompt, 'gp-ucb'):.2f}), "
+        f"and noise costs the learners that are fast a part of their lead (Insured: {median_share(quiet, FIRST):.2f} where it is below 0.07, {median_share(loud, FIRST):.2f} where it is above 0.13). The insurance is no promise to beat uniform play in 1,000 rounds: in a tenth of the hostile games Insured pays more than {most:.2f} of its regret."
     )  # fmt: skip
 
 
