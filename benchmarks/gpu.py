@@ -54,7 +54,7 @@ def _refreshes(sizes: tuple[int, ...]) -> Table:
         "Reading: the sum of all features, which reads them once. Kernels: those of a refresh in a CUDA graph, by events, each after "
         "the cache was cleared. The whole call: wall clock of a law with its Cholesky factor on the host, transfers and waiting included. "
         "Error: |Σ̂ - Σ| over |Σ| in Frobenius norm, against sums in double precision. Single precision: numbers split in two for the tensor "
-        "cores; TF32: after `torch.set_float32_matmul_precision('high')`. Plain PyTorch: products, softmax, cumulative sums and "
+        "cores; 11 bits: numbers as they fit these, after `torch.set_float32_matmul_precision('high')`. Plain PyTorch: products, softmax, cumulative sums and "
         "Cholesky as one writes them, with float32 products as torch makes them at that setting.",
     )
     for N in sizes:
@@ -104,7 +104,7 @@ def _refresh_rows(N: int) -> list[list[Any]]:
     rows: list[list[Any]] = [
         [N, "reading the features", reading, _over(reading, reading), None, None]
     ]
-    for setting, name in (("highest", "single precision"), ("high", "TF32")):
+    for setting, name in (("highest", "single precision"), ("high", "11 bits")):
         torch.set_float32_matmul_precision(setting)
         for bonus in (False, True):
             suffix = f"{name}, with a bonus" if bonus else name
@@ -150,7 +150,7 @@ def _parts() -> Table:
 
     table = Table(
         "GPU: the kernels of a refresh, 1,000,000 actions",
-        ["kernel", "µs in single precision", "µs in TF32"],
+        ["kernel", "µs in single precision", "µs with 11 bits"],
         "By events, the cache cleared before each.",
     )
     rng = np.random.default_rng(0)
@@ -257,10 +257,11 @@ def _games(full: bool) -> Table:
         "GPU: epochs of 128 decisions, 64 features",
         ["actions", "features", "set-up, s", "µs per epoch", "host / device", "equal decisions"],
         "Wall clock of ask(128) and tell, all transfers included; the host is the CPU of the same machine with as many BLAS threads as "
-        "it likes. Equal decisions: the share that are those of the game on the host in double precision, with the same seed.",
+        "it likes. Equal decisions: the share that are those of the game on the host in double precision, with the same seed; coordinates are "
+        "numbers of single precision everywhere.",
     )
     for N in (100_000, 1_000_000) if full else (100_000,):
-        X = np.random.default_rng(1).random((N, 2))
+        X = np.random.default_rng(1).random((N, 2), dtype=np.float32).astype(float)
         kinds = {
             "host, float64": X,
             "host, float32": X.astype(np.float32),
