@@ -25,7 +25,7 @@ def run(full: bool = False) -> list[Table]:
     if not torch.cuda.is_available():
         raise Unavailable("no GPU")
     sizes = (1_000_000, 10_000_000) if full else (1_000_000,)
-    tables = [_refreshes(sizes), _parts(), _games(full), _together()]
+    tables = [_refreshes(sizes), _parts(), _games(full), _insured(), _together()]
     torch.cuda.empty_cache()
     return tables
 
@@ -277,6 +277,36 @@ def _games(full: bool) -> Table:
             base = base or (rows, taken)
             same = np.mean([np.mean(a == b) for a, b in zip(rows, base[0], strict=False)])
             table.add(N, name, ready, taken, base[1].median / taken.median, float(same))
+    return table
+
+
+def _insured() -> Table:
+    import torch
+
+    table = Table(
+        "GPU: single rounds of the insured learner, 100,000 actions, 64 features",
+        ["features", "µs per round", "host / device", "equal decisions"],
+        "Wall clock of an ask and a tell. A policy looks at all actions in every round: their products with the features are made on the "
+        "device, and a number for each action comes to the host. Where two actions look alike but for rounding, one game plays the one, and "
+        "another the other; from there on they are different games.",
+    )
+    X = np.random.default_rng(1).random((100_000, 2), dtype=np.float32).astype(float)
+    base: Any = None
+    for name, points in (("host, float64", X), ("device, float64", torch.asarray(X, device="cuda")), ("device, float32", torch.asarray(X, dtype=torch.float32, device="cuda"))):  # fmt: skip
+        learner = kl.InsuredBandit(
+            kl.Points(points), kl.Gaussian(0.15), horizon=100_000, loss_range=(0, 1), rank=63, ridge=0, rng=0
+        )  # fmt: skip
+        rows, taken = [], []
+        for _ in range(60):
+            start = time.perf_counter()
+            decision = learner.ask()
+            learner.tell(decision, float(_losses(decision.action)))
+            taken.append(1e6 * (time.perf_counter() - start))
+            rows.append(decision.index)
+        found = rows, spread(taken[5:])
+        base = base or found
+        same = float(np.mean(np.array(rows) == np.array(base[0])))
+        table.add(name, found[1], base[1].median / found[1].median, same)
     return table
 
 
