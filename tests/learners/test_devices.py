@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array_api_compat
 import numpy as np
 import pytest
 
@@ -32,6 +33,8 @@ def place(request, xp):
     single = request.param == "float32"
     kind = getattr(xp, request.param)
     points = xp.asarray(X.astype(np.float32) if single else X, dtype=kind)
+    if array_api_compat.is_torch_array(points) and xp.cuda.is_available():
+        points = points.cuda()
     return kl.Points(points), kl.Points(to_numpy(points).astype(float)), 1e-5 if single else 1e-12
 
 

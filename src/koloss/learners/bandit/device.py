@@ -330,8 +330,9 @@ class DeviceEngine(PointsEngine):
     def law_from_dict(self, data: Reader, over: bool) -> DeviceLaw:
         read = super().law_from_dict(data, over)
         law = DeviceLaw(read.factor, None, None, features=self.features)
+        place = self.features.vector if self._fused is None else self._fused.single
         if read.bonus is not None:
-            law.bonus = self.features.vector(read.bonus)
+            law.bonus = place(read.bonus)
         if read.p is not None:
             law.p = self.features.vector(read.p)
             law.cdf = self.features.vector(read.cdf)
