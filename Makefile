@@ -28,7 +28,7 @@ needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
 needs_test := --editable '.[experiments,parquet,distributed]' --group test
 needs_bench := --editable '.[experiments]' --group bench
-needs_torch := '$(TORCH)'
+needs_torch := '$(TORCH)' triton
 
 # Tests start many interpreters. Where the environment forbids to keep what was compiled, each would compile the library anew.
 in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1

@@ -23,6 +23,7 @@ NAMES = (
     "refresh",
     "profiles",
     "ridge",
+    "large",
     "gpu",
     "insured",
     "contexts",

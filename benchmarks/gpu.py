@@ -256,8 +256,8 @@ def _games(full: bool) -> Table:
     table = Table(
         "GPU: epochs of 128 decisions, 64 features",
         ["actions", "features", "set-up, s", "µs per epoch", "host / device", "equal decisions"],
-        "Wall clock of ask(128) and tell, all transfers included; the host is the CPU of the same machine with as many BLAS threads as "
-        "it likes. Equal decisions: the share that are those of the game on the host in double precision, with the same seed; coordinates are "
+        "Wall clock of ask(128) and tell, all transfers included; the host is one thread of the same machine. "
+        "Equal decisions: the share that are those of the game on the host in double precision, with the same seed; coordinates are "
         "numbers of single precision everywhere.",
     )
     for N in (100_000, 1_000_000) if full else (100_000,):

@@ -8,6 +8,7 @@ import pytest
 import koloss as kl
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.xp  # with the tests over array libraries
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 with pytest.MonkeyPatch.context() as patch:
