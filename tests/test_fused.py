@@ -148,18 +148,22 @@ def test_coarse_products_are_coarse(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"ridge": 0, "bonus": False}, {"regret": "hindsight"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"ridge": 0, "bonus": False}, {"regret": "hindsight"}, {"shares": {0: (0.1, 1.0)}}],
+)
 def test_learners_play_by_the_kernels(settings):
-    X = np.random.default_rng(3).random((120, 2)).astype(np.float32)
+    X = np.random.default_rng(3).random((60, 2)).astype(np.float32)
     games = []
     for points in (torch.asarray(X, device=DEVICE), X.astype(float)):
         said = {"horizon": 3000, "loss_range": (0, 1), "rng": 5} | settings
         player, rows = kl.BanditExpWeights(kl.Points(points), kl.Gaussian(0.4), **said), []
-        for count in (None, None, 20, None, 8):
+        for count in (None, 12, None, 4):
             decisions = player.ask(count)
             rows += np.atleast_1d(decisions.index).tolist()
             player.tell(decisions, 0.5 + 0.5 * np.sin(decisions.action[..., 0]))
-            if count == 20:
+            if count == 12:  # the epoch is not over
+                player.ask()
                 player = kl.BanditExpWeights.from_state(player.state())
         games.append((rows, player))
     (rows, there), (others, here) = games

@@ -279,9 +279,10 @@ class Fused:
         """p = (1 - γ)q + γπ with q ∝ exp(φ'slope + offset), and what Σ is made of; nothing is waited for."""
         sums = self._empty(self.columns**2 + 2, dtype=torch.float64)
         p, masses = self._empty(self.size), self._empty(self.blocks, dtype=torch.float64)
-        self.pass_over(slope, offset)
-        self.add_up(sums)
-        self.spread_out(design, gamma, sums, p, masses)
+        with torch.cuda.device_of(self.rows):  # Triton launches on the current device
+            self.pass_over(slope, offset)
+            self.add_up(sums)
+            self.spread_out(design, gamma, sums, p, masses)
         return Refreshed(p, torch.cumsum(masses, 0), sums)
 
     def sigma(self, refreshed: Refreshed) -> NDArray[np.float64]:
@@ -331,10 +332,11 @@ class Fused:
         count, width = len(uniforms), self.columns + 2 if features else 2
         targets = torch.as_tensor(uniforms, dtype=torch.float64, device=self.rows.device)
         found = self._empty(count, width, dtype=torch.float64)
-        look_up_kernel[(count,)](
-            self.rows, refreshed.p, refreshed.cumulative, targets, found, self.size, self.blocks,
-            M=self.columns, STEPS=self.blocks.bit_length() + 1, BLOCK=BLOCK, WIDTH=width,
-        )  # fmt: skip
+        with torch.cuda.device_of(self.rows):
+            look_up_kernel[(count,)](
+                self.rows, refreshed.p, refreshed.cumulative, targets, found, self.size, self.blocks,
+                M=self.columns, STEPS=self.blocks.bit_length() + 1, BLOCK=BLOCK, WIDTH=width,
+            )  # fmt: skip
         drawn: NDArray[np.float64] = found.cpu().numpy()
         return drawn[:, : self.rank + 2]
 
@@ -353,11 +355,12 @@ class Fused:
         N, out, other = self.size, self._empty(self.size), penalty or whole
         halves = self.halves and max(whole.largest, other.largest) < LARGEST
         rows, stages = (64 if self.wide or penalty else 128), 3 if halves or not self.wide else 1
-        weigh_kernel[(max(1, min(self.programs // 4, triton.cdiv(N, rows))),)](
-            self.rows, whole.matrix, other.matrix, out, N, *numbers,
-            M=self.columns, ROWS=rows, COARSE=self.is_coarse, HALVES=halves, PENALTY=penalty is not None,
-            STAGES=stages, num_warps=4,
-        )  # fmt: skip
+        with torch.cuda.device_of(self.rows):
+            weigh_kernel[(max(1, min(self.programs // 4, triton.cdiv(N, rows))),)](
+                self.rows, whole.matrix, other.matrix, out, N, *numbers,
+                M=self.columns, ROWS=rows, COARSE=self.is_coarse, HALVES=halves, PENALTY=penalty is not None,
+                STAGES=stages, num_warps=4,
+            )  # fmt: skip
         return out
 
     def square(self, matrix: NDArray[Any]) -> Square:

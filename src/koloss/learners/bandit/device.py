@@ -1,30 +1,23 @@
-"""Finitely many actions whose features are not in double precision on the host: on a GPU, or in single precision.
+"""Finitely many actions whose features are of another library than NumPy: on a GPU, mostly. `placing` puts them there.
 
-The learner, its coins and its game stay the same. Where features are of another library than NumPy, they and all that has a
-number for each action (probabilities, bonuses) are on their device, and what is small is on the host: θ, Σ, the actions that
-were drawn. They come when an epoch begins, for as many single decisions as it may have: until it ends nothing is waited for
+The learner, its coins and its game stay the same. Features and all that has a number for each action
+(probabilities, bonuses) are on their device, and what is small is on the host: θ, Σ, the actions that were drawn. They come when an epoch begins, for as many single decisions as it may have: until it ends nothing is waited for
 but, where a norm does not tell whether the weights have drifted, the exact test.
-
-Single precision. φ̃ = φ + e are features like any others. A loss θ'φ + r with |r| ≤ ε is θ'φ̃ + r - θ'e, so that their error is
-ε̃ = ε + max |e| max |θ|, and from θ'(Σ(π) + Λ/γ)θ ≤ (L + ε)² + b²/γ follows what |θ| can be.
 """
 
 from __future__ import annotations
 
 import copy
-import math
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss import _linalg
-from koloss._arrays import Array, is_single, namespace, to_numpy
-from koloss._device import LIBRARIES, DeviceFeatures, like_place, on_device
-from koloss.actions import Points
+from koloss._arrays import Array, to_numpy
+from koloss._device import DeviceFeatures
 from koloss.learners.bandit.points import Outset, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
@@ -45,7 +38,6 @@ class DeviceLaw(PointsLaw):
     drawn: Any = None  # uniform numbers, actions and their probabilities: those drawn ahead
     rows: Any = None  # actions whose features are on the host, ...
     phi: Any = None  # ... and these features
-    features: DeviceFeatures | None = None
 
     def shrink(self) -> None:
         PointsLaw.shrink(self)  # `super()` is lost where a class has slots
@@ -55,7 +47,7 @@ class DeviceLaw(PointsLaw):
         p = cdf = None
         if self.p is not None:
             p = to_numpy(self.p).astype(np.float64)
-            cdf = _cumulative(p) if self.features is None else to_numpy(self.cdf)
+            cdf = to_numpy(self.cdf) if hasattr(self.cdf, "shape") else _cumulative(p)
         bonus = None if self.bonus is None else to_numpy(self.bonus).astype(np.float64)
         return {"factor": self.factor, "p": p, "cdf": cdf, "bonus": bonus}
 
@@ -136,7 +128,7 @@ class DeviceEngine(PointsEngine):
             law = self._refresh(theta, credit, eta, gamma)
         else:
             p = self._mixture(theta, credit, eta, gamma)
-            law = DeviceLaw(self._factor(p, eta, rng), p, self._sums_of(p), features=self.features)
+            law = DeviceLaw(self._factor(p, eta, rng), p, self._sums_of(p))
         if self.problem.bonus or self.problem.hindsight:
             law.bonus = self._bonus(law, nu)
         return law
@@ -329,7 +321,7 @@ class DeviceEngine(PointsEngine):
 
     def law_from_dict(self, data: Reader, over: bool) -> DeviceLaw:
         read = super().law_from_dict(data, over)
-        law = DeviceLaw(read.factor, None, None, features=self.features)
+        law = DeviceLaw(read.factor, None, None)
         place = self.features.vector if self._fused is None else self._fused.single
         if read.bonus is not None:
             law.bonus = place(read.bonus)
@@ -337,84 +329,6 @@ class DeviceEngine(PointsEngine):
             law.p = self.features.vector(read.p)
             law.cdf = self.features.vector(read.cdf)
             if self._fused is not None:
-                law.p, law.features = self._fused.single(law.p), None
+                law.p = self._fused.single(law.p)
                 law.cdf = self._fused.law(law.p)
         return law
-
-
-# From the host to where features are to be.
-
-
-def on_host(actions: Points) -> Points:
-    """The same actions in double precision on the host, where every game is prepared: so it is the same game."""
-    radius, widths = actions.covering_radius, actions.covering_widths
-    X = to_numpy(actions.X).astype(np.float64)
-    return Points(X, covering_radius=radius, covering_widths=widths)
-
-
-def placed(engine: PointsEngine, like: Array) -> PointsEngine:
-    """The engine with features of the library, on the device and of the floating type of an array."""
-    if type(engine) is not PointsEngine:
-        return engine
-    if is_single(like):
-        engine = in_single(engine)
-    if isinstance(like, np.ndarray):
-        return engine
-    xp = namespace(like)
-    kind = xp.float32 if is_single(like) else xp.float64
-    return _with(engine, on_device(engine.features, xp, like.device, kind))
-
-
-def _with(engine: PointsEngine, array: Array) -> DeviceEngine:
-    values = {field.name: getattr(engine, field.name) for field in fields(engine)}
-    return DeviceEngine(**{**values, "features": DeviceFeatures(array)})
-
-
-def restored(engine: PointsEngine, data: Reader) -> PointsEngine:
-    """An engine from a snapshot, with features where they were; on the host, with a word, where there is no such place."""
-    if not data.has_key("arrays"):
-        return engine
-    said = data.part("arrays")
-    place = {
-        "library": said.word("library", ("numpy", *LIBRARIES)),
-        "device": said.word("device"),
-        "type": said.word("type", ("float32", "float64")),
-    }
-    if place["type"] == "float32":
-        values = engine.features.astype(np.float32, order="F")
-        engine = replace(engine, features=values)  # type: ignore[arg-type]
-    if place["library"] == "numpy":
-        return engine
-    array = like_place(engine.features, place)
-    if array is None:
-        message = f"there is no {place['library']} with a device {place['device']!r} here: the game goes on in NumPy"
-        warnings.warn(message, UserWarning, stacklevel=2)
-        return engine
-    return _with(engine, array)
-
-
-def in_single(engine: PointsEngine) -> PointsEngine:
-    """The same game with features in single precision; what that may cost is in its ε, and in its leverage."""
-    features, problem, rates = engine.features, engine.problem, engine.rates
-    rounded = np.empty(features.shape, dtype=np.float32, order="F")
-    off = longest = 0.0
-    for block in _linalg.blocks(features):
-        rounded[block] = features[block]
-        error = features[block] - rounded[block]
-        off = max(off, math.sqrt(float(np.max(np.einsum("ij,ij->i", error, error)))))
-        longest = max(longest, float(np.max(np.sum(features[block] ** 2, axis=1))))
-    gamma = rates.exploration or 1.0
-    A = features.T @ (engine.weights[:, None] * features)
-    if engine.columns is not None:
-        A = A + engine.columns @ engine.columns.T / gamma
-    least = float(np.linalg.eigvalsh(A)[0])
-    size = math.sqrt(((problem.loss_bound + problem.epsilon) ** 2 + problem.bias**2 / gamma) / least)  # fmt: skip
-    # |Σ̃ - Σ| ≤ 2 |e| |φ| + |e|², so that leverages are larger by this at most.
-    moved = (2 * off * math.sqrt(longest) + off**2) / least
-    wider = (1 + off / math.sqrt(longest)) ** 2 / (1 - moved)
-    problem = replace(
-        problem, epsilon=problem.epsilon + off * size, leverage=problem.leverage * wider
-    )
-    if engine.rates.learning_rate:
-        rates = replace(rates, kappa=problem.rise(rates.learning_rate, rates.exploration))
-    return replace(engine, features=rounded, problem=problem, rates=rates)  # type: ignore[arg-type]

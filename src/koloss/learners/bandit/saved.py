@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from koloss.learners.bandit.apart import Apart
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.contextual import Player, check_player, load_player, save_player
-from koloss.learners.bandit.device import restored
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.masks import check_rows
 from koloss.learners.bandit.pairs import in_context
+from koloss.learners.bandit.placing import restored
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import plays_ball

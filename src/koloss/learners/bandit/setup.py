@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from koloss._arrays import is_single, to_numpy
+from koloss._arrays import to_numpy
 from koloss._threads import threads_for
 from koloss.actions import Points
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.candidates import choose
-from koloss.learners.bandit.device import on_host, placed
 from koloss.learners.bandit.doubts import doubts, warn_of_cost
+from koloss.learners.bandit.placing import on_host, placed
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import least_rank, paper_says
@@ -53,7 +53,9 @@ def plays_ball(settings: BanditSettings) -> bool:
 def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEngine:
     """Points or a net, features, whitened by the design (Algorithm 1, lines 1 and 2); a trial warns of nothing."""
     given = settings.actions
-    if type(given) is Points and (not isinstance(given.X, np.ndarray) or is_single(given.X)):
+    if type(given) is Points and not (
+        isinstance(given.X, np.ndarray) and given.X.dtype == np.float64
+    ):
         settings = replace(settings, actions=on_host(given))
     kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
     if isinstance(proxy, Proxy):

@@ -8,9 +8,9 @@ from typing import Any
 
 from koloss import _linalg
 from koloss.guarantees import bandit, insured
-from koloss.learners.bandit.device import restored
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.masks import Masked, check_rows
+from koloss.learners.bandit.placing import restored
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.base import Learner
 from koloss.learners.insured.account import Account
