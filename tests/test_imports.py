@@ -16,7 +16,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "koloss"
 
-FOUNDATION = "_version, errors, _files, _arrays, _random, _threads, _fused, _device, _linalg, _plain, _names, _html"
+FOUNDATION = "_version, errors, _files, _arrays, _random, _threads, _fused, _device, _linalg, _inversion, _plain, _names, _html"
 """Modules that need nothing but each other: each may import those to the left of it."""
 
 CHAINS = f"""

@@ -21,6 +21,7 @@ from scipy.linalg.blas import dtrmv
 
 from koloss import _linalg
 from koloss._arrays import equal
+from koloss._inversion import invert
 from koloss.actions import Points
 from koloss.designs.contexts import CappedDesign
 from koloss.guarantees import bandit
@@ -40,7 +41,6 @@ from koloss.learners.bandit.restoring import (
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
-from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from koloss import _linalg
 from koloss._arrays import as_distribution, equal, to_numpy
+from koloss._inversion import invert
 from koloss._threads import single
 from koloss.actions import Points
 from koloss.designs import Design
@@ -38,7 +39,6 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import FARTHEST, ROUNDING, Reader
-from koloss.samplers.inversion import invert
 
 Floats = NDArray[np.float64]
 

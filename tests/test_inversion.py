@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from koloss.samplers import inversion
-from koloss.samplers.inversion import CELLS, FEW_SUMS, FROM_TABLE, IN_ORDER, invert
+from koloss import _inversion as inversion
+from koloss._inversion import CELLS, FEW_SUMS, FROM_TABLE, IN_ORDER, invert
 
 
 def by_search(sums, uniform):
