@@ -19,12 +19,14 @@ import koloss as kl
 warnings.simplefilter("ignore")  # of what a refresh costs
 N, kind = int(sys.argv[1]), sys.argv[2]
 X = np.random.default_rng(0).random((N, 2), dtype=np.float32).astype(kind)
-points = kl.Points(X)
+points, kernel = kl.Points(X), kl.Gaussian(0.15)
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 before, start = peak(), time.perf_counter()
+proxy = kl.pivoted_cholesky(kernel, kl.Points(X.astype(float)), rank=63, max_bytes=8 * 10**9)
 learner = kl.BanditExpWeights(
-    points, kl.Gaussian(0.15), horizon=10**6, loss_range=(0, 1), rank=63, ridge=0, bonus=False, rng=0
+    points, kernel, horizon=10**6, loss_range=(0, 1), proxy=proxy, rank=63, ridge=0, bonus=False, rng=0
 )
+del proxy
 ready, prepared = time.perf_counter() - start, peak()
 epochs, batches = [], []
 for count, taken in ((128, epochs), (100_000, batches)):
