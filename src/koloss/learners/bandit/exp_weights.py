@@ -236,6 +236,7 @@ class BanditExpWeights(OnBall):
     def __repr__(self) -> str:
         return f"{super().__repr__()}  # {self.engine.size}"
 
+    @locked
     def replicate(self, rng: Any = None) -> BanditExpWeights:
         """Another learner with the same settings and features, which has not begun to play; nothing is prepared twice."""
         if self._player is not None:
