@@ -17,7 +17,7 @@ import koloss as kl
 from koloss.errors import KolossError
 from tests.learners.calls import Calls
 from tests.learners.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
-from torture.extremes import FLOATS, INTS, pick, short, tried, waits
+from torture.extremes import FLOATS, pick, short, tried
 from torture.forging import label, mutations, outcome, replaced, reseal
 from torture.forms import (
     ACTIONS,
@@ -111,13 +111,8 @@ class Requests(Calls):
 
     def context(self) -> tuple[Any, Any]:
         """A context in some form, and plainly."""
-        if self.contexts.space is None:
-            row = int(self.rng.integers(len(self.contexts)))
-            ways = forms_of(self.contexts, row)
-            return self._one_of(ways, "in"), next(iter(ways.values()))
-        (params,) = self.contexts.space.decode(self.rng.random((1, self.contexts.dimension)))
-        (x,) = self.contexts.space.encode(params)
-        return self._one_of({"params": params, "coordinates": x, "a list": x.tolist()}, "in"), x
+        ways = forms_of(self.contexts, int(self.rng.integers(len(self.contexts))))
+        return self._one_of(ways, "in"), next(iter(ways.values()))
 
     def extras(self, count: int | None) -> tuple[dict[str, Any], dict[str, Any], Any]:
         """What else a request says, in some form and plainly; and the actions that it leaves, if it says so."""
@@ -307,9 +302,6 @@ def declarations(rng: np.random.Generator) -> Cases:
                 [1e-300, 0.5, 0.5],
                 [pick(rng, FLOATS)] * 3,
             ],
-            "period": [None, 3, 6, 10, *(n for n in INTS if not waits(n))],
-            "variation": [0.0, 0.0, 0.1, *FLOATS],
-            "reservoir": [None, 8, *(n for n in INTS if not waits(n))],
             "allowed": [
                 None,
                 MASKS,
@@ -333,10 +325,9 @@ def declarations(rng: np.random.Generator) -> Cases:
 def _declared(X: Any, options: dict[str, Any]) -> Any:
     contexts = kl.Contexts(X, **options)
     repr(contexts)
-    if contexts.space is None:
-        for row in range(len(contexts)):
-            if any(contexts.find(form) != row for form in forms_of(contexts, row).values()):
-                raise RuntimeError(f"{contexts!r} does not find row {row}")
+    for row in range(len(contexts)):
+        if any(contexts.find(form) != row for form in forms_of(contexts, row).values()):
+            raise RuntimeError(f"{contexts!r} does not find row {row}")
     return [
         contexts.X,
         contexts.weights,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
+from koloss.studies.log import Snapshot
 from tests.studies.memory import MemoryStore
 
 POINTS = kl.Points(np.linspace(0, 1, 6)[:, None])
@@ -41,6 +42,13 @@ def created(learner: Any = None, **said: Any) -> tuple[kl.Study, MemoryStore, Cl
 
 def loss_of(action: Any) -> float:
     return float(np.clip(np.sum((np.asarray(action) - 0.4) ** 2), 0, 1))
+
+
+def with_a_bit_flipped(snapshot: Snapshot) -> Snapshot:
+    """A snapshot that was damaged in what it says, not in its padding."""
+    content = bytearray(snapshot.content)
+    content[content.index(b'"made"') + 1] ^= 1
+    return Snapshot(snapshot.seq, bytes(content))
 
 
 def kinds(study: kl.Study) -> list[str]:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 USER = "koloss"
-PATIENCE = 60  # seconds for what takes a second or two
+PATIENCE = 600  # seconds for what takes a second or two
 
 
 def find_binaries() -> Path | None:

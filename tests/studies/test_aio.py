@@ -14,7 +14,7 @@ from koloss.studies import aio
 from koloss.studies.sqlite import SQLiteStore
 from tests.forks import in_fork
 
-PATIENCE = 60
+PATIENCE = 600
 """Seconds after which a test that hangs has failed."""
 
 

@@ -409,7 +409,7 @@ BUGS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_study_with_a_fault_is_found_out(

@@ -17,8 +17,11 @@ from koloss.studies import worker
 from koloss.studies.state import State
 from tests.forks import in_fork
 from tests.learners.test_replay import LEARNERS, allowed_of, context_of
-from tests.studies.common import bandit, created, insured, kinds, loss_of, same
+from tests.studies.common import bandit, created, insured, kinds, loss_of, same, with_a_bit_flipped
 from tests.studies.memory import MemoryStore
+
+PATIENCE = 600
+"""Seconds for what takes none, on a machine that is busy with something else."""
 
 
 def once(error: BaseException) -> Callable[[], None]:
@@ -43,7 +46,7 @@ def together(study: kl.Study, store: MemoryStore, works: list[Callable[[], Any]]
     def hold() -> None:
         store.before_commit = lambda: None
         begun.set()
-        go.wait(10)
+        go.wait(PATIENCE)
 
     def call(k: int) -> None:
         try:
@@ -54,7 +57,7 @@ def together(study: kl.Study, store: MemoryStore, works: list[Callable[[], Any]]
     store.before_commit = hold
     threads = [threading.Thread(target=study.ask)]
     threads[0].start()
-    assert begun.wait(10)
+    assert begun.wait(PATIENCE)
     for k in range(len(works)):
         threads.append(threading.Thread(target=call, args=(k,)))
         threads[-1].start()
@@ -62,7 +65,7 @@ def together(study: kl.Study, store: MemoryStore, works: list[Callable[[], Any]]
             pass
     go.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     return answers
 
 
@@ -86,7 +89,7 @@ def test_whoever_has_an_answer_does_not_wait_for_the_next_commit() -> None:
 
     def slow() -> None:
         begun.release()
-        assert permits.acquire(timeout=30)
+        assert permits.acquire(timeout=PATIENCE)
 
     def ask_twice(k: int) -> None:
         study.ask()
@@ -96,20 +99,20 @@ def test_whoever_has_an_answer_does_not_wait_for_the_next_commit() -> None:
     store.before_commit = slow
     threads = [threading.Thread(target=study.ask)]
     threads[0].start()
-    assert begun.acquire(timeout=30)
+    assert begun.acquire(timeout=PATIENCE)
     for k in range(2):
         threads.append(threading.Thread(target=ask_twice, args=(k,)))
         threads[-1].start()
         while len(study._worker._queue) <= k:
             time.sleep(0.001)
     permits.release()
-    assert begun.acquire(timeout=30)  # the commit of both
+    assert begun.acquire(timeout=PATIENCE)  # the commit of both
     permits.release()
-    assert begun.acquire(timeout=30)  # that of one who came back at once, or of both
-    both = [event.wait(5) for event in answered]
+    assert begun.acquire(timeout=PATIENCE)  # that of one who came back at once, or of both
+    both = [event.wait(PATIENCE) for event in answered]
     permits.release(3)
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert both == [True, True]
     assert kinds(study).count("asked") == 5
 
@@ -165,7 +168,7 @@ def test_many_threads_get_decisions_of_their_own() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert sorted(seen) == list(range(90))
     assert kinds(study).count("told") == 90
     assert kl.studies.verify(store, "prices").ok
@@ -496,9 +499,7 @@ def test_damaged_snapshots_are_passed_over(
     content = store.studies["prices"]
     newest, older = content.snapshots
     for k, damaged in enumerate((newest, older)):
-        flipped = bytearray(damaged.content)
-        flipped[len(flipped) // 2] ^= 1
-        content.snapshots[k] = type(damaged)(damaged.seq, bytes(flipped))
+        content.snapshots[k] = with_a_bit_flipped(damaged)
         places = begun(monkeypatch)
         other = kl.Study.open(store, "prices")
         assert places[-1] == (older.seq if k == 0 else 1)

@@ -114,7 +114,7 @@ _TABLES: dict[tuple[str, ...], type[Struct]] = {("study",): _Study, ("shares",):
 _ELSEWHERE = ("self", "actions", "kernel", "contexts", "shares", "rng", "former")
 """Arguments of learners that are not for `[learner]`."""
 
-_CONTEXTS = ("X", "parameters", "points", "weights", "period", "variation", "reservoir")
+_CONTEXTS = ("X", "parameters", "points", "weights")
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _kernel(data: Any, space: Space | None, keys: Keys, source: Source) -> Any:
 def _space_of(known: ActionSet | Contexts | None) -> Space | None:
     """The parameters of actions or contexts, where they have any."""
     if isinstance(known, Contexts):
-        return known.space or _space_of(known.points)
+        return _space_of(known.points)
     return known.space if isinstance(known, SpacePoints) else None
 
 

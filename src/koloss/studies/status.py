@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from koloss.errors import NoDistribution
-from koloss.guarantees import Assumption, Guarantee
+from koloss.guarantees import Guarantee
+from koloss.guarantees.base import clause
 from koloss.studies.state import State
 
 
@@ -92,8 +93,7 @@ def promise_of(state: State, options: Mapping[str, Any]) -> Guarantee:
         promise = promise.of_rewards()
     if settings.release and not state.counts["late"]:
         return promise
-    text = 'when a value is told does not depend on what it is (`release="window"` makes it so)'
-    return replace(promise, assumptions=(*promise.assumptions, Assumption(text)))
+    return replace(promise, assumptions=(*promise.assumptions, clause("told by value")))
 
 
 def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from koloss.errors import SnapshotError
 from koloss.learners import Decision, Decisions
+from koloss.learners.base import Learner
+from koloss.learners.snapshots import state_from_bytes
 from koloss.studies.events import KINDS, Event
 from koloss.studies.log import Snapshot, Store
 from koloss.studies.names import check_findable
 from koloss.studies.platform import PLATFORM
+from koloss.studies.rounding import Neighbours, is_near
 from koloss.studies.state import PolicyMissing, State, copied
 from koloss.studies.stores import open_store
 from koloss.studies.worker import PAGE
 
 MOST = 100
 """Most problems or differences that are listed; all are counted."""
+
+Test = Callable[[State, Any], bool]
+
+
+class _Departed(Exception):
+    """A replay went another way than was recorded, and it is to be seen whether rounding explains it."""
 
 
 @dataclass
@@ -28,7 +40,7 @@ class Report:
     events: int = 0
     decisions: int = 0
     problems: list[str] = field(default_factory=list)  # what cannot be
-    differences: list[str] = field(default_factory=list)  # draws that would have been others here
+    differences: list[str] = field(default_factory=list)  # what rounding explains
     counted: dict[str, int] = field(default_factory=lambda: {"problems": 0, "differences": 0})
     snapshots: list[int] = field(default_factory=list)  # events after which one is as replayed
     platforms: list[str] = field(default_factory=list)  # those that events were written on
@@ -54,8 +66,8 @@ class Report:
         lines = [f"{self.name}: {self.events} events, {self.decisions} decisions: {verdict}"]
         lines += [f"  {problem}" for problem in self.problems]
         if self.counted["differences"]:
-            other = f"would have differed here ({PLATFORM})"
-            lines.append(f"  {self.counted['differences']} draws {other}; what was recorded counts")
+            other = f"differ here by rounding ({PLATFORM})"
+            lines.append(f"  {self.counted['differences']} {other}; what was recorded counts")
             lines += [f"    {difference}" for difference in self.differences]
         lines += [f"  snapshot after event {seq}: as replayed" for seq in self.snapshots]
         lines += [f"  {warning}" for warning in self.facts.get("warnings", [])]
@@ -75,9 +87,20 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     Returns
     -------
     Report
-        `ok` where the history proves itself. Draws that would have been others are problems where all was written on a platform
-        like this one (processor, NumPy, SciPy, Koloss), and differences where it was not: last digits differ, and what was
-        recorded counts.
+        `ok` where the history proves itself. What differs by rounding is a difference and no problem: numbers that agree to
+        1e-6 of their size or to 1e-12, and decisions that other last digits would have led to. What was recorded counts then.
+
+    Notes
+    -----
+    The replay takes every recorded action for the one that was played. Where its own draw, probability or epoch is another by more
+    than rounding, the study is replayed up to there with values that were moved by 1e-12 to 1e-6 of their range. If they lead to what
+    was recorded, the comparison was as good as a tie; and if only they lead to what follows, the replay goes on from there.
+
+    A history that was written on another platform (`Report.platforms`: BLAS and its kernels, NumPy and its instructions,
+    SciPy, Koloss) is held to the same, with four exceptions. Where moved values lead anywhere but to what was recorded, last
+    digits decide, and draws from there on are differences. On a ball and with Thompson sampling draws go by eigenvectors, whose signs
+    are up to the BLAS: there only the platform of the writer can prove draws. Another version of Koloss may play otherwise: what departs from its play
+    is a difference. And snapshots, of which the draws after them are compared in any case, may have been written otherwise.
 
     Examples
     --------
@@ -99,7 +122,11 @@ def verify(store: str | Store, name: str, *, policy: Any = None) -> Report:
     try:
         report = Report(name, facts=opened.facts())
         kept = {snapshot.seq: snapshot for snapshot in opened.snapshots(name)}
-        _Replay(report, copied(policy), kept).run(_all_events(opened, name))
+        try:
+            _Replay(report, copied(policy), kept).run(_all_events(opened, name))
+        except _Departed:  # once more, and this time with what it takes to explain it
+            report = Report(name, facts=report.facts)
+            _Replay(report, copied(policy), kept, Neighbours()).run(_all_events(opened, name))
         return report
     finally:
         if opened is not store:
@@ -116,9 +143,18 @@ def _all_events(store: Store, name: str) -> Iterator[Event]:
 class _Replay:
     """A state that is made again, and what is seen on the way."""
 
-    def __init__(self, report: Report, policy: Any, snapshots: dict[int, Snapshot]) -> None:
+    def __init__(
+        self,
+        report: Report,
+        policy: Any,
+        snapshots: dict[int, Snapshot],
+        neighbours: Neighbours | None = None,
+    ) -> None:
         self.report, self.policy, self.snapshots = report, policy, snapshots
+        self.neighbours = neighbours
         self.state: State | None = None
+        self.other: State | None = None  # one that values next to those told have led to
+        self.lost = False  # whether it has gone another way than was recorded, by rounding
         self.micros = 0
 
     def run(self, events: Iterator[Event]) -> None:
@@ -129,7 +165,7 @@ class _Replay:
             if len(group) == group[0].data.get("batch", 1):
                 try:
                     self.replay(group)
-                except PolicyMissing:  # which says nothing of the history
+                except (PolicyMissing, _Departed):  # which say nothing of the history
                     raise
                 except Exception as error:  # whatever a log that is not ours does to a learner
                     what = f"event {group[0].seq}: {type(error).__name__}: {error}"
@@ -160,16 +196,29 @@ class _Replay:
         if self.state is None:
             self.state = State(first, self.policy)
             self.state.begin()
+            self.note_platform(self.state.platform)
         else:
             self.check_lawful(self.state, group)
+            if self.neighbours is not None:
+                self.neighbours.before(self.state)
             drawn = self.state.apply(group)
+            if self.neighbours is not None:
+                self.neighbours.add(group)
+            self.note_platform(self.state.platform)
+            followed = self.follow(group)
             if drawn is not None:
-                self.check_drawn(group, drawn)
-        platform = self.state.platform
-        if platform not in self.report.platforms:
-            self.report.platforms.append(platform)
+                self.check_drawn(group, drawn, followed)
         if group[-1].seq in self.snapshots:
             self.check_snapshot(self.state, self.snapshots[group[-1].seq])
+
+    def note_platform(self, platform: str) -> None:
+        if platform not in self.report.platforms:
+            self.report.platforms.append(platform)
+
+    @property
+    def is_like_ours(self) -> bool:
+        """Whether all was written where last digits are those of here."""
+        return self.report.platforms == [PLATFORM]
 
     def check_lawful(self, state: State, group: list[Event]) -> None:
         """What may happen in this state."""
@@ -189,31 +238,49 @@ class _Replay:
             oldest = next(iter(late))
             add("problems", f"event {group[0].seq}: the lease of {oldest} had run out before")
 
-    def check_drawn(self, group: list[Event], drawn: Decision | Decisions) -> None:
-        """Decisions as they were recorded, beside what is drawn now."""
+    def follow(self, group: list[Event]) -> bool:
+        """Whether the other state, where there is one, has drawn what was recorded; else it is given up."""
+        if self.other is None:
+            return False
+        try:
+            drawn = self.other.apply(group)
+        except Exception:  # the replay itself has gone on
+            self.other = None
+            return False
+        if drawn is not None and not _agree(group, drawn):
+            self.other = None
+        return self.other is not None
+
+    def check_drawn(self, group: list[Event], drawn: Decision | Decisions, followed: bool) -> None:
+        """Decisions as they were recorded, next to what is drawn now."""
         report = self.report
         report.decisions += len(group)
-        for event, one in zip(
-            group, [drawn] if isinstance(drawn, Decision) else drawn, strict=True
-        ):
-            if event.decision != one.id:
-                report.add("problems", f"event {event.seq}: decision {event.decision} is {one.id}")
-                continue
-            data = event.data
-            pairs = [
-                ("index", data.get("index"), one.index),
-                ("probability", data.get("p"), one.probability),
-                ("epoch", data["epoch"], one.epoch),
-            ]
-            if "action" in data:
-                pairs.append(("action", data["action"], one.action.tolist()))
-            for name, recorded, now in pairs:
-                if recorded != now:
-                    what = f"event {event.seq}: {name} is {recorded}, and {now} when replayed"
-                    report.add(self.where(), what)
         index = group[0].data.get("index")
-        if index is not None and self.state is not None:
-            self.check_rows(group, len(self.state.learner.actions))
+        assert self.state is not None
+        learner = self.state.learner
+        if index is not None:
+            self.check_rows(group, len(learner.actions))
+        else:
+            self.check_inside(group, learner.actions)
+        for event, one in zip(group, _each(drawn), strict=True):
+            if event.decision != one.id:
+                what = f"event {event.seq}: decision {event.decision} is {one.id}"
+                report.add("problems", what)
+        found = list(_departures(group, drawn))
+        if not found:
+            return
+        where = "differences"
+        if not _agree(group, drawn):
+            if followed:  # rounding has decided before, and for good
+                assert self.other is not None
+                self.state, self.other, self.neighbours = self.other, None, Neighbours()
+            else:
+                self.lost |= not (self.is_like_ours or _can_be_repeated(learner))
+                where = self.explain(
+                    lambda _, made: _agree(group, made), lambda _, made: _agree(drawn, made)
+                )
+        for what, near in found:
+            report.add("differences" if near else where, what)
 
     def check_rows(self, group: list[Event], count: int) -> None:
         """Rows and probabilities that can be."""
@@ -222,9 +289,12 @@ class _Replay:
             if not (0 <= index < count and 0 < p <= 1 + 1e-9):
                 self.report.add("problems", f"event {event.seq}: row {index} of {count} with {p}")
 
-    def where(self) -> str:
-        """Whether what differs is a problem, or rounding may explain it."""
-        return "problems" if self.report.platforms == [PLATFORM] else "differences"
+    def check_inside(self, group: list[Event], actions: Any) -> None:
+        """Actions that can be, where they are not rows."""
+        inside = actions.contains(np.array([event.data["action"] for event in group], dtype=float))
+        for event in itertools.compress(group, ~inside):
+            what = f"event {event.seq}: the action {event.data['action']} is none of {actions!r}"
+            self.report.add("problems", what)
 
     def check_snapshot(self, state: State, snapshot: Snapshot) -> None:
         """A snapshot that says what the replay says."""
@@ -234,7 +304,94 @@ class _Replay:
         except SnapshotError as error:
             self.report.add("problems", f"{where}: {error}")
             return
-        if state.to_bytes() == snapshot.content:
+        content = state.to_bytes()
+        if content == snapshot.content:
             self.report.snapshots.append(snapshot.seq)
-        else:
-            self.report.add(self.where(), f"{where}: it is not what the replay says")
+            return
+        kept, now = state_from_bytes(snapshot.content), state_from_bytes(content)
+        if is_near(kept, now):
+            what = "it is what the replay says, but for rounding"
+            self.report.add("differences", f"{where}: {what}")
+            return
+        if not self.is_like_ours:  # draws that follow from it are compared in any case
+            what = "it is not what the replay says, which keeps its accounts otherwise"
+            self.report.add("differences", f"{where}: {what}")
+            return
+        verdict = self.explain(
+            lambda other, _: is_near(kept, state_from_bytes(other.to_bytes())),
+            lambda other, _: is_near(now, state_from_bytes(other.to_bytes())),
+        )
+        self.report.add(verdict, f"{where}: it is not what the replay says")
+
+    def explain(self, is_recorded: Test, is_replayed: Test) -> str:
+        """Whether rounding may have led to what was recorded: then the state that it led to is followed as well.
+
+        On a platform like this one, some values next to those told must lead there. On another it is enough that values next to
+        them do not lead where they led here: then last digits decide, and what follows is not known here.
+        """
+        self.lost |= any(_version(one) != _version(PLATFORM) for one in self.report.platforms)
+        if self.lost:
+            return "differences"
+        if self.report.counted["problems"]:  # of which this may be a consequence
+            return "problems"
+        if self.neighbours is None:
+            raise _Departed
+        decided_by_rounding = False
+        for state, drawn in self.neighbours:
+            if is_recorded(state, drawn):
+                self.other = state
+                return "differences"
+            decided_by_rounding |= not is_replayed(state, drawn)
+        self.lost = decided_by_rounding and not self.is_like_ours
+        return "differences" if self.lost else "problems"
+
+
+def _can_be_repeated(learner: Learner[Any, Any]) -> bool:
+    """Whether the same coins draw the same where last digits differ.
+
+    Neither on a ball nor from a posterior: both go by eigenvectors, whose signs are up to the BLAS.
+    """
+    return isinstance(learner.actions, np.ndarray) and "thompson" not in getattr(
+        learner.settings, "names", ()
+    )
+
+
+def _version(platform: str) -> str:
+    """Of Koloss."""
+    return platform.partition(",")[0]
+
+
+def _departures(
+    recorded: list[Event] | Decision | Decisions, drawn: Any
+) -> Iterator[tuple[str, bool]]:
+    """Where decisions are others than those drawn, and whether by no more than rounding."""
+    before = (
+        [(f"event {event.seq}", _facts(event)) for event in recorded]
+        if isinstance(recorded, list)
+        else [("", _facts(one)) for one in _each(recorded)]
+    )
+    for (where, facts), one in zip(before, _each(drawn), strict=True):
+        now = _facts(one)
+        for name, value in facts.items():
+            if value != now[name]:
+                what = f"{where}: {name} is {value}, and {now[name]} when replayed"
+                yield what, is_near(value, now[name])
+
+
+def _agree(recorded: list[Event] | Decision | Decisions, drawn: Any) -> bool:
+    """Whether decisions are those drawn, but for rounding."""
+    return all(near for _, near in _departures(recorded, drawn))
+
+
+def _each(drawn: Decision | Decisions) -> Iterable[Decision]:
+    return [drawn] if isinstance(drawn, Decision) else drawn
+
+
+def _facts(one: Event | Decision) -> dict[str, Any]:
+    """What is recorded of a decision; its action where it is not a row."""
+    if isinstance(one, Decision):
+        facts = {"index": one.index, "probability": one.probability, "epoch": one.epoch}
+        return {**facts, "action": one.action.tolist()}
+    data = one.data
+    facts = {"index": data.get("index"), "probability": data.get("p"), "epoch": data["epoch"]}
+    return facts | ({"action": data["action"]} if "action" in data else {})
