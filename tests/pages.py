@@ -119,7 +119,7 @@ def open_page(path, width, folder):
     options = ["headless=new", "no-sandbox", "disable-gpu", "hide-scrollbars", "disable-dev-shm-usage", "allow-file-access-from-files",
                "enable-logging=stderr", "virtual-time-budget=5000", f"user-data-dir={folder}/profile", "dump-dom"]  # fmt: skip
     command = [browser, *(f"--{option}" for option in options), frame.as_uri()]
-    result = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=120)  # fmt: skip
+    result = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=600)  # fmt: skip
     assert result.returncode == 0, result.stderr[-2000:]
     seen = re.search(r'data-found="([^"]*)"', result.stdout)
     assert seen, result.stdout[-500:]

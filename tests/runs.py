@@ -52,7 +52,7 @@ def without_times(plain):
     return {name: value for name, value in plain.items() if name not in TIMES}
 
 
-def wait_for(ready, seconds=60):
+def wait_for(ready, seconds=600):
     """What a function gives, once that is true."""
     for _ in range(20 * seconds):
         if value := ready():

@@ -13,7 +13,8 @@ import pytest
 
 import koloss as kl
 from koloss import _html
-from koloss.guarantees import Assumption, Guarantee
+from koloss.guarantees import Guarantee, wording
+from koloss.guarantees.base import clause, note
 from tests.pages import HOSTILE, read_html
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -178,16 +179,20 @@ def test_a_kernel_may_be_called_anything(monkeypatch):
         assert HOSTILE in words
 
 
-def test_guarantee():
+def test_guarantee(monkeypatch):
+    monkeypatch.setitem(wording.THEOREMS, "A3", HOSTILE)
     terms = {"variance": 123.4, HOSTILE: 1.5, "delay": 0.0}
-    assumptions = (Assumption(HOSTILE, True), Assumption("a", False), Assumption("b"))
-    guarantee = Guarantee(HOSTILE, 1000, terms, 100.0, assumptions, notes=(HOSTILE,))
+    form = {"form": HOSTILE}
+    assumptions = (clause("form", True, **form), clause("mixed", False), clause("unmoved"), clause("span", "so far", up_to=", up to a constant"))  # fmt: skip
+    guarantee = Guarantee(("A3",), 1000, terms, 100.0, assumptions, remarks=(note("alarm", alarm=HOSTILE),))  # fmt: skip
     words, _ = check(guarantee._repr_html_())
     assert words.count(HOSTILE) == 4
-    for part in ("regret of 1,000 rounds, not valid", "123", "1.50", "sum125", "exceeds100", "holds", "afails", "byours to know"):  # fmt: skip
+    assert guarantee.in_words() in words
+    for part in ("regret of 1,000 rounds, not valid", "123", "1.50", "sum125", "exceeds100", "holds",
+                 "densityfails", "would doyours to know", "constantheld so far"):  # fmt: skip
         assert part in words
     assert "delay" not in words
-    check(Guarantee("s", 1, {"x": math.inf}, math.inf, proved=False)._repr_html_())
+    check(Guarantee(("A3",), 1, {"x": math.inf}, math.inf, proved=False)._repr_html_())
 
 
 def test_needs_nothing_of_others():

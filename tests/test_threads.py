@@ -107,12 +107,12 @@ def test_another_python_thread_may_be_the_last():
     def stay():
         with threads_for(1.0):
             entered.set()
-            leave.wait(10)
+            leave.wait(300)
 
     other = threading.Thread(target=stay)
     first.__enter__()
     other.start()
-    entered.wait(10)
+    entered.wait(300)
     first.__exit__(None, None, None)
     assert threads() == {1}
     leave.set()
@@ -148,7 +148,7 @@ class TestInParallel:
     """Parts are shared by Python threads, with one BLAS thread each, and come back in order."""
 
     def test_in_order_and_by_several(self):
-        meeting = threading.Barrier(2, timeout=10)  # passed by two threads at once, or not at all
+        meeting = threading.Barrier(2, timeout=300)  # passed by two threads at once, or not at all
         seen = set()
 
         def square(k):

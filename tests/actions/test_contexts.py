@@ -17,8 +17,7 @@ PLACES = kl.Contexts([[0.0, 1.0], [0.5, 1.0], [1.0, 2.0]], [0.5, 0.3, 0.2])
         SHARES,
         PLACES,
         kl.Contexts([3, 1, 2]),
-        kl.Contexts(list(range(7)), period=7, variation=0.125),
-        kl.Contexts(["a", "b"], [2 / 3, 1 / 3], period=6),
+        kl.Contexts(["a", "b"], [2 / 3, 1 / 3]),
         kl.Contexts(np.random.default_rng(0).uniform(size=(20, 3)), np.full(20, 0.05)),
         kl.Contexts(kl.Points([[0.0], [1.0]])),
     ],
@@ -32,10 +31,17 @@ def test_contexts_come_back_from_plain_data(contexts):
             assert again.weights.tobytes() == contexts.weights.tobytes()
 
 
+def test_what_there_is_no_more_is_refused_by_name_where_it_was_used():
+    plain = SHARES.to_dict() | {"period": None, "variation": 0.0, "reservoir": None}
+    assert kl.Contexts.from_dict(plain) == SHARES
+    for name, value in {"period": 10, "variation": 0.1, "reservoir": 8}.items():
+        with pytest.raises(ValueError, match=f"`{name}` is not a parameter of Contexts"):
+            kl.Contexts.from_dict(plain | {name: value})
+
+
 def test_differing_contexts_are_not_equal():
     assert kl.Contexts(["a", "b"]) != kl.Contexts(["b", "a"])
     assert kl.Contexts(["a", "b"]) != kl.Contexts(["a", "b"], [0.5, 0.5])
-    assert kl.Contexts([1, 2], period=2) != kl.Contexts([1, 2], period=4)
     assert kl.Contexts([[0.0], [1.0]]) != "contexts"
 
 
@@ -65,6 +71,11 @@ def test_a_context_is_found_by_label_row_or_coordinates():
         (PLACES, {"x": 1}, "`context` must be a row or 2 coordinates, got {'x': 1}"),
         (PLACES, [0.5], r"`context` must be a row or 2 coordinates, got an array of shape \(1,\)"),
         (PLACES, 0.5, r"`context` must be a row or 2 coordinates, got an array of shape \(\)"),
+        (PLACES, [10**400, 0.5], "`context` must be a row or 2 coordinates, got"),
+        (PLACES, np.array([0.5 + 1j, 0.5]), "`context` must be a row or 2 coordinates, got"),
+        (PLACES, np.array([True, False]), "`context` must be a row or 2 coordinates, got"),
+        (PLACES, ["0.5", "0.5"], "`context` must be a row or 2 coordinates, got"),
+        (PLACES, np.ma.masked, "`context` must be a row or 2 coordinates, got"),
         (PLACES, [np.nan, 1.0], r"`context` must be finite, got \[nan"),
         (PLACES, [0.4, 1.0], "`context` must be one of the 3 contexts, got"),
     ],
@@ -102,11 +113,6 @@ def test_a_batch_needs_one_context_each(context, message):
         ({"X": ["a", "b"], "weights": [0.5, 0.6]}, "`weights` must sum to 1"),
         ({"X": ["a", "b"], "weights": [1.0, 0.0]}, "`weights` must be positive: leave out"),
         ({"X": ["a", "b"], "weights": [1.0]}, "`weights` must"),
-        ({"X": ["a", "b"], "period": 3}, "`period` must be a multiple of 2"),
-        ({"X": ["a", "b"], "period": 0}, "`period` must be at least 1"),
-        ({"X": ["a", "b"], "weights": [0.9, 0.1], "period": 4}, "comes a whole number of times"),
-        ({"X": ["a", "b"], "variation": 0.1}, "`variation` must be left out without a `period`"),
-        ({"X": ["a", "b"], "period": 2, "variation": -1}, "`variation` must be at least 0"),
     ],
 )
 def test_what_makes_no_contexts(arguments, message):
@@ -136,50 +142,22 @@ def test_contexts_of_a_space_are_given_by_their_params():
             some.find(wrong)
 
 
-WEATHER = kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24))
-
-
-def test_of_a_space_with_many_points_any_may_come():
-    contexts = kl.Contexts(WEATHER, reservoir=10)
-    assert len(contexts) == 5
-    assert len(kl.Contexts(WEATHER)) == 32
-    np.testing.assert_array_equal(contexts.X, WEATHER.points(5).X)
-    assert contexts.place({"temperature": 20, "hour": 6}).tolist() == [0.75, 0.25]
-    assert contexts.place(np.array([0.1, 0.2])).tolist() == [0.1, 0.2]
-    both = contexts.place_all([{"temperature": -10, "hour": 24}, [0.5, 0.5]], 2)
-    assert both.tolist() == [[0.0, 1.0], [0.5, 0.5]]
-    assert kl.Contexts(kl.Space(share=kl.Float(0.0, 2.0))).place(0.5).tolist() == [0.5]
-    again = kl.Contexts.from_dict(contexts.to_dict())
-    assert (again, repr(again)) == (contexts, repr(contexts))
-    assert contexts != kl.Contexts(WEATHER)
-    assert repr(contexts).endswith("reservoir=10)")
-    many = kl.Contexts(kl.Space(a=kl.Int(1, 100), b=kl.Int(1, 100)))
-    with pytest.raises(ValueError, match="`context` must be a point of the encoded space, got"):
-        many.place([0.5, 0.5])  # between two whole numbers
-
-
 @pytest.mark.parametrize(
-    "context, message",
+    "space",
     [
-        (None, "`context` must be given"),
-        ({"temperature": 99, "hour": 6}, "`context` must be a point of the space, got"),
-        ({"temperature": 9}, "`context` must be a point of the space, got"),
-        ({"temperature": float("nan"), "hour": 6}, "`context` must be a point of the space, got"),
-        ([0.5, 1.5], "`context` must be a point of the encoded space, got"),
-        ([0.5, float("nan")], "`context` must be finite, got"),
-        ([0.5], r"`context` must be params or 2 coordinates, got an array of shape \(1,\)"),
-        ("warm", "`context` must be params or 2 coordinates, got 'warm'"),
-        (3, r"`context` must be params or 2 coordinates, got an array of shape \(\)"),
-        ([10**400, 0.5], "`context` must be params or 2 coordinates, got"),
-        (np.array([0.5 + 1j, 0.5]), "`context` must be params or 2 coordinates, got"),
-        (np.array([True, False]), "`context` must be params or 2 coordinates, got"),
-        (["0.5", "0.5"], "`context` must be params or 2 coordinates, got"),
-        (np.ma.masked, "`context` must be params or 2 coordinates, got"),
+        kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24)),
+        kl.Space(a=kl.Int(1, 100), b=kl.Int(1, 100)),
+        kl.Space(device=kl.Choice(["phone", "desk"]), age=kl.Float(18, 90)),
     ],
 )
-def test_what_is_no_point_of_the_space_is_refused(context, message):
-    with pytest.raises(ValueError, match=message):
-        kl.Contexts(WEATHER).place(context)
+def test_contexts_have_to_be_listed(space):
+    """The message names the argument, the rule, the value, and what to do."""
+    with pytest.raises(ValueError, match="`X` must be labels, rows of coordinates, or a Space of at most 1,024 combinations, got Space") as caught:  # fmt: skip
+        kl.Contexts(space)
+    assert "cut numbers into a list of cells, or play without contexts" in str(caught.value)
+    cells = kl.Contexts(space.points(12))  # which are a list
+    assert len(cells) == 12
+    assert cells.find(cells.points.params[3]) == 3
 
 
 def test_truth_values_are_no_labels():
@@ -188,17 +166,3 @@ def test_truth_values_are_no_labels():
         with pytest.raises(ValueError, match="`context` must be one of 0, 1, 2"):
             week.find(context)
     assert week.find(np.int64(1)) == 1
-
-
-def test_a_reservoir_is_for_spaces_of_many():
-    for build, message in (
-        (lambda: kl.Contexts([[0.0], [1.0]], reservoir=8), "unless `X` is a Space, got 8"),
-        (lambda: kl.Contexts(WEEK, reservoir=8), "left out for a Space of 6 combinations, got 8"),
-        (lambda: kl.Contexts(WEATHER, reservoir=3), "`reservoir` must be at least 4, got 3"),
-        (lambda: kl.Contexts(WEATHER, [0.5, 0.5]), "`weights` must be left out where any point"),
-        (lambda: kl.Contexts(WEATHER, period=32), "`period` must be left out where any point"),
-        (lambda: kl.Contexts(WEATHER).find([0.1, 0.2]), "`context` has a place and no row"),
-        (lambda: kl.Contexts(WEEK).place([0.0, 0.0]), "`context` has a row"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            build()

@@ -87,7 +87,7 @@ def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):  # noq
         if number == signal.SIGTERM:
             second = cli("run", "own.toml", "--out", "out", "--jobs", "1")
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
     code, line = ENDS[number]
     assert (process.returncode, out, err.strip()) == (code, "", line)
     assert not any(alive(pid) for pid in playing(folder)) or number == signal.SIGKILL
@@ -105,7 +105,7 @@ def test_a_signal_ends_the_other_verbs(start, tmp_path, verb, number):
     with start(*PLAY[verb]) as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         process.send_signal(number)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
     code, line = ENDS[number]
     assert (process.returncode, out) == (code, "")
     assert (
@@ -120,7 +120,7 @@ def test_ctrl_c_while_processes_start(start, tmp_path):
     with start("run", "own.toml") as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=600)
     assert (process.returncode, err.strip()) == ENDS[signal.SIGINT]
     nothing_left(process, tmp_path)
 
@@ -134,7 +134,7 @@ def test_a_killed_process_is_replaced_and_what_is_ignored_stays_so(spec, start):
         (pid,) = wait_for(lambda: playing(spec.parent))
         process.send_signal(signal.SIGHUP)
         os.kill(pid, signal.SIGKILL)
-        _, err = process.communicate(timeout=240)
+        _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (0, "1 of 2 runs done\n2 of 2 runs done\n")
     nothing_left(process, spec.parent)
     run([load(spec)], out=spec.parent / "again", jobs=1)

@@ -70,7 +70,7 @@ def test_interrupt_loses_only_what_is_in_flight(tmp_path):
     ) as process:
         wait_for(lambda: list((tmp_path / "cut").glob("runs/**/*.npz")))
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert out == ""
     assert "interrupted; the same command goes on" in err.splitlines()[-1]

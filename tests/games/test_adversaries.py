@@ -10,6 +10,7 @@ import pytest
 import koloss as kl
 from koloss.errors import LossOutOfBounds
 from koloss.games.watching import Shown
+from tests.support.statistics import agrees, by_mean, differs
 
 POINTS = kl.Points(np.random.default_rng(0).random((12, 2)))
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2]])
@@ -46,9 +47,9 @@ def test_full_norm_is_used(kind):
 def test_biased_has_a_mean():
     mean = kl.LinearLoss([1.0, 0.0])
     adversary = kl.games.Biased(kl.Linear(), kl.Ball(2), mean=mean, bias=1, noise=3, rng=0)
-    average = sum(adversary(t).vector for t in range(4000)) / 4000
-    # noise of size 3/4 in a random direction: 4 standard errors
-    np.testing.assert_allclose(average, [0.25, 0.0], atol=4 * 0.75 / np.sqrt(2 * 4000))
+    vectors = [adversary(t).vector for t in range(4000)]
+    assert agrees(by_mean(vectors, [0.25, 0.0]))
+    assert differs(by_mean(vectors, [0.25, 0.1]))
 
 
 def test_switching_alternating_and_drifting():

@@ -1,4 +1,4 @@
-"""Games with contexts of all kinds: rows, coordinates, labels and params, of finitely many contexts and of a Space of many."""
+"""Games with contexts of all kinds: rows, coordinates, labels and params."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LOSSES = np.random.default_rng(3).random((N, 5))
 
 
 def weather(**settings):
-    space = kl.Space(temperature=kl.Float(-10, 30), wind=kl.Choice(["no", "yes"]))
-    contexts = kl.Contexts(space, reservoir=16)
+    space = kl.Space(temperature=kl.Int(0, 30), wind=kl.Choice(["no", "yes"]))
+    contexts = kl.Contexts(space)
     return kl.BanditExpWeights(ACTIONS, kl.Gaussian(0.5), contexts=contexts, **SAID | settings)
 
 
 def draws(kinds):
     """So many days, each of them several times."""
-    days = [{"temperature": float(7 * k), "wind": ("no", "yes")[k % 2]} for k in range(kinds)]
+    days = [{"temperature": 7 * k, "wind": ("no", "yes")[k % 2]} for k in range(kinds)]
     return [days[k] for k in np.random.default_rng(4).integers(kinds, size=N)]
 
 
@@ -42,10 +42,10 @@ def by_hand(learner, contexts, batch=1):
 
 @pytest.mark.parametrize("batch", [1, 6])
 @pytest.mark.parametrize("coordinates", [False, True])
-def test_a_reservoir_of_contexts_plays(batch, coordinates):
+def test_contexts_of_a_space_play(batch, coordinates):
     """The learner is asked with the very contexts, and the comparator is the best action of each, by enumeration."""
     days = draws(4)
-    contexts = weather().settings.contexts.space.encode(days) if coordinates else days
+    contexts = weather().settings.contexts.points.space.encode(days) if coordinates else days
     trace = kl.play(weather(), kl.games.Replay(LOSSES), N, contexts=contexts, batch=batch)
     played = by_hand(weather(), contexts, batch)
     np.testing.assert_array_equal(trace.index, played)
@@ -55,18 +55,18 @@ def test_a_reservoir_of_contexts_plays(batch, coordinates):
     np.testing.assert_array_equal(trace.best, np.asarray(ACTIONS.X)[sums.argmin(axis=1)])
     paid = LOSSES[np.arange(N), played].sum()
     assert trace.regret[-1] == pytest.approx(paid - sums.min(axis=1).sum())
-    assert not trace.valid  # nothing is proved of a reservoir
 
 
 def test_contexts_that_come_once_are_compared_with_the_best_of_every_round():
-    contexts = np.random.default_rng(5).random((N, 2))
-    contexts[:, 1] = contexts[:, 1].round()
-    trace = kl.play(weather(), kl.games.Replay(LOSSES), N, contexts=contexts)
+    rows = np.random.default_rng(5).permutation(62)[:N]
+    trace = kl.play(weather(), kl.games.Replay(LOSSES), N, contexts=rows)
     assert trace.losses.sum() - trace.regret[-1] == pytest.approx(LOSSES.min(axis=1).sum())
     with pytest.raises(ValueError, match="`context` must be given"):
         kl.play(weather(), kl.games.Replay(LOSSES), N)
-    with pytest.raises(ValueError, match="`context` must be params or 2 coordinates"):
-        kl.play(weather(), kl.games.Replay(LOSSES), N, contexts=[0] * N)
+    with pytest.raises(ValueError, match="`context` must be one of the 62 contexts"):
+        kl.play(
+            weather(), kl.games.Replay(LOSSES), N, contexts=[{"temperature": 31, "wind": "no"}] * N
+        )
 
 
 def test_labels_are_the_same_game_as_rows():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
 
 import koloss as kl
+from tests.support.statistics import agrees, by_laws, differs
 
 ARMS = kl.Points([[0.0], [1.0]])
 SOLD = np.array([0.3, 0.6])  # probability of a sale at either price
-LEVEL = 1e-9  # of a false alarm, for one seed
 
 
 def sell(rng, seed, rounds=400):
@@ -41,7 +40,7 @@ def test_no_run_is_stuck_where_data_and_learner_have_one_seed():
 def together(learner, other, count=2000):
     """The chance that numbers of `other` beside either arm differ so much, were the two independent."""
     first, numbers = learner.ask(count).index == 0, other.random(count)
-    return ks_2samp(numbers[first], numbers[~first]).pvalue
+    return by_laws(numbers[first], numbers[~first])
 
 
 def make(kind, rng):
@@ -52,11 +51,11 @@ def make(kind, rng):
 def test_coins_of_one_seed_are_independent(kind):
     for seed in range(5):
         theirs = kl.games.Random(kl.Gaussian(0.5), ARMS, rng=seed)
-        assert together(make(kind, seed), np.random.default_rng(seed)) > LEVEL
-        assert together(make(kind, seed), theirs.rng) > LEVEL
+        assert agrees(together(make(kind, seed), np.random.default_rng(seed)))
+        assert agrees(together(make(kind, seed), theirs.rng))
         # Negative control: one stream for both.
         mine = np.random.default_rng(seed)
-        assert together(make(kind, mine), np.random.default_rng(seed)) < LEVEL
+        assert differs(together(make(kind, mine), np.random.default_rng(seed)))
 
 
 @pytest.mark.parametrize("source", [np.random.SeedSequence, np.random.PCG64])

@@ -15,6 +15,7 @@ from scipy.special import zeta
 import koloss as kl
 from koloss.errors import ToleranceUnreachable
 from koloss.proxy import Decay
+from tests.support.statistics import agrees, by_share, differs
 
 LINE = kl.Points(np.linspace(0, 1, 150)[:, None])
 
@@ -287,9 +288,11 @@ class TestSamples:
         weights = np.zeros(150)
         weights[[0, 149]] = 0.25, 0.75
         decay = kl.eigendecay(kl.Gaussian(0.01), LINE, measure=weights, samples=4000, rng=0)
-        # K = I on the two ends: the eigenvalues are the shares of the draws (five standard deviations).
-        room = 5 * math.sqrt(0.1875 / 4000)
-        assert decay.eigenvalues[:2] == pytest.approx([0.75, 0.25], abs=room)
+        # K = I on the two ends: the eigenvalues are the shares of the draws.
+        counts = np.round(4000 * decay.eigenvalues[:2])
+        assert 4000 * decay.eigenvalues[:2] == pytest.approx(counts)
+        assert agrees(by_share(counts[0], 4000, 0.75))
+        assert differs(by_share(counts[0], 4000, 0.5))
 
     def test_on_a_compact_set(self):
         decay = kl.eigendecay(kl.Gaussian(0.3), kl.Ball(2), samples=100, rng=0, spacing=0.5)

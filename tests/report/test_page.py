@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from koloss.experiments import bounds, catalogue, load, run
+from koloss.guarantees.base import MARKS
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.figures import dimension_figure, overview_figure, picture_figure, regret_figure
 from koloss.report.page import page, sublinear
@@ -75,6 +77,36 @@ def test_page_tells_bad_news(played):
     ):  # fmt: skip
         text = page_text(replace(played, results=(replace(result, curves=(one,)),)))
         assert all(word in text for word in words)
+
+
+def test_every_mark_of_an_assumption_is_shown(played, capsys):
+    """As a program finds them in a file: true, false, null, or "so far"."""
+    marks = {True: "checked, holds", False: "fails", "so far": "held so far", None: "not checked"}
+    listed = [
+        {"key": "coin", "text": f"assumed {k}", "holds": mark} for k, mark in enumerate(MARKS)
+    ]
+    result = played.results[3]
+    curve = result.curves[0]
+    seen = replace(curve, promise={**curve.promise, "assumptions": listed})
+    text = page_text(replace(played, results=(replace(result, curves=(seen,)),)))
+    (entry,) = bounds(load("posynomial"), rounds=50)
+    show_bounds([{**entry, "guarantee": {**entry["guarantee"], "assumptions": listed}}])
+    shown = capsys.readouterr().out
+    for k, mark in enumerate(MARKS):
+        assert f"<li>assumed {k}: {marks[mark]}</li>" in text
+        assert f"  assumes: assumed {k} [{MARKS[mark]}]" in shown
+
+
+def test_results_say_what_has_held_so_far(played):
+    """A range of losses under bandit feedback: nobody knows it of losses that were not received."""
+    found = {
+        a["key"]: a["holds"]
+        for curve in played.curves
+        for a in json.loads(json.dumps(curve.promise["assumptions"]))
+    }
+    assert found["rounds"] is True
+    assert found["coin"] is None
+    assert found["range"] == "so far"
 
 
 @pytest.mark.slow

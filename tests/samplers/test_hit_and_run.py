@@ -1,13 +1,12 @@
 """Hit-and-run: the draw on a chord, the chord, and the density left invariant.
 
-Every statistical test has the false-alarm level LEVEL and there are fewer than two hundred: 2e-7 over the file.
+Statistical tests have the level of `tests.support.statistics`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_1samp, ks_2samp
 
 import koloss as kl
 from koloss.samplers.box import separable_box
@@ -15,8 +14,8 @@ from koloss.samplers.chains import as_target
 from koloss.samplers.hit_and_run import Move, chord, hit_and_run
 from koloss.samplers.interval import quadratic_interval
 from koloss.samplers.quadratic_ball import quadratic_ball
+from tests.support.statistics import agrees, by_law, by_laws, differs
 
-LEVEL = 1e-9
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -70,9 +69,9 @@ def test_draws_on_an_interval_are_exact(case):
     reference = interval_distribution(log_density, lower, upper, mode)
     t = quadratic_interval(np.full(40_000, c), b, lower, upper, rng=7)
     assert np.all((lower <= t) & (t <= upper))
-    assert ks_1samp(t, reference).pvalue > LEVEL
+    assert agrees(by_law(t, reference))
     # Negative control: squeezed by six percent towards the lower end.
-    assert ks_1samp(lower + (t - lower) * 0.94, reference).pvalue < LEVEL
+    assert differs(by_law(lower + (t - lower) * 0.94, reference))
 
 
 def test_mixed_cases_in_one_call_and_repeatable():
@@ -86,7 +85,7 @@ def test_reflecting_an_interval_reflects_the_draws():
     for c, b, lower, upper in CASES:
         t = quadratic_interval(np.full(4000, c), b, lower, upper, rng=1)
         s = quadratic_interval(np.full(4000, c), -b, -upper, -lower, rng=2)
-        assert ks_2samp(t, -s).pvalue > LEVEL
+        assert agrees(by_laws(t, -s))
 
 
 @pytest.mark.parametrize("c", [-1e300, -1e-300, 0.0, 1e-300, 1e300])
@@ -163,12 +162,12 @@ def test_exact_draws_stay_exact(loss, actions, rng, exact_draws, fits):
     target = as_target(loss, 1.0, 2)
     top = target(actions.net(0.02).X).max() + 0.2
     X = exact_draws(target.log_density, actions, 20_000, rng, top)
-    assert fits(X, actions, target.log_density) > LEVEL
+    assert agrees(fits(X, actions, target.log_density))
     move = Move(target, actions)
     for _ in range(5):
         X = move(X, rng)
     assert np.all(actions.contains(X))
-    assert fits(X, actions, target.log_density) > LEVEL
+    assert agrees(fits(X, actions, target.log_density))
 
 
 def test_negative_controls_of_invariance(rng, exact_draws, fits):
@@ -181,7 +180,7 @@ def test_negative_controls_of_invariance(rng, exact_draws, fits):
         Y = X
         for _ in range(5):
             Y = wrong(Y, rng)
-        assert fits(Y, DISC, target.log_density) < LEVEL
+        assert differs(fits(Y, DISC, target.log_density))
 
 
 @pytest.mark.parametrize("as_quadratic", [True, False])
@@ -198,8 +197,8 @@ def test_one_dimension(as_quadratic, rng, exact_draws):
     for _ in range(4):
         X = move(X, rng)
     reference = interval_distribution(log_density, -2.0, 2.0)
-    assert ks_1samp(X[:, 0], reference).pvalue > LEVEL
-    assert ks_1samp(-X[:, 0], reference).pvalue < LEVEL  # negative control: reflected
+    assert agrees(by_law(X[:, 0], reference))
+    assert differs(by_law(-X[:, 0], reference))  # negative control: reflected
 
 
 @pytest.mark.parametrize("loss", [SADDLE, BUMPS], ids=["quadratic", "slice"])
@@ -207,9 +206,9 @@ def test_from_a_point_to_the_density(loss, fits):
     # Every draw from a chain of its own, all begun at one point: independent, and far from the density at first.
     options = {"learning_rate": 2.0, "chains": 8000, "start": np.zeros((8000, 2)), "rng": 3}
     draws = hit_and_run(loss, DISC, 8000, steps=1, warmup=60, **options)
-    assert fits(draws.points, DISC, lambda X: -2.0 * loss(X)) > LEVEL
+    assert agrees(fits(draws.points, DISC, lambda X: -2.0 * loss(X)))
     early = hit_and_run(loss, DISC, 8000, steps=1, warmup=0, **options)
-    assert fits(early.points, DISC, lambda X: -2.0 * loss(X)) < LEVEL  # negative control
+    assert differs(fits(early.points, DISC, lambda X: -2.0 * loss(X)))  # negative control
 
 
 def test_narrow_density_of_a_huge_quadratic(rng):
@@ -219,7 +218,7 @@ def test_narrow_density_of_a_huge_quadratic(rng):
     draws = hit_and_run(((B + B.T) / 2, np.zeros(3)), kl.Ball(3), 4000, chains=40, rng=0)
     Y = draws.points @ Q
     assert np.std(Y[:, 0]) == pytest.approx(np.sqrt(0.5e-8), rel=0.1)
-    assert ks_2samp(Y[:, 1], -Y[:, 1]).pvalue > LEVEL
+    assert agrees(by_laws(Y[:, 1], -Y[:, 1]))
     assert draws.r_hat.max() < 1.05
 
 
@@ -234,9 +233,9 @@ def test_leaves_the_draws_of_the_exact_sampler_as_they_are(d, scale, rng):
     assert np.all(np.any(moved != X, axis=1))
     top = np.linalg.eigh(B)[1]
     for x, y in zip((moved @ top).T, (Y @ top).T, strict=True):
-        assert ks_2samp(x, y).pvalue > LEVEL
+        assert agrees(by_laws(x, y))
     other = hit_and_run((B, b / 2), kl.Ball(d), 2000, **options).points  # negative control
-    assert min(ks_2samp(x, y).pvalue for x, y in zip(other.T, Y.T, strict=True)) < LEVEL
+    assert differs(min(by_laws(x, y) for x, y in zip(other.T, Y.T, strict=True)))
 
 
 def test_turning_the_problem_turns_the_draws(rng):
@@ -247,8 +246,8 @@ def test_turning_the_problem_turns_the_draws(rng):
     X = hit_and_run((A, b), kl.Ball(3), 4000, rng=1, **common).points
     Y = hit_and_run(turned, kl.Ball(3), 4000, rng=2, **common).points @ Q
     for j in range(3):
-        assert ks_2samp(X[:, j], Y[:, j]).pvalue > LEVEL
-    assert ks_2samp(X[:, 2], -Y[:, 2]).pvalue < LEVEL  # negative control
+        assert agrees(by_laws(X[:, j], Y[:, j]))
+    assert differs(by_laws(X[:, 2], -Y[:, 2]))  # negative control
 
 
 # What comes back, and what is refused.

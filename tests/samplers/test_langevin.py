@@ -1,19 +1,17 @@
 """Langevin proposals and jumps: invariance up to the boundary, separated modes, adaptation.
 
-Every statistical test has the false-alarm level LEVEL and there are fewer than two hundred: 2e-7 over the file.
+Statistical tests have the level of `tests.support.statistics`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
 
 import koloss as kl
 from koloss.samplers.chains import Target, as_target
 from koloss.samplers.langevin import Move, langevin
-
-LEVEL = 1e-9
+from tests.support.statistics import agrees, by_laws, by_share, differs
 
 DISC, SQUARE = kl.Ball(2), kl.Box([-1.0, 0.0], [1.0, 3.0])
 BUMPS = kl.KernelLoss(kl.Gaussian(0.4), [[0.7, 0.2], [-0.5, -0.5], [0.0, 1.0]], [-2.0, -1.5, 1.0])
@@ -38,7 +36,7 @@ def test_langevin_steps_leave_the_density_invariant(problem, h, rng, fits):
         move.diffuse(h, rng)
     assert np.mean(np.any(move.X != X, axis=1)) > 0.5
     assert np.all(actions.contains(move.X))
-    assert fits(move.X, actions, target.log_density) > LEVEL
+    assert agrees(fits(move.X, actions, target.log_density))
     assert np.array_equal(move.values, target(move.X))
     assert np.array_equal(move.slopes, target.slopes(move.X))
 
@@ -49,7 +47,7 @@ def test_jumps_leave_the_density_invariant(problem, rng, fits):
     for _ in range(3):
         move.jump(0.7, rng)
     assert np.mean(np.any(move.X != X, axis=1)) > 0.5
-    assert fits(move.X, actions, target.log_density) > LEVEL
+    assert agrees(fits(move.X, actions, target.log_density))
     assert np.array_equal(move.values, target(move.X))
 
 
@@ -63,7 +61,7 @@ def test_negative_control_projected_proposals(problem, rng, fits):
         move.diffuse(0.1, rng)
         X = np.where(outside[:, None], actions.project(Y), move.X)
         move = Move(target, actions, X)
-    assert fits(X, actions, target.log_density) < LEVEL
+    assert differs(fits(X, actions, target.log_density))
 
 
 @pytest.mark.parametrize("problem", [(BUMPS, DISC), (BUMPS, SQUARE)], ids=str, indirect=True)
@@ -73,7 +71,7 @@ def test_negative_control_without_metropolis(problem, rng, fits):
     for _ in range(20):
         Y = X + 0.1 * target.slopes(X) + np.sqrt(0.2) * rng.standard_normal(X.shape)
         X = np.where(actions.contains(Y)[:, None], Y, X)
-    assert fits(X, actions, target.log_density) < LEVEL
+    assert differs(fits(X, actions, target.log_density))
 
 
 def test_negative_control_of_jumps(problem, rng, fits):
@@ -82,7 +80,7 @@ def test_negative_control_of_jumps(problem, rng, fits):
     move = Move(another_power, actions, X)
     for _ in range(3):
         move.jump(0.7, rng)
-    assert fits(move.X, actions, target.log_density) < LEVEL
+    assert differs(fits(move.X, actions, target.log_density))
 
 
 @pytest.mark.slow
@@ -94,11 +92,11 @@ def test_gaussian_bumps_of_the_paper(fits, rng):
     n = 6000
     settings = {"learning_rate": 10.0, "chains": n, "steps": 1, "warmup": 150, "rng": 1}
     draws = langevin(loss, disc, n, **settings)
-    assert fits(draws.points, disc, lambda X: -10.0 * loss(X)) > LEVEL
+    assert agrees(fits(draws.points, disc, lambda X: -10.0 * loss(X)))
     # Negative control: without jumps, from one point, the other modes are missing.
     start = np.repeat(draws.points[:1], n, axis=0)
     local = langevin(loss, disc, n, jump=0.0, start=start, **settings)
-    assert fits(local.points, disc, lambda X: -10.0 * loss(X)) < LEVEL
+    assert differs(fits(local.points, disc, lambda X: -10.0 * loss(X)))
 
 
 @pytest.mark.slow
@@ -110,9 +108,9 @@ def test_separated_modes_have_their_masses_from_any_start():
     share = weights[X[:, 0] > 0].sum() / weights.sum()
     start = np.tile([-5.0, 0.0], (3000, 1))
     draws = langevin(loss, disc, 3000, learning_rate=10.0, chains=3000, steps=1, start=start, rng=2)
-    # Binomial: six standard deviations.
-    right = np.mean(draws.points[:, 0] > 0)
-    assert right == pytest.approx(share, abs=6 * np.sqrt(share * (1 - share) / 3000))
+    right = np.sum(draws.points[:, 0] > 0)
+    assert agrees(by_share(right, 3000, share))
+    assert differs(by_share(right, 3000, 0.5))
     assert share == pytest.approx(0.7, abs=0.15)  # not one half, so that the test can see something
 
 
@@ -124,8 +122,8 @@ def test_turning_and_reflecting_the_problem(rng):
     X = langevin(BUMPS, DISC, 4000, rng=1, **common).points
     Y = langevin(turned, DISC, 4000, rng=2, **common).points @ Q.T
     for j in range(2):
-        assert ks_2samp(X[:, j], Y[:, j]).pvalue > LEVEL
-    assert ks_2samp(X[:, 0], -Y[:, 0]).pvalue < LEVEL  # negative control
+        assert agrees(by_laws(X[:, j], Y[:, j]))
+    assert differs(by_laws(X[:, 0], -Y[:, 0]))  # negative control
 
 
 def test_adaptation_reaches_its_acceptance():

@@ -1,20 +1,19 @@
 """Hit-and-run on the positive part of a ball: chords, the density left invariant, and the lookup.
 
-Every statistical test has the false-alarm level LEVEL, and there are fewer than fifty.
+Statistical tests have the level of `tests.support.statistics`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
 
 import koloss as kl
 from koloss.samplers import sample
 from koloss.samplers.chains import as_target
 from koloss.samplers.hit_and_run import Move, hit_and_run
+from tests.support.statistics import agrees, by_laws, differs
 
-LEVEL = 1e-9
 QUARTER = kl.PositiveBall(2, 1.0, [0.2, 0.05])
 LOSSES = {
     "linear": kl.LinearLoss([1.0, -0.5]),
@@ -28,7 +27,7 @@ DIRECTIONS = [[1.0, 0.0], [0.0, 1.0], [0.7, -0.7]]
 
 def agreement(X, Y):
     """Smallest p-value of two-sample Kolmogorov-Smirnov tests over the directions."""
-    return min(ks_2samp(X @ u, Y @ u).pvalue for u in DIRECTIONS)
+    return min(by_laws(X @ u, Y @ u) for u in DIRECTIONS)
 
 
 @pytest.mark.slow
@@ -41,11 +40,11 @@ def test_exact_draws_stay_exact(name, rng, exact_draws):
     for _ in range(5):
         X = move(X, rng)
     assert np.all(QUARTER.contains(X))
-    assert agreement(X, Y) > LEVEL
+    assert agrees(agreement(X, Y))
     flat = Move(as_target(lambda x: np.zeros(len(x)), None, 2), QUARTER)  # negative control
     for _ in range(5):
         X = flat(X, rng)
-    assert agreement(X, Y) < LEVEL
+    assert differs(agreement(X, Y))
 
 
 @pytest.mark.slow
@@ -57,9 +56,9 @@ def test_lookup_draws_from_the_density(name, rng, exact_draws):
     X = sample(LOSSES[name], QUARTER, 3.0, 1500, rng=0)
     assert X.shape == (1500, 2)
     thin = X[::4]  # far enough apart to count as independent
-    assert agreement(thin, Y) > LEVEL
+    assert agrees(agreement(thin, Y))
     flat = QUARTER.sample(10_000, rng)  # negative control: the loss is not ignored
-    assert agreement(thin, flat) < LEVEL
+    assert differs(agreement(thin, flat))
 
 
 def test_a_single_point_stays():

@@ -14,6 +14,7 @@ from koloss.experiments.arena import Choice, Player, PlayerSpec, play_run
 from koloss.experiments.arena.field import RANGE, fixed, heavy_tailed, sometimes_never
 from koloss.experiments.arena.games import games
 from tests.experiments.arena.test_games import bump, mass, player
+from tests.support.statistics import agrees, by_errors, by_share, differs
 
 FIELD = games("field")
 LATE = [name for name, game in FIELD.items() if game.delays is not None]
@@ -59,32 +60,28 @@ def test_delays_follow_from_the_seed_alone(name):
 
 
 def test_laws_of_delays():
-    """100,000 delays against their laws, within 5 standard errors; and not within those of another law."""
+    """100,000 delays against their laws, and against other ones."""
     n = 100_000
-
-    def close(event, p):
-        return abs(np.mean(event) - p) < 5 * math.sqrt(p * (1 - p) / n)
-
     heavy = heavy_tailed(0, n, least=10, index=1.0)
     for k in (20, 100, 1000):
-        assert close(heavy >= k, 10 / k)
-        assert not close(heavy >= k, (10 / k) ** 1.2)
+        assert agrees(by_share(np.sum(heavy >= k), n, 10 / k))
+        assert differs(by_share(np.sum(heavy >= k), n, (10 / k) ** 1.2))
     some = sometimes_never(0, n, mean=50, never=0.1)
-    assert close(some == -1, 0.1)
+    assert agrees(by_share(np.sum(some == -1), n, 0.1))
     told = some[some >= 0]
-    assert abs(told.mean() - 50) < 5 * math.sqrt(50 * 51 / len(told))
-    assert close(some[some >= 0] == 0, 1 / 51)
+    assert agrees(by_errors((told.mean() - 50) / math.sqrt(50 * 51 / len(told))))
+    assert agrees(by_share(np.sum(told == 0), len(told), 1 / 51))
     assert set(fixed(0, 9, by=4).tolist()) == {4}
 
 
 def test_delays_have_a_stream_of_their_own():
-    """Correlation of a delay's rank with the loss of the same round: none beyond 5 standard errors."""
+    """Correlation of a delay's rank with the loss of the same round: none beyond luck."""
     game = FIELD["late-heavy"]
     delays = game.delays(3, game.rounds)
     adversary = game.make(3)
     losses = np.array([adversary(t)[7] for t in range(game.rounds)])
     ranks = np.argsort(np.argsort(delays))
-    assert abs(np.corrcoef(ranks, losses)[0, 1]) < 5 / math.sqrt(game.rounds)
+    assert agrees(by_errors(np.corrcoef(ranks, losses)[0, 1] * math.sqrt(game.rounds)))
 
 
 @pytest.mark.parametrize("name", LATE)

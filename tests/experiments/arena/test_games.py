@@ -15,6 +15,7 @@ import koloss as kl
 from koloss.experiments.arena import data
 from koloss.experiments.arena.games import games
 from koloss.games.adversaries import Replay
+from tests.support.statistics import agrees, by_errors, by_share, differs
 
 # Regret of uniform play as it was reported, a mean of two games with sampled actions; here it is the expectation.
 UNIFORM = {"stationary": 735, "drift": 387, "switch": 306, "noisy": 277, "abrupt": 271, "alternating": 199,
@@ -235,7 +236,7 @@ def test_stationary_switch_and_abrupt_by_hand():
 
 
 def test_noisy_by_hand():
-    """Means of 2000 rounds within 5 standard errors: with 400 actions a false alarm below 0.001, if signs are fair."""
+    """Means of 2000 rounds are those by hand, if signs are fair."""
     game, adversary = ALL["noisy"], ALL["noisy"].make(4)
     mean = np.mean([adversary(t) for t in range(2000)], axis=0)
     places = [np.argmin(np.sum((game.points - [x, 0]) ** 2, axis=1)) for x in (0.6, -0.6)]
@@ -243,9 +244,9 @@ def test_noisy_by_hand():
     for t in range(20):  # what is left of a round: ±0.2, and a bump whose top is ±0.1
         left = [np.abs(adversary(t) - expected - sign * 0.2).max() for sign in (-1, 1)]
         assert min(left) == pytest.approx(0.1)
-    error = np.abs(mean - expected).max()
-    assert error < 5 * math.hypot(0.2, 0.1) / math.sqrt(2000)
-    assert np.abs(mean - expected[::-1]).max() > 5 * math.hypot(0.2, 0.1) / math.sqrt(2000)
+    error = math.hypot(0.2, 0.1) / math.sqrt(2000)  # at the most
+    assert agrees(by_errors((mean - expected) / error))
+    assert differs(by_errors((mean - expected[::-1]) / error))
 
 
 def test_drift_moves_slowly_and_alternating_at_once():
@@ -323,22 +324,21 @@ def test_echo_answers_after_20_rounds():
 
 
 def test_bernoulli_losses_have_the_means_of_a_landscape():
-    """500 actions and 3000 rounds: a mean beyond 5 standard errors anywhere has probability below 0.001."""
     game = ALL["bernoulli-3d"]
     adversary = game.make(1)
     losses = np.stack([adversary(t) for t in range(3000)])
     assert set(np.unique(losses)) == {0.0, 1.0}
     mean = adversary.mean(0)
-    assert np.abs(losses.mean(axis=0) - mean).max() < 5 * 0.5 / math.sqrt(3000)
-    assert np.abs(losses.mean(axis=0) - mean[::-1]).max() > 5 * 0.5 / math.sqrt(3000)
+    assert agrees(by_share(losses.sum(axis=0), 3000, mean))
+    assert differs(by_share(losses.sum(axis=0), 3000, mean[::-1]))
     # Another seed has other coins: where the landscapes are far apart the losses would differ anyway, so where not.
     other = game.make(2)
     alike = np.abs(other.mean(0) - mean) < 0.02
     assert np.mean([adversary(t)[alike] != other(t)[alike] for t in range(50)]) > 0.2
-    # Actions are independent: neighbours in the list are not correlated (5 standard errors of 499 pairs' mean).
+    # Actions are independent: neighbours in the list are not correlated (the mean of 499 pairs).
     centred = losses - mean
     together = np.mean(centred[:, 1:] * centred[:, :-1])
-    assert abs(together) < 5 * 0.25 / math.sqrt(3000 * 499)
+    assert agrees(by_errors(together / (0.25 / math.sqrt(3000 * 499))))
 
 
 @pytest.mark.slow

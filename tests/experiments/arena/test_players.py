@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 import scipy.special
-from scipy import stats
 
 import koloss as kl
 from koloss.experiments.arena import baselines
@@ -18,11 +17,10 @@ from koloss.experiments.arena.base import Choice, Game
 from koloss.experiments.arena.baselines import GPUCB, Exp3, GPThompson, features
 from koloss.experiments.arena.peers import PEERS
 from koloss.experiments.arena.players import players
+from tests.support.statistics import agrees, by_counts, differs
 
 SPECS = {slug: spec for slug, spec in players().items() if spec.where != "contexts"}
 POINTS = np.random.default_rng(5).uniform(-1, 1, size=(12, 2))
-LEVEL = 1e-4
-"""False-alarm level of every statistical test here; seeds are fixed."""
 
 RIDGE = 0.05
 
@@ -136,16 +134,16 @@ def p_value(counts, law):
     observed = np.append(counts[~rare], counts[rare].sum())
     expected = np.append(expected[~rare], expected[rare].sum())
     keep = expected > 0
-    return stats.chisquare(observed[keep], expected[keep]).pvalue
+    return by_counts(observed[keep], expected[keep])
 
 
 def check_law(indices, law):
     """The draws follow the law, and would not be taken for draws from another one."""
     counts = np.bincount(indices, minlength=len(law))
-    assert p_value(counts, law) > LEVEL
+    assert agrees(p_value(counts, law))
     other = 0.7 * law
     other[np.argmin(law)] += 0.3
-    assert p_value(counts, other) < LEVEL
+    assert differs(p_value(counts, other))
 
 
 RANDOMISED = [

@@ -18,6 +18,7 @@ from koloss.experiments import SpecError, load_sweep, parse_sweep
 from koloss.experiments.arena import games, play_run, players
 from koloss.experiments.arena.random_games import RandomGame, random_game, seeds_at
 from koloss.experiments.arena.settings import known_games, with_settings
+from tests.support.statistics import agrees, by_errors, differs
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "random_games.toml"
 
@@ -160,15 +161,14 @@ def test_losses_stay_in_their_range():
 
 
 def test_delays():
-    """False alarm: a mean of 100,000 geometric numbers is off by five standard errors with probability 6e-7."""
     n, mean = 100_000, 20
     fixed = random_game({"delay": "fixed", "late_by": mean}).delays(3, n)
     assert set(fixed.tolist()) == {mean}
     drawn = random_game({"delay": "geometric", "late_by": mean}).delays(3, n)
     error = math.sqrt(mean * (mean + 1) / n)
-    assert abs(drawn.mean() - mean) < 5 * error
+    assert agrees(by_errors((drawn.mean() - mean) / error))
     assert drawn.min() == 0
-    assert not abs((drawn + 1).mean() - mean) < 5 * error  # negative control: from 1 on
+    assert differs(by_errors(((drawn + 1).mean() - mean) / error))  # negative control: from 1 on
     assert random_game({"delay": "none", "late_by": mean}).delays is None
 
 

@@ -264,7 +264,7 @@ class Promising(Lazy):
     """Promises what it cannot keep."""
 
     def guarantee(self, *, rounds=None, printed=None):
-        return kl.Guarantee("a hope", 80, {"all": 0.5}, 80.0)
+        return kl.Guarantee(("A3",), 80, {"all": 0.5}, 80.0)
 
 
 def test_a_bound_that_is_exceeded():
