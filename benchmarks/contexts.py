@@ -28,7 +28,7 @@ def run(full: bool = False) -> list[Table]:
         players = {
             "the learner": _Player(learner),
             "the learner, batch=1": _Player(_learner(law, batch=1)),
-            "one learner per context": _Player(_learner(law, order="any")),
+            "one learner per context": _Player(_learner(None)),
             "textbook": _Textbook(learner),
         }
         laps: dict[str, list[float]] = {player: [] for player in players}
@@ -54,7 +54,7 @@ def _learner(law, **settings):
     contexts = kl.Contexts(rng.uniform(size=(CONTEXTS, 2)), law)
     prices = kl.Points(np.linspace(0, 1, ACTIONS)[:, None])
     said = {"horizon": 200_000, "loss_range": (0, 1), "context_kernel": kl.Gaussian(0.3), "rng": 0}
-    if settings.get("order") != "any":
+    if law is not None:
         said["rank"] = RANK - 1  # and the constant
     return kl.BanditExpWeights(prices, kl.Gaussian(0.1), contexts=contexts, **said, **settings)
 

@@ -173,7 +173,7 @@ PLAYERS = {
     "insured, one segment at a time": insured,
     "the same, stopped by the budget alone": partial(insured, early=False),
     "the same, 57 features that hold all": partial(insured, **SMOOTH),
-    "insured, segments in any order": partial(insured, order="any"),
+    "insured, segments in any order": partial(insured, contexts=kl.Contexts(SEGMENTS.X)),
     "exponential weights": exponential_weights,
     "exponential weights, 57 features": partial(exponential_weights, **SMOOTH),
     "ucb": Uninsured,

@@ -21,7 +21,7 @@ from koloss.actions import (
     SpacePoints,
 )
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design, whiten
-from koloss.guarantees import Assumption, Guarantee
+from koloss.guarantees import Clause, Guarantee
 from koloss.kernels import (
     Gaussian,
     Kernel,
@@ -123,11 +123,11 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ActionSet",
-    "Assumption",
     "Ball",
     "BanditExpWeights",
     "Box",
     "Choice",
+    "Clause",
     "ConditionalGradient",
     "Contexts",
     "Decision",

@@ -119,9 +119,12 @@ def as_distribution(name: str, value: Any, *, length: int, like: Array | None = 
     """Non-negative weights that sum to one (to rounding), normalised exactly."""
     value = as_vector(name, value, length=length, like=like)
     xp = namespace(value)
-    smallest, total = float(xp.min(value)), float(xp.sum(value))
+    smallest, largest = float(xp.min(value)), float(xp.max(value))
     if smallest < 0:
         raise ValueError(f"`{name}` must be non-negative, got a weight of {smallest:.6g}")
+    if largest > 1e30:  # the sum of such may be beyond every float of single precision
+        raise ValueError(f"`{name}` must sum to 1, got a weight of {largest:.6g}")
+    total = float(xp.sum(value))
     if not math.isclose(total, 1.0, rel_tol=1e-6):
         raise ValueError(f"`{name}` must sum to 1, got a sum of {total:.6g}")
     return value / total

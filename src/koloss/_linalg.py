@@ -66,6 +66,20 @@ def product(features: Any, vector: Floats) -> Any:
     return for_rows(features, lambda rows: rows.astype(np.float64, copy=False) @ vector, 8 * ROWS)
 
 
+def weighted_sum(features: Any, weights: Floats) -> Any:
+    """Σ weights φ over the rows φ of the features."""
+    if features.dtype == np.float64:
+        return weights @ features
+
+    def of(part: slice) -> Any:
+        parts = (
+            weights[b] @ features[b].astype(np.float64) for b in blocks(features, 8 * ROWS, part)
+        )
+        return sum(parts)
+
+    return sum(share(features, of))
+
+
 def in_columns(features: Any) -> Any:
     """Features in double precision and Fortran order; those on a device stay there."""
     if isinstance(features, DeviceFeatures):

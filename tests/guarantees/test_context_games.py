@@ -7,13 +7,12 @@ regret was ever above 0.7 of its bound, so that a false alarm would be a deviati
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from koloss.designs.contexts import capped_design
-from koloss.guarantees import bandit, contexts, periods
+from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem
 
 C, K = 4, 4
@@ -57,30 +56,23 @@ def adversary(kind, phi, mu, rng):
     return losses
 
 
-def play(phi, mu, losses, n, design, rate, rng, *, seen=None, epoch=1):
-    """Regret against the best mapping, and the largest |x| where contexts exploit.
-
-    `rate(t)` is η, with designs `design(t)`; `seen` is who comes, drawn from μ unless told.
-    """
+def play(phi, mu, losses, n, d, eta, rng, *, seen=None):
+    """Regret against the best mapping, and the largest |x| where contexts exploit; `seen` is who comes, drawn from μ unless told."""
     rows, S, total = phi.reshape(C * K, -1), np.zeros((C, K)), np.zeros((C, K))
-    played, largest, waiting = 0.0, 0.0, 0.0
-    anytime = design(1) is not design(n)
+    played, largest = 0.0, 0.0
     for t in range(1, n + 1):
-        d = design(t)
-        if (t - 1) % epoch == 0:
-            S, waiting = S + waiting, 0.0
-            q = np.exp(-rate(t) * (S - S.min(axis=1, keepdims=True)))
-            q /= q.sum(axis=1, keepdims=True)
-            p = (1 - d.shares)[:, None] * q + d.shares[:, None] * d.laws
-            P = (d.discounts * mu)[:, None] * p
-            inverse = np.linalg.inv(rows.T @ (P.ravel()[:, None] * rows))
+        q = np.exp(-eta * (S - S.min(axis=1, keepdims=True)))
+        q /= q.sum(axis=1, keepdims=True)
+        p = (1 - d.shares)[:, None] * q + d.shares[:, None] * d.laws
+        P = (d.discounts * mu)[:, None] * p
+        inverse = np.linalg.inv(rows.T @ (P.ravel()[:, None] * rows))
         loss = losses(t, n, p)
         c = rng.choice(C, p=mu) if seen is None else seen(t)
         a = rng.choice(K, p=p[c])
         x = d.discounts[c] * loss[c, a] * (phi @ (inverse @ phi[c, a]))
         x[~d.exploits] = 0.0
         largest = max(largest, np.abs(x).max())
-        waiting = waiting + (x * (1 - d.shares)[:, None] if anytime else x)
+        S = S + x
         if seen is None:
             played += np.sum(mu[:, None] * p * loss)
             total += mu[:, None] * loss
@@ -103,7 +95,7 @@ def theorem_f6(kind, law, foe, n, seed):
     found, rates = contexts.with_design(problem, rates.learning_rate, design.cost, design.largest)
     bound = sum(found.terms(rates.learning_rate, rates.kappa).values())
     foe = adversary(foe, phi, mu, rng)
-    regret, largest = play(phi, mu, foe, n, lambda t: design, lambda t: rates.learning_rate, rng)
+    regret, largest = play(phi, mu, foe, n, design, rates.learning_rate, rng)
     assert largest <= 0.5 * design.largest * (1 + 1e-9)
     return regret, bound
 
@@ -127,43 +119,6 @@ def test_theorem_f6_on_a_grid():
     assert max(ratios) > 0.3  # the games are not too easy
 
 
-@pytest.mark.slow
-def test_without_a_horizon_designs_are_kept_for_blocks():
-    for kind, law in (("mixed", "falling"), ("scaled", "tiny"), ("tabular", "tiny")):
-        phi, mu, rng, n = features_of(kind), LAWS[law], np.random.default_rng(4), 500
-        problem = game(phi, n)
-        wide = replace(problem, leverage=contexts.BLOCKS * problem.leverage)
-        designs = []
-        for j in range(n.bit_length()):
-            R = wide.largest_leverage(bandit.anytime_rate(wide, 2.0, 2**j), 2.0)
-            designs.append(capped_design(phi, mu, R))
-        bound = (
-            sum(bandit.anytime_terms([(1, wide)], 2.0, n).values()) * 1.01
-        )  # what designs are off by
-        foe = adversary("hostile", phi, mu, rng)
-        regret, _ = play(phi, mu, foe, n, lambda t: designs[t.bit_length() - 1], lambda t: bandit.anytime_rate(wide, 2.0, t), rng)  # noqa: B023  # fmt: skip
-        assert regret <= bound
-
-
-@pytest.mark.parametrize("foe", ["constant", "periods"])
-def test_whole_periods_in_turn(foe):
-    """A schedule of 8 rounds, with losses that change from period to period, hostile to what the player likes."""
-    phi, rng, n, e = features_of("blind"), np.random.default_rng(5), 400, 8
-    order = np.array([0, 0, 1, 0, 2, 1, 0, 3])
-    mu = np.bincount(order) / e
-    problem = game(phi, n)
-    rates = periods.tune_whole(problem, e)
-    design = capped_design(phi, mu, contexts.reach(problem, rates))
-    found, rates = contexts.with_design(problem, rates.learning_rate, design.cost, design.largest)
-    bound = sum(found.terms(rates.learning_rate, rates.kappa, b=e, whole=True).values())
-    theirs = adversary("hostile" if foe == "periods" else foe, phi, mu, rng)
-    regret, _ = play(
-        phi, mu, theirs, n, lambda t: design, lambda t: rates.learning_rate, rng,
-        seen=lambda t: order[(t - 1) % e], epoch=e,
-    )  # fmt: skip
-    assert regret <= bound < 0.5 * n
-
-
 def test_in_turn_the_bound_for_drawn_contexts_is_broken():
     """Negative control: losses that know whose turn it is, of the shared learner round by round."""
     phi, mu, rng, n = np.zeros((C, K, K)), np.full(C, 1 / C), np.random.default_rng(6), 400
@@ -177,7 +132,7 @@ def test_in_turn_the_bound_for_drawn_contexts_is_broken():
         return np.tile((np.arange(K) != (t - 1) % C) - 0.5, (C, 1))
 
     turn = {"seen": lambda t: (t - 1) % C}
-    settled = (lambda t: design), (lambda t: rates.learning_rate)
+    settled = design, rates.learning_rate
     regret, _ = play(phi, mu, knows, n, *settled, rng, **turn)
     assert regret > 2 * bound
     # The same losses, with contexts that are drawn.

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from koloss.guarantees import bandit, contexts, insured_contexts, periods, promises
+from koloss.guarantees import bandit, contexts, insured_contexts, promises
+from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Ridge, psi
+from tests.clauses import marks
 
 GAME = BanditProblem(6000, 24, 24.02, 0.5, 0.0, math.log(25))
 NEAR = replace(GAME, epsilon=0.004, bonus=True)  # the error of the features is paid for
 RIDGE = replace(NEAR, constant=True, ridge=Ridge(1e-3, 1, 15.0, 4.0, 0.02, 0.1))
-PLAYED = promises.Game(-0.5, 0.5, "")
+PLAYED = promises.Game(-0.5, 0.5)
 
 
 def promised(problem, rates, n, batch=1, whole=0):
@@ -87,23 +89,14 @@ def test_one_context_has_the_numbers_of_none(problem):
         assert value == pytest.approx(plain[name], rel=1e-12)
     promise = promised(problem, rates, 6000)
     assert contexts.independent(promise, 1) is promise
-    assert periods.in_turn(promise, 1, 7, 0.0, 1.0) is promise
 
 
-def test_one_context_has_the_numbers_of_none_elsewhere():
-    # One learner per context.
+def test_one_learner_for_one_context_has_the_numbers_of_none():
     for problem in (GAME, NEAR, replace(NEAR, constant=True), replace(GAME, epsilon=0.01)):
         alone = contexts.separate([problem], [1.9], 3000, 3000.0)
         assert dict(alone.terms) == pytest.approx(
-            {k: v for k, v in bandit.anytime_terms([(1, problem)], 1.9, 3000).items() if k != "range"}
+            {k: v for k, v in anytime_terms([(1, problem)], 1.9, 3000).items() if k != "range"}
         )  # fmt: skip
-    # Counted shares.
-    eta, kappa = 0.006, 1.7
-    one = contexts.unknown_law(NEAR, eta, kappa, 6000, contexts=1, width=1.0)
-    R = kappa / (eta * (0.5 + 0.004))
-    rough = replace(NEAR, leverage=24.02)
-    terms = rough.terms(eta, kappa, gamma=24.02 / R)
-    assert sum(one.terms.values()) == pytest.approx(sum(terms.values()))
 
 
 def test_where_all_explore_the_bound_is_trivial():
@@ -118,16 +111,15 @@ def test_where_all_explore_the_bound_is_trivial():
 def test_what_theorem_f6_says_it_assumes():
     rates = bandit.tune(GAME)
     promise = contexts.independent(promised(GAME, rates, 6000), 8)
-    texts = [assumption.text for assumption in promise.assumptions]
-    assert contexts.DRAWN in texts
-    assert contexts.BEFORE in texts
+    assert marks(promise)["drawn"] is marks(promise)["before"] is None
     assert promise.valid
-    assert contexts.MAPPING in promise.notes
+    assert promise.comparator == "mapping"
     whole = contexts.independent(promised(GAME, rates, 6000, 8, whole=8), 8)
-    assert contexts.WHOLE_EPOCHS in [assumption.text for assumption in whole.assumptions]
+    assert "whole contexts" in marks(whole)
+    assert whole.theorems == ("F6", "B3w")
     assert whole.statement == "Theorem F6 over Theorem B3w (whole epochs)"
     late = promised(replace(GAME, delay=1), replace(rates, kappa=0.5), 6000)
-    assert contexts.LATE in [one.text for one in contexts.independent(late, 8).assumptions]
+    assert "late contexts" in marks(contexts.independent(late, 8))
 
 
 def test_what_is_not_proved_is_not_printed_as_proved():
@@ -140,74 +132,6 @@ def test_what_is_not_proved_is_not_printed_as_proved():
     ):
         assert other.proved
         assert not contexts.independent(other, 2).proved
-
-
-# Without a horizon.
-
-
-def test_designs_kept_for_blocks_cost_a_fifth_more_exploration():
-    """Sums over rounds, one by one, are below the terms with the enlarged constant, which rates are for."""
-    L, m, log_K, kappa = 0.5, 24, math.log(25), 1.9
-    wide = replace(GAME, leverage=contexts.BLOCKS * GAME.leverage)
-    for n in (1, 100, 1023, 1024, 5000):
-        exploring, variance = 0.0, 0.0
-        for t in range(1, n + 1):
-            eta = bandit.anytime_rate(wide, kappa, t)
-            first = 2 ** (t.bit_length() - 1)
-            R = kappa / (bandit.anytime_rate(wide, kappa, first) * L)
-            gamma = min(1.0, GAME.leverage / R)
-            exploring += 2 * L * gamma
-            variance += psi(kappa) * eta * L**2 * m * (gamma < 1)
-        terms = bandit.anytime_terms([(1, wide)], kappa, n)
-        assert exploring <= terms["exploration"] * (1 + 1e-12)
-        assert variance <= terms["variance"]
-        assert terms["prior"] == pytest.approx(log_K / bandit.anytime_rate(wide, kappa, n))
-        c = 2 * 1.2072 * GAME.leverage / m / kappa + psi(kappa)
-        assert sum(terms.values()) <= 2 * math.sqrt(2) * L * math.sqrt(c * m * n * log_K) * 1.0001
-    assert exploring > 0.95 * terms["exploration"]  # at 5,000 rounds the constant is needed
-
-
-# Shares that are counted.
-
-
-def test_theorem_f65_round_by_round():
-    n, horizon, count, L, eps, m, eta, kappa = 3000, 4000, 3, 0.5, 0.001, 2, 0.004, 1.8
-    problem = replace(NEAR, rounds=horizon, rank=m, leverage=2.002, epsilon=eps)
-    iota, total = math.log(2 * count * horizon**2), math.log(25) / eta + 2 * L
-    for t in range(1, n + 1):
-        N, cost = t - 1, 2 * L
-        if N > 0:
-            chi = 4.11 * math.sqrt(count * iota / N) + 5.3 * count * iota / N
-            zeta, b = 1.12 * (1 + 5 * count * iota / N), eps + L * chi
-            R = kappa / (eta * (L + b))
-            gamma = 2.002 / R
-            own = 2 * L * (gamma + chi * math.sqrt(gamma))
-            own += psi(kappa) * eta * zeta**2 * (L + b) ** 2 * m
-            own += 2 * eps + b * math.sqrt(zeta) * (1 + math.sqrt(m))
-            if R >= 1 and gamma <= 1:
-                cost = min(cost, own)
-        total += cost
-    promise = contexts.unknown_law(problem, eta, kappa, n, contexts=count, width=1.0)
-    assert sum(promise.terms.values()) == pytest.approx(total)
-    assert not promise.informative  # the constants are large
-    beyond = contexts.unknown_law(problem, eta, kappa, 2 * horizon, contexts=count, width=1.0)
-    learned = contexts.Counting(problem, eta, kappa, count, 1.0).learns(np.arange(2 * horizon))
-    assert beyond.terms["not learned"] == 2 * L * (np.sum(~learned) + 4)
-    assert contexts.UNKNOWN in [one.text for one in promise.assumptions]
-    with pytest.raises(ValueError, match="must have bonuses"):
-        contexts.unknown_law(GAME, eta, kappa, n, contexts=2, width=1.0)
-
-
-def test_the_rate_for_counted_shares_is_the_best():
-    problem = BanditProblem(30_000, 2, 2.0, 0.5, 0.0, math.log(100), bonus=True)
-    rates = contexts.tune_unknown_law(problem, 2)
-
-    def total(eta):
-        promise = contexts.unknown_law(problem, eta, 2.0, 30_000, contexts=2, width=1.0)
-        return sum(promise.terms.values())
-
-    best = total(rates.learning_rate)
-    assert all(best <= total(rates.learning_rate * f) for f in (0.5, 0.9, 1.1, 2.0))
 
 
 # One learner per context.
@@ -225,7 +149,7 @@ def test_one_learner_per_context_in_the_worst_order(rng):
         if counts[0] < 1:
             continue
         each = zip(games, kappas, counts, strict=True)
-        total = sum(sum(bandit.anytime_terms([(1, g)], k, int(c)).values()) for g, k, c in each)
+        total = sum(sum(anytime_terms([(1, g)], k, int(c)).values()) for g, k, c in each)
         largest = max(largest, total)
     assert 0.95 * bound < largest <= bound
     same = [replace(GAME, leverage=24.0)] * 5
@@ -235,41 +159,43 @@ def test_one_learner_per_context_in_the_worst_order(rng):
     assert sum(contexts.separate([nothing] * 2, [1.0] * 2, n, 1.0).terms.values()) == 0
 
 
-# Periods.
+def test_fixed_rates_of_the_horizon_in_the_worst_order(rng):
+    """Every split of the rounds costs at most the bound, which is that of one game with the features of all contexts."""
+    games = [replace(NEAR, rank=m, leverage=1.001 * m, constant=m > 3) for m in (2, 4, 7)]
+    n, kappas = 2000, [2.0, 1.8, 1.7]
+    rounds = contexts.horizons(games, kappas, n)
+    assert abs(sum(rounds) - n) <= 2
+    etas = [
+        bandit.fixed_rate(game, kappa, own)
+        for game, kappa, own in zip(games, kappas, rounds, strict=True)
+    ]
+    bound = sum(contexts.separate(games, kappas, n, float(n), etas).terms.values())
+    each = list(zip(games, etas, kappas, strict=True))
 
+    def total(counts):
+        own = zip(each, counts, strict=True)
+        return sum(sum(g.terms(e, k, rounds=int(c)).values()) for (g, e, k), c in own)
 
-def test_whole_periods_are_their_box():
-    """F6.7 (2) from its own formula, with bonuses and a variation of losses within the period."""
-    n, e, L, eps, m, eta, R = 4200, 7, 0.5, 0.003 + 0.01, 4, 0.02, 90.0
-    problem = BanditProblem(n, m, 4.0, L, 0.003, math.log(4), bonus=True)
-    moving = replace(problem, epsilon=problem.epsilon + 0.01)
-    gamma = 4.0 / R
-    game, rates = contexts.with_design(moving, eta, gamma, R)
-    kappa = eta * (L * R + eps * math.sqrt(R))
-    M = eta * e * (L + eps + 2 * eps * math.sqrt(R) + psi(kappa) * eta * (L + eps) ** 2 * R)
-    Y = L + eps * math.sqrt(m) + psi(kappa) * eta * (L + eps) ** 2 * math.sqrt(R * m)
-    box = gamma * n + psi(kappa) * eta * (L + eps) ** 2 * m * n + psi(M) * eta * e * Y**2 * n
-    box += math.log(4) / eta + n * (2 * eps + eps * (1 + math.sqrt(m)))
-    promise = periods.in_turn(promised(game, rates, n, e, whole=e), 7, e, 0.01, 1.0)
-    assert sum(promise.terms.values()) == pytest.approx(box)
-    texts = [one.text for one in promise.assumptions]
-    assert periods.PERIODS.format(7) in texts
-    assert periods.STEADY.format(0.01) in texts
-    assert not any("epoch" in text for text in texts)
-    odd = periods.in_turn(promised(game, rates, n - 3, e, whole=e), 7, e, 0.01, 1.0)
-    assert odd.terms["last period"] == 4
-
-
-def test_rates_of_periods_are_the_best():
-    problem = BanditProblem(4200, 4, 4.0, 0.5, 0.001, math.log(4), bonus=True)
-    rates = periods.tune_whole(problem, 7)
-
-    def total(x):
-        return sum(problem.terms(*np.exp(x), b=7, whole=True).values())
-
-    own = total(np.log([rates.learning_rate, rates.kappa]))
-    found = minimize(total, np.log([0.02, 1.0]), method="Nelder-Mead", options={"xatol": 1e-9})
-    assert own == pytest.approx(found.fun, rel=1e-6)
+    splits = rng.multinomial(n, rng.dirichlet(np.ones(3), size=300))
+    totals = [total(counts) for counts in [*splits, *(n * np.eye(3))]]
+    assert 0.999 * bound < max(totals) <= bound * (1 + 1e-12)
+    # Without errors and for like designs a round costs as much in each context, so that every split does.
+    games = [replace(GAME, rank=m, leverage=1.001 * m) for m in (2, 4, 7)]
+    rounds = contexts.horizons(games, [2.0] * 3, 13 * 100)
+    assert rounds == [200, 400, 700]
+    etas = [bandit.fixed_rate(g, 2.0, own) for g, own in zip(games, rounds, strict=True)]
+    bound = sum(contexts.separate(games, [2.0] * 3, 1300, 1300.0, etas).terms.values())
+    closed = 2 * 0.5 * math.sqrt((1.001 + psi(2.0)) * 13 * 1300 * math.log(25))
+    assert bound == pytest.approx(closed)
+    each = list(zip(games, etas, [2.0] * 3, strict=True))
+    for counts in ([1300, 0, 0], [0, 0, 1300], [433, 433, 434]):
+        assert total(counts) == pytest.approx(closed)
+    # Negative control: with the rates of an equal share some split costs more.
+    even = [bandit.fixed_rate(g, 2.0, 433) for g in games]
+    each = list(zip(games, even, [2.0] * 3, strict=True))
+    assert total([0, 0, 1300]) > 1.05 * closed
+    nothing = replace(GAME, log_prior=0.0)
+    assert contexts.separate([nothing] * 2, [1.0] * 2, n, 1.0, [1.0] * 2).total == 0
 
 
 # Policies under watch.
@@ -294,7 +220,7 @@ def test_insured_bounds_are_their_boxes():
     again = insured_contexts.one_by_one(NEAR, last, budget=0.5, chances=[(0.2, 0.1)], **numbers)
     more = 0.1 * B + rho / 2 * 1.2 + rho * 0.2 * 310
     assert sum(again.terms.values()) == pytest.approx(box + more)
-    assert contexts.DRAWN in [one.text for one in promise.assumptions]
+    assert "drawn" in marks(promise)
 
 
 def test_insured_bounds_are_multiples_of_the_robust_one():
@@ -317,14 +243,20 @@ def test_insured_bounds_are_multiples_of_the_robust_one():
 def test_insured_in_any_order_is_its_box():
     n, eps = 6000, 0.004
     games = [replace(NEAR, rank=m, leverage=1.001 * m) for m in (3, 5)]
-    last = contexts.separate(games, [2.0, 2.0], n, float(n))
-    promise = insured_contexts.in_any_order(games, last, trigger=0.5, premium=0.75)
+    rounds = contexts.horizons(games, [2.0, 2.0], n)
+    etas = [bandit.fixed_rate(g, 2.0, own) for g, own in zip(games, rounds, strict=True)]
     features = 8 * (1.001 + psi(2.0))
-    B = math.sqrt(2) * (1 + 2 * eps) * math.sqrt(features * n * math.log(25))
-    box = 1.25 * B + n * eps * (1 + math.sqrt(1.001 * 5)) + sum(last.terms.values())
-    assert sum(promise.terms.values()) == pytest.approx(box)
+    B = (1 + 2 * eps) * math.sqrt(features * n * math.log(25))
+    for anytime in (False, True):
+        rates = None if anytime else etas
+        last = contexts.separate(games, [2.0, 2.0], n, float(n), rates)
+        shares = {"trigger": 0.5, "premium": 0.75, "anytime": anytime}
+        promise = insured_contexts.in_any_order(games, last, **shares)
+        own = 1.25 * B * (math.sqrt(2) if anytime else 1)
+        box = own + n * eps * (1 + math.sqrt(1.001 * 5)) + sum(last.terms.values())
+        assert sum(promise.terms.values()) == pytest.approx(box)
     short = insured_contexts.in_any_order(games, replace(last, rounds=2), trigger=0.5, premium=0.1)
-    assert not short.informative
+    assert short.is_trivial
     assert insured_contexts.exploration(24.0, 1.0) == math.inf
 
 
@@ -354,13 +286,8 @@ def test_in_turn_the_shared_learner_loses_half_of_all_rounds(n):
     """The best mapping loses nothing. So Theorem F6 is false there, and what it assumes is named."""
     regret = expected_loss_in_turn(n)
     assert n / 2 <= regret <= 0.6 * n
-    # The statement for periods covers these losses only with a variation that makes it trivial.
+    # The bound for drawn contexts would be broken by it.
     problem = BanditProblem(1000, 2, 2.0, 0.5, 0.0, math.log(2), bonus=True)
-    moving = replace(problem, epsilon=0.5)
-    rates = bandit.tune(moving)
-    promise = periods.in_turn(promised(moving, rates, 1000, 2, whole=2), 2, 2, 0.5, 1.0)
-    assert promise.total >= 1000 / 2
-    # And the bound for drawn contexts would be broken by it.
     drawn = contexts.independent(promised(problem, bandit.tune(problem), 1000), 2)
     assert drawn.total < 1000 / 2
-    assert next(one for one in drawn.assumptions if one.text == contexts.DRAWN).holds is None
+    assert marks(drawn)["drawn"] is None

@@ -9,8 +9,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from koloss.guarantees import Assumption, Guarantee, insured
+from koloss.guarantees import Guarantee, insured
 from koloss.guarantees.bandit import BanditProblem, tune
+from koloss.guarantees.base import clause, note
+from tests.clauses import clause_of, marks, remarks
 
 GAME = BanditProblem(
     20_000, rank=10, leverage=10.0, loss_bound=0.5, epsilon=0.0, log_prior=math.log(200)
@@ -83,29 +85,24 @@ def test_bias():
 
 
 THEIRS = {"exploration": 1.0, "variance": 2.0, "prior": 3.0, "bias": 4.0, "delay": 5.0}
-TEXTS = ("every loss is in [0, 3]", "at most 1000 rounds", "the weather is fair")
-UNOPENED = "neither losses nor when they are heard depend on actions or losses not yet heard of"
+ASSUMED = (clause("range", "so far", low=0.0, high=3.0), clause("rounds", True, horizon=1000), clause("coin"))  # fmt: skip
 
 
-def robust(terms=THEIRS, texts=TEXTS, rounds=800):
+def robust(terms=THEIRS, more=(), rounds=800):
     """What the robust learner promises, of losses within 3."""
-    assumed = tuple(map(Assumption, texts))
-    return Guarantee("Theorem B", rounds, dict(terms), 3.0 * rounds, assumed, notes=("so",))
+    said = (note("growing kernel", kernel="so"),)
+    return Guarantee(("B3",), rounds, dict(terms), 3.0 * rounds, (*ASSUMED, *more), remarks=said)
 
 
 def promise(last=None, made=900, **changes):
     """The insured promise in a game of losses within 3, with an error of 0.01, two policies and seven rounds on trust."""
     known = {f.name for f in fields(insured.Lateness)}
     lateness = {name: changes.pop(name) for name in known & set(changes)}
-    settings = {"horizon": 1000, "width": 3.0, "shares": (0.5, 1.25), "warm_up": 7, "heard": 1}
+    settings = {"horizon": 1000, "width": 3.0, "shares": (0.5, 1.25), "warm_up": 7}
     settings |= {"own": False, "early": False, "alarms": ["stopped"], "made": made} | changes
     problem = replace(GAME, epsilon=0.01, loss_bound=1.5)
-    late = insured.Lateness(**{"overdraft": math.inf} | lateness)
+    late = insured.Lateness(**{"overdraft": math.inf, "heard": 1} | lateness)
     return insured.guarantee(problem, last or robust(), lateness=late, **settings)
-
-
-def texts(guarantee):
-    return {assumption.text: assumption.holds for assumption in guarantee.assumptions}
 
 
 @pytest.mark.parametrize("horizon", [1000, None])
@@ -117,29 +114,27 @@ def test_terms_by_hand(horizon):
     expected = {"budget": 3 * 1.75 * B, "bias": 4 + bias, "unheard": 12, "warm-up": 21}
     found = promise(horizon=horizon, crowd=4)
     assert found.terms == pytest.approx(expected | {"robust learner": 6, "delay": 5})
-    assert found.statement == "Theorem I1, then Theorem B"
-    assert found.notes == ("stopped", "so")
-    assert "heuristic" in promise(early=True).notes[1]
+    assert found.theorems == ("I1", "B3")
+    assert remarks(found) == {"alarm": {"alarm": "stopped"}, "growing kernel": {"kernel": "so"}}
+    assert list(remarks(promise(early=True))) == ["alarm", "early", "growing kernel"]
     # All policies have one account, so that what waits is counted once; and no more than the overdraft.
     assert promise(crowd=4, overdraft=3).terms["unheard"] == 9
 
 
-def test_range_and_rounds_are_said_to_hold_once_checked():
-    holds = list(texts(promise()).values())
-    assert holds == [True, True, None]
-    assert list(texts(promise(horizon=None)).values()) == [True, None, None]
-    assert promise(heard=0).assumptions[0].holds is None
-    assert promise(made=1001).assumptions[1].holds is False
+def test_what_the_robust_learner_assumes_is_assumed():
+    assert promise().assumptions == ASSUMED
+    late = promise(robust(more=(clause("missing"),)), crowd=4)
+    assert late.assumptions == (*ASSUMED, clause("unopened"))
 
 
 # What is printed where losses come late (theory F5, the table of cases).
 
 
 def test_case_1_nothing_late():
-    before = texts(promise(made=700))
-    assert before["every loss is heard before the next decision"] is None
+    before = marks(promise(made=700))
+    assert before["at once"] is None
     assert len(before) == 4
-    assert len(texts(promise())) == 3  # all rounds are over
+    assert len(marks(promise())) == 3  # all rounds are over
     assert promise().proved
     assert promise().terms["unheard"] == 0
 
@@ -148,69 +143,63 @@ def test_case_2_the_losses_of_policies_late():
     during = promise(made=700, crowd=4, policy=2)
     assert during.proved
     assert during.terms["robust learner"] == 6
-    said = texts(during)
-    assert said[UNOPENED] is None
-    assert "no loss of the robust learner comes after its next decision" in said
-    assert "no more than 4 decisions wait for their losses" in said
-    assert "every loss is heard before the next decision" not in said
+    said = marks(during)
+    assert said["unopened"] is None
+    assert "robust in time" in said
+    assert clause_of(during, "crowd").numbers == {"crowd": 4}
+    assert "at once" not in said
     # Within the overdraft any number may wait, and at the end nothing is to come.
-    assert not any(
-        "no more than" in text for text in texts(promise(made=700, crowd=4, overdraft=4))
-    )
-    assert len(texts(promise(crowd=4))) == 4
-    own = texts(promise(crowd=4, own=True))
-    assert "the policy does not depend on actions not yet heard of" in own
+    assert "crowd" not in marks(promise(made=700, crowd=4, overdraft=4))
+    assert len(marks(promise(crowd=4))) == 4
+    assert "policy" in marks(promise(crowd=4, own=True))
 
 
 def test_case_3_a_delay_that_was_declared():
-    few = "at most 6 other losses are heard before that of an action"
-    oblivious = "losses do not depend on the player's actions"
-    last = robust(texts=(*TEXTS, few, oblivious))
+    theirs = (clause("in time", delay=6), clause("oblivious"), clause("arrival"))
+    last = robust(more=theirs)
     found = promise(last, made=700, delay=6, crowd=6, overdraft=6)
     assert found.terms["unheard"] == 3 * 6
     assert found.proved
-    said = texts(found)
-    assert (
-        said[few]
-        is said[UNOPENED]
-        is said["every loss that is not forgotten is heard in the end"]
-        is None
-    )
-    assert oblivious not in said  # it is more than is needed
-    assert texts(promise(last, delay=6, crowd=6))[few] is True
+    said = marks(found)
+    assert said["unopened"] is said["in the end"] is None
+    assert not {"oblivious", "arrival"} & set(said)  # they are more than is needed
+    # In time: nobody knows before a loss was received, nor of those to come, nor of those that were never received.
+    assert said["in time"] == "so far"
+    assert clause_of(found, "in time").numbers == {"delay": 6}
+    assert marks(promise(last, made=700, delay=6, crowd=6, heard=0))["in time"] is None
+    assert marks(promise(last, delay=6, crowd=6))["in time"] is True
+    assert marks(promise(last, delay=6, crowd=6, missing=1))["in time"] == "so far"
     broken = promise(last, made=700, delay=6, crowd=6, kept=False)
-    assert texts(broken)[few] is False
+    assert marks(broken)["in time"] is False
     assert not broken.valid
     # Its losses are within the declared delay, however many came after its next decision.
     assert promise(last, made=700, delay=6, crowd=6, robust=50).proved
     assert not promise(last, made=700, delay=6, crowd=6, robust=50, kept=False).proved
     assert not promise(last, made=700, delay=6, crowd=6, whole=True).proved
-    assert not any("no guarantee" in note for note in found.notes)
+    assert "no use" not in remarks(found)
     hopeless = promise(robust(THEIRS | {"delay": 3000.0}), made=700, delay=6, crowd=6)
-    assert not hopeless.informative
-    assert hopeless.notes[-1] == "no guarantee at a delay of 6"
+    assert hopeless.is_trivial
+    assert remarks(hopeless)["no use"] == {"delay": 6}
 
 
 def test_case_3_losses_that_are_held_back():
-    few = "at most 6 other losses are heard before that of an action"
-    last = robust(texts=(*TEXTS, few))
-    said = texts(promise(last, made=700, delay=6, hold=6, crowd=6))
-    assert said["every loss is told before more than 6 further decisions are made"] is None
-    assert said["losses do not depend on actions or losses not yet used"] is None
-    assert few not in said
-    assert UNOPENED not in said  # when they are told may depend on anything
-    said = texts(promise(last, made=700, delay=9, hold=6, crowd=9))
-    assert UNOPENED in said
+    last = robust(more=(clause("in time", delay=6),))
+    held = promise(last, made=700, delay=6, hold=6, crowd=6)
+    said = marks(held)
+    assert said["told in time"] == "so far"
+    assert clause_of(held, "told in time").numbers == {"hold": 6}
+    assert said["unused"] is None
+    assert not {"in time", "unopened"} & set(said)  # when they are told may depend on anything
+    assert "unopened" in marks(promise(last, made=700, delay=9, hold=6, crowd=9))
 
 
 @pytest.mark.parametrize("horizon", [1000, None])
 def test_case_4_late_and_not_declared(horizon):
     found = promise(made=700, horizon=horizon, crowd=3, robust=2, robust_rounds=300)
     assert not found.proved
-    assert any(note.startswith("2 losses of the robust learner came late") for note in found.notes)
-    said = texts(found)
-    assert "no further loss of the robust learner comes after its next decision" in said
-    assert said[UNOPENED] is None
+    assert remarks(found)["robust late"] == {"count": 2}
+    said = marks(found)
+    assert said["robust in time from now on"] is said["unopened"] is None
     if horizon is None:  # no bound covers it but counting
         assert found.terms["robust learner"] == 900
         assert "delay" not in found.terms
@@ -223,10 +212,9 @@ def test_case_4_late_and_not_declared(horizon):
 
 
 def test_case_5_never_told():
-    text = "whether a loss is heard depends neither on the action nor on the loss"
-    assert texts(promise(missing=1, crowd=4))[text] is None
-    assert text in texts(promise(missing=1))
-    assert text not in texts(promise(crowd=4))
+    assert marks(promise(missing=1, crowd=4))["missing"] is None
+    assert marks(promise(missing=1))["missing"] is None
+    assert "missing" not in marks(promise(crowd=4))
 
 
 def test_a_learned_range_does_not_cover_what_is_late():
@@ -235,7 +223,7 @@ def test_a_learned_range_does_not_cover_what_is_late():
     for late in ({"crowd": 1}, {"policy": 1}, {"robust": 1}):
         found = promise(**settings, **late)
         assert not found.proved
-        assert any("learned range" in note for note in found.notes)
+        assert "range late insured" in remarks(found)
 
 
 Phi = np.column_stack([np.array([-1.0, 0.3, 1.0]), np.ones(3)])

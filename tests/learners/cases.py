@@ -44,8 +44,6 @@ class Case:
         rows = [(3 * t + k * k) % len(contexts) for k in range(count or 1)]
         known = contexts.X if contexts.labels is None else contexts.labels
         found = [known[c] for c in rows]
-        if contexts.space is not None:
-            found = [(x + np.array([0.37, 0.11]) * t) % 1 for x in found]
         return {"context": found if count else found[0]}
 
     def build(self, rng=0):
@@ -236,15 +234,11 @@ LEARNERS = {
 }
 
 SEGMENTS, WEEK = kl.Contexts(["a", "b", "c"], [0.6, 0.3, 0.1]), kl.Contexts(list(range(7)))
-ANYWHERE = kl.Contexts(kl.Space(x=kl.Float(0, 1), y=kl.Float(0, 1)), reservoir=8)
 
 WITH_CONTEXTS = {
     "bandit, segments": bandit(contexts=SEGMENTS),
     "bandit, segments, anytime": bandit(contexts=SEGMENTS, horizon=None),
-    "bandit, segments, counted": bandit(contexts=WEEK, order="independent", rank=4),
     "bandit, weekdays": bandit(contexts=WEEK),
-    "bandit, reservoir": bandit(contexts=ANYWHERE, rank=6),
-    "bandit, reservoir, anytime": bandit(contexts=ANYWHERE, rank=6, horizon=None),
     "insured, segments": insured(contexts=SEGMENTS),
     "insured, weekdays": insured(contexts=WEEK),
 }

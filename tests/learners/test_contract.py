@@ -455,7 +455,9 @@ def test_guarantee_is_complete(case):
     assert promise.total <= promise.trivial
     assert all(value >= 0 for value in promise.terms.values())
     assert promise.assumptions
-    assert str(promise).startswith(promise.statement)
+    words, line = str(promise).splitlines()[:2]
+    assert words == promise.in_words()
+    assert line.startswith(promise.statement)
     best = learner.recommend()
     assert best.action.shape == (2,)
     assert np.isfinite(best.loss)

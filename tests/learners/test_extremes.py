@@ -107,9 +107,15 @@ def test_the_ends_of_the_range_are_played(name, size):
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("factor", [1e-60, 1e60])
 def test_kernels_beyond_the_range_are_refused(name, factor):
-    """(x'y)² of such points is beyond what a bound can hold."""
+    """(x'y)² of such points is beyond what a bound can hold; unless no norm is stated, and coordinates have no units."""
+    game = kl.Points(factor * NET.X), kl.Polynomial(2, 0.0)
+    norm = {"loss_norm": 1.0} if name in ("bandit", "insured") else {}
     with pytest.raises(ValueError, match=r"`kernel` must have sup K\(a, a\) between 1e-80 and 1e"):
-        make(name, kl.Points(factor * NET.X), kl.Polynomial(2, 0.0))
+        make(name, *game, **norm)
+    if norm:
+        learner = make(name, *game)
+        learner.tell(learner.ask(), 0.5)
+        assert learner.rank == make(name, NET, game[1]).rank
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -30,9 +30,8 @@ LEARNERS = {
     "bandit, shares": lambda: bandit(shares={0: (0.1, 0.4)}),
     "bandit, no horizon": lambda: bandit(horizon=None),
     "ball": lambda: kl.BanditExpWeights(kl.Ball(2), kl.Quadratic(), **ALL),
-    "apart": lambda: bandit(contexts=kl.Contexts(SEGMENTS), order="any"),
+    "apart": lambda: bandit(contexts=kl.Contexts(SEGMENTS)),
     "shared": lambda: bandit(contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2])),
-    "reservoir": lambda: bandit(contexts=kl.Contexts(kl.Space(heat=kl.Float(0, 1)), reservoir=8)),
     "insured": insured,
     "insured, optimistic": lambda: insured(policy="optimistic"),
     "insured, segments": lambda: insured(
@@ -41,7 +40,7 @@ LEARNERS = {
         premium=0.05,
         early=False,
     ),
-    "insured, apart": lambda: insured(contexts=kl.Contexts(SEGMENTS), order="any"),
+    "insured, apart": lambda: insured(contexts=kl.Contexts(SEGMENTS)),
     "insured, robust": lambda: insured(trigger=0.01, premium=0.01),
     "insured, growing": lambda: kl.InsuredBandit(
         kl.Box([0, 0], [1, 1]), kl.Gaussian(0.3), grow=64, **ALL
@@ -54,7 +53,7 @@ def context_of(learner: Any, k: int) -> Any:
     contexts = getattr(learner.settings, "contexts", None)
     if contexts is None:
         return None
-    return {"heat": (k % 5) / 5} if contexts.space is not None else SEGMENTS[k % 3]
+    return SEGMENTS[k % 3]
 
 
 def allowed_of(name: str, k: int) -> Any:

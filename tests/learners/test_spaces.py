@@ -277,7 +277,7 @@ def test_actions_come_and_go_by_params():
 def test_auto_is_a_sum_of_mixed_kernels():
     space = kl.Space(x=kl.Float(0, 1), kind=kl.Choice(["a", "b"]))
     settings = {"horizon": 1500, "loss_range": (0, 1), "rng": 0}
-    chosen = kernel = kl.BanditExpWeights(space.points(12), "auto", **settings).settings.kernel
+    chosen = kernel = kl.BanditExpWeights(space.points(120), "auto", **settings).settings.kernel
     parts = []
     while isinstance(kernel, Sum):
         parts, kernel = [kernel.right, *parts], kernel.left

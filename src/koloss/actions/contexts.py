@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import LARGEST, as_distribution, as_float, as_int, as_points, shown, to_numpy
+from koloss._arrays import LARGEST, as_distribution, as_points, shown, to_numpy
 from koloss._plain import Plain
 from koloss.actions.points import Points
 from koloss.actions.space import Space
@@ -25,29 +25,18 @@ SAME = 1e-9
 NAMED = 8
 """So many labels are named where a context is none of them."""
 
-RESERVOIR = 64
-"""Contexts that stand for all others in a Space of many, unless told."""
-
 
 class Contexts(Plain):
-    """What may be known of a round before an action is chosen: one of finitely many contexts, or any point of a Space.
+    """What may be known of a round before an action is chosen: one of finitely many contexts.
 
     Parameters
     ----------
     X : array of shape (C, d), Points, Space, or sequence of C labels
         Coordinates, one context per row; or labels, text or whole numbers. Labels that differ are equally far apart. Of a Space
-        all combinations, or those of `space.points([...])`: a context is given by its params then. A Space of more than 1,024
-        combinations, or of continuously many, is kept as a reservoir: every context is played as the nearest of a few.
+        all combinations, up to 1,024, or those of `space.points([...])`: a context is given by its params then. Numbers that
+        may be anything have to be cut into a list of cells.
     weights : array of shape (C,), optional
         How often each context comes: the law that contexts are drawn from, positive, with the sum 1. None: it is not known.
-    period : int, optional
-        Contexts come in turn: in every period of so many rounds each comes as often as its weight says, all alike by
-        default. For weekdays 7.
-    variation : float
-        How far a loss of a period may be from its mean over the period, where there is one.
-    reservoir : int, optional
-        Of a Space of many combinations: how many contexts stand for all others, 64 by default. Half of them are a Sobol' set;
-        the others are taken from the contexts that have come, where these are farthest from all that stand for others.
     allowed : array of shape (C, K), optional
         Which of K actions may be chosen in which context, as truth values: what is in stock, who may see an offer.
 
@@ -63,9 +52,9 @@ class Contexts(Plain):
     Traceback (most recent call last):
         ...
     ValueError: `context` must be one of 'private', 'business', got 'public'
-    >>> weather = kl.Contexts(kl.Space(temperature=kl.Float(-10, 30), hour=kl.Float(0, 24)))
-    >>> weather.place({"temperature": 20, "hour": 6}).tolist()
-    [0.75, 0.25]
+    >>> visits = kl.Contexts(kl.Space(device=kl.Choice(["phone", "desk"]), day=kl.Int(0, 6)))
+    >>> len(visits), visits.find({"device": "phone", "day": 2})
+    (14, 2)
     """
 
     def __init__(
@@ -73,22 +62,11 @@ class Contexts(Plain):
         X: Any,
         weights: Any = None,
         *,
-        period: int | None = None,
-        variation: float = 0.0,
-        reservoir: int | None = None,
         allowed: Any = None,
     ) -> None:
-        self.space: Space | None = None  # where any of its points may come
-        self.reservoir = None if reservoir is None else as_int("reservoir", reservoir, minimum=4)
         if isinstance(X, Space):
-            self.space, X = self._begin(X)
-        elif reservoir is not None:
-            raise ValueError(f"`reservoir` must be left out unless `X` is a Space, got {reservoir}")
-        if self.space is not None and (weights is not None or period is not None):
-            name = "weights" if weights is not None else "period"
-            raise ValueError(f"`{name}` must be left out where any point of a Space may come")
-        named = isinstance(X, SpacePoints) and self.space is None
-        self.points: SpacePoints | None = X if named else None  # where contexts have params
+            X = _listed(X)
+        self.points: SpacePoints | None = X if isinstance(X, SpacePoints) else None  # with params
         self.labels = _labels(X)
         if self.labels is not None:
             self._rows: dict[Any, int] = {label: c for c, label in enumerate(self.labels)}
@@ -105,27 +83,7 @@ class Contexts(Plain):
         self.weights: Floats | None = None
         if weights is not None:
             self.weights = _positive(weights, len(self.X))
-        self.period = None if period is None else as_int("period", period, minimum=1)
-        self.variation = as_float("variation", variation, minimum=0.0)
-        if self.period is not None:
-            self._check_period(self.period)
-        elif self.variation:
-            raise ValueError(
-                f"`variation` must be left out without a `period`, got {self.variation:.6g}"
-            )
         self.allowed: Bools | None = None if allowed is None else self._as_masks(allowed)
-
-    def _begin(self, space: Space) -> tuple[Space | None, SpacePoints]:
-        """All combinations where they are few; otherwise the space, and the first half of those that stand for others."""
-        few = None if all_rows(space, ENUMERATED) is None else space.points()
-        if few is not None and few.covering_radius == 0:
-            if self.reservoir is not None:
-                rule = f"must be left out for a Space of {len(few)} combinations"
-                raise ValueError(f"`reservoir` {rule}, got {self.reservoir}")
-            return None, few
-        if self.reservoir is None:
-            self.reservoir = RESERVOIR
-        return space, space.points(self.reservoir // 2)
 
     def _check_distinct(self) -> None:
         order = np.lexsort(self.X.T)
@@ -134,23 +92,8 @@ class Contexts(Plain):
             k = int(np.argmax(near.all(axis=1)))
             raise ValueError(f"`X` must not repeat a context, got {self.X[order[k]]} twice")
 
-    def _check_period(self, period: int) -> None:
-        """Each context comes a whole number of times in a period."""
-        count = len(self.X)
-        if self.weights is None:
-            if period % count:
-                rule = f"must be a multiple of {count}, the number of contexts, without `weights`"
-                raise ValueError(f"`period` {rule}, got {period}")
-            self.weights = np.full(count, 1 / count)
-        times = period * self.weights
-        if np.any(np.abs(times - np.round(times)) > 1e-6) or np.any(np.round(times) < 1):
-            rule = "must be such that each context comes a whole number of times"
-            raise ValueError(f"`period` {rule}, got {period} with the weights {self.weights}")
-
     def _as_masks(self, allowed: Any) -> Bools:
         """Truth values, of which each context has one that is true."""
-        if self.space is not None:
-            raise ValueError("`allowed` must be left out where any point of a Space may come")
         try:
             masks = np.array(allowed)
         except (TypeError, ValueError):  # ragged
@@ -169,9 +112,14 @@ class Contexts(Plain):
         return masks
 
     def parts(self) -> dict[str, Any]:
-        X = self.labels or self.points or self.space or self.X
-        parts = {"X": X, **{name: getattr(self, name) for name in _OTHERS}}
+        X = self.labels or self.points or self.X
+        parts = {"X": X, "weights": self.weights, **_RETIRED}
         return parts if self.allowed is None else {**parts, "allowed": self.allowed.astype(int)}
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> Contexts:
+        kept = {k: v for k, v in parts.items() if k not in _RETIRED or v != _RETIRED[k]}
+        return super().from_parts(kept)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -185,12 +133,10 @@ class Contexts(Plain):
         if not isinstance(other, Contexts):
             return NotImplemented
         same = self.labels == other.labels and np.array_equal(self.X, other.X)
-        same = same and (self.points, self.space) == (other.points, other.space)
-        same = same and self.reservoir == other.reservoir
+        same = same and self.points == other.points
         law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
-        turns = (self.period, self.variation) == (other.period, other.variation)
         masks = np.array_equal(_or_none(self.allowed), _or_none(other.allowed))
-        return same and law and turns and masks
+        return same and law and masks
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -201,14 +147,8 @@ class Contexts(Plain):
             what = repr(self.X.tolist() if self.labels is None else list(self.labels))
         if self.points is not None:
             what = repr(self.points)
-        if self.space is not None:
-            what = f"{self.space!r}, reservoir={self.reservoir}"
         if self.weights is not None:
             what += f", weights={self.weights.tolist() if few else '...'}"
-        if self.period is not None:
-            what += f", period={self.period}"
-        if self.variation:
-            what += f", variation={self.variation!r}"
         if self.allowed is not None:
             what += f", allowed={self.allowed.astype(int).tolist() if few else '...'}"
         return f"Contexts({what})"
@@ -232,8 +172,6 @@ class Contexts(Plain):
         """Row of a context: of its label where there are labels; otherwise its row or its coordinates are given."""
         if context is None:
             raise ValueError("`context` must be given: this learner has contexts")
-        if self.space is not None:
-            raise ValueError(f"`context` has a place and no row in {self!r}")
         if self.labels is not None:
             return self._find_label(context)
         if self.points is not None and isinstance(context, Mapping):
@@ -270,7 +208,7 @@ class Contexts(Plain):
         return int(np.argmax(same))
 
     def _coordinates(self, context: Any) -> Floats:
-        d, what = self.dimension, "a row or " if self.space is None else "params or "
+        d = self.dimension
         try:
             if isinstance(context, (Mapping, np.ma.MaskedArray)):
                 raise TypeError
@@ -279,38 +217,14 @@ class Contexts(Plain):
                 raise TypeError
             x = given.astype(float)
         except (OverflowError, TypeError, ValueError):
-            rule = f"must be {what}{d} coordinates"
+            rule = f"must be a row or {d} coordinates"
             raise ValueError(f"`context` {rule}, got {shown(context)}") from None
         if x.shape != (d,) and not (x.ndim == 0 and d == 1):
-            rule = f"must be {what}{d} coordinates"
+            rule = f"must be a row or {d} coordinates"
             raise ValueError(f"`context` {rule}, got an array of shape {x.shape}")
         if not np.isfinite(x).all():
             raise ValueError(f"`context` must be finite, got {x}")
         return x.reshape(d)
-
-    def place(self, context: Any) -> Floats:
-        """Coordinates of any point of a Space of many, each from 0 to 1: of its params, or those given."""
-        space = self.space
-        if space is None:
-            raise ValueError(f"`context` has a row: {self!r} are finitely many")
-        if context is None:
-            raise ValueError("`context` must be given: this learner has contexts")
-        if isinstance(context, Mapping):
-            try:
-                row: Floats = space.encode(context)[0]
-            except (TypeError, ValueError) as error:
-                rule = "must be a point of the space"
-                raise ValueError(f"`context` {rule}, got {shown(context)}: {error}") from error
-            return row
-        x = self._coordinates(context)
-        if not space.contains(x[None])[0]:
-            raise ValueError(f"`context` must be a point of the encoded space, got {x}")
-        return x
-
-    def place_all(self, contexts: Any, count: int) -> Floats:
-        """Coordinates of the contexts of so many decisions, one each."""
-        self._check_count(contexts, count)
-        return np.array([self.place(_item(one)) for one in contexts])
 
     def find_all(self, contexts: Any, count: int) -> Rows:
         """Rows of the contexts of so many decisions, one each."""
@@ -336,7 +250,19 @@ class Contexts(Plain):
             )
 
 
-_OTHERS = ("weights", "period", "variation", "reservoir")
+_RETIRED = {"period": None, "variation": 0.0, "reservoir": None}
+"""Arguments that there are no more, as snapshots have them that did not use them; one that did is refused."""
+
+
+def _listed(space: Space) -> SpacePoints:
+    """All combinations of a space, where they are few."""
+    few = None if all_rows(space, ENUMERATED) is None else space.points()
+    if few is None or few.covering_radius > 0:
+        rule = "must be labels, rows of coordinates, or a Space of at most 1,024 combinations"
+        raise ValueError(
+            f"`X` {rule}, got {space!r}: cut numbers into a list of cells, or play without contexts"
+        )
+    return few
 
 
 def _or_none(values: Any) -> Any:

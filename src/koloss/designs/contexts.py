@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -169,33 +169,6 @@ def _certified(u: Floats, g2: Floats, mu: Floats, R: float) -> tuple[CappedDesig
     return design, max(full * R / dimension - 1, R_S[j] / R - 1, R_O[j] / R - 1)
 
 
-def under_law(design: CappedDesign, law: Any) -> CappedDesign | None:
-    """The same exploration where contexts come by another law; None where one comes too seldom for it.
-
-    Leverages depend on the exploration alone. Contexts that explore always may have to be discounted less, and R grows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> design = capped_design(np.eye(6).reshape(2, 3, 6), [0.9, 0.1], 100.0)
-    >>> same = under_law(design, [0.5, 0.5])
-    >>> same.shares.round(3).tolist(), under_law(design, [0.99, 0.01])
-    ([0.06, 0.06], None)
-    """
-    mu, explored = np.asarray(law, dtype=float), design.exploration.sum(axis=1)
-    discounts = np.maximum(design.discounts, explored / mu)
-    if np.any(discounts > 1):
-        return None
-    reach = design.largest * float(np.max(discounts / design.discounts))
-    return replace(
-        design,
-        shares=np.where(design.exploits, explored / mu, 1.0),
-        discounts=discounts,
-        largest=reach,
-        cost=float(explored[design.exploits].sum() + mu[~design.exploits].sum()),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class EvenDesign:
     """Exploration at one rate in all contexts. With the rate γ, G_c is the largest φ'Σ(u)⁻¹φ in context c for u = γ w_c μ_c π(·|c)."""
@@ -307,7 +280,7 @@ def _leverages(phi: Floats, u: Floats, columns: Floats | None) -> Floats:
 
 def always_design(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) -> CappedDesign:
     """Every context explores in every round."""
-    laws = _conditional(weights)
+    laws = weights if len(mu) == 1 else _conditional(weights)  # of one the very numbers
     u = mu[:, None] * laws
     R, nobody = float(_leverages(phi, u, columns).max()), np.full(len(mu), False)
     return CappedDesign(u, laws, np.ones(len(mu)), np.ones(len(mu)), nobody, R, R, 1.0)

@@ -55,7 +55,7 @@ def play(
     contexts : sequence of length `rounds`, optional
         For a learner with contexts, on points: what it is asked with in each round, the row of a context, its coordinates, label
         or params. The losses of a round are those in its context. Regret is then against the best mapping from contexts to actions:
-        of contexts that come once each, such as points of a continuous space, against the best action of every round.
+        of contexts that come once each, against the best action of every round.
     checkpoints : int
         About how many rounds to compute the guarantee and the best action of all rounds so far at: half of them evenly
         spaced in the logarithm, half of them evenly over the second half of the game; the last round is among them.
@@ -355,9 +355,11 @@ def describe(promise: Any) -> dict[str, Any]:
         "terms": {name: float(value) for name, value in promise.terms.items() if value > 0},
         "total": float(promise.total),
         "trivial": float(promise.trivial),
-        "informative": bool(promise.informative),
+        "informative": not promise.is_trivial,
         "valid": bool(promise.valid),
-        "assumptions": [{"text": a.text, "holds": a.holds} for a in promise.assumptions],
+        "assumptions": [
+            {"key": a.key, "text": a.text, "holds": a.holds} for a in promise.assumptions
+        ],
         "notes": list(promise.notes),
     }
 

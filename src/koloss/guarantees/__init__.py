@@ -1,5 +1,5 @@
 """Regret bounds and the parameter choices they imply, as pure functions."""
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Clause, Guarantee
 
-__all__ = ["Assumption", "Guarantee"]
+__all__ = ["Clause", "Guarantee"]

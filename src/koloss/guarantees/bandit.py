@@ -12,8 +12,9 @@ one estimated loss moves a log-weight by at most κ, and φ'Σ⁻¹φ ≤ R = G/
 where the variance V depends on how the rounds are grouped:
 
 - epochs of one round (theory A3): V = ψ(κ) L² m;
-- epochs of at most b rounds that end once a log-weight has risen by more than h (theory B3):
-  V = ψ(κ + h) L² (√m + √b)²;
+- epochs of at most b rounds that end once η(q·X - X(a)) > h for an action, with X the sum of their estimates (theory B3′):
+  V = ψ(κ) L² m E + φ L² (√(m(b - 1)/2) + (b - 1)/2), E = e^h - (e^h - 1)/b, φ = (e^h - 1)/h; where every action is a feature of
+  its own, V = ψ(κ) L² m E + φ L² (b - 1) if that is less;
 - whole epochs, b actions drawn at once (theory B3w): V = ψ(κ) L² m + ψ(M) L² b (1 + ψ(κ) √(ηLκm))²
   with M = bη(L̃ + ψ(κ)κL), L̃ = L + ε + ε√R.
 
@@ -28,8 +29,8 @@ For the regret in hindsight (theory F7), where the best action is chosen after t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,8 +41,13 @@ Floats = NDArray[np.float64]
 FINEST = 1e-6
 """Step to which the logarithms of rates are tuned; the bound is flat there, and has twice as many digits."""
 
-DRIFT = 0.5
-"""h: how far a log-weight may rise within an epoch of single rounds before it ends."""
+
+def most_drift(b: int) -> float:
+    """h: an epoch of at most b single rounds ends once η(q·X - X(a)) is above it for an action.
+
+    The bound is flat in h. Epochs of up to 4 rounds rarely drift by a tenth; of longer ones that would end half.
+    """
+    return 0.1 if b <= 4 else 0.2
 
 
 def _sqrt(x: Any) -> Any:
@@ -117,12 +123,21 @@ class BanditProblem:
     misfit: float = 0.0  # ζ: how far losses may be from the class (theory F8)
     learned: bool = False  # whether the range is learned; then 2L is a unit, and the norm in units of it (theory F3)
     hindsight: bool = False  # whether the best action is chosen after the game (theory F7)
+    arms: bool = False  # whether every action is a feature of its own, without bonuses (theory F8)
+    lost: int = (
+        0  # features that cannot be told apart from others in double precision, and are left out
+    )
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
         """What `dataclasses.asdict` has made plain."""
         ridge = data.get("ridge")
         return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a snapshot, without what the settings say."""
+        said = {"arms"} if self.lost else {"arms", "lost"}
+        return {name: value for name, value in asdict(self).items() if name not in said}
 
     @property
     def dimension(self) -> Any:
@@ -267,8 +282,12 @@ class BanditProblem:
             side = self.drift + spread + psi(kappa) * eta * largest / (1 - s) * (root + spread)
             value = own + psi(M) * b * side**2
         else:
-            side = L * _sqrt(d) + _sqrt(b) * (self.drift + spread)
-            value = psi(kappa + DRIFT) * side**2
+            h, U = most_drift(b), self.drift + spread
+            phi = math.expm1(h) / h
+            moved = U * (L * _sqrt(d * (b - 1) / 2) + U * (b - 1) / 2)
+            if self.arms and not self.hindsight:
+                moved = _min(moved, L**2 * (b - 1))
+            value = own * (math.exp(h) - math.expm1(h) / b) + phi * moved
         return value / (1 - s) ** 2
 
     def bracket(self, root_gamma: Any, g: Any, n: Any = 1.0) -> Any:
@@ -331,14 +350,12 @@ class BanditProblem:
         """What losses outside of all that was heard before cost: each loss only by as much as it is (Theorem F3.1)."""
         return 2 * self.loss_bound * b * (self.excess_cost(g) + 1) if self.learned else 0.0
 
-    def excess_cost(self, g: Any, *, kept: bool = False) -> Any:
-        """What a loss costs for each unit by which it is outside, where the interval widens then or (kept) where it does not.
+    def excess_cost(self, g: Any) -> Any:
+        """What a loss costs for each unit by which it is outside, where the interval widens then.
 
         In hindsight one outside is taken as the end that it is beyond before the interval widens (Theorem F7.2).
         """
-        if not self.hindsight:
-            return g**2 + g
-        return 3 * g**2 + g if kept else g**2 + _sqrt(self.leverage) + 1
+        return g**2 + _sqrt(self.leverage) + 1 if self.hindsight else g**2 + g
 
 
 @dataclass(frozen=True)
@@ -350,11 +367,12 @@ class Rates:
     kappa: float
 
 
-def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None) -> Rates:
-    """Learning rate and κ that minimise the bound for epochs of one round.
+def tune(
+    problem: BanditProblem, exploration: Callable[[Any], Any] | None = None, b: int = 1
+) -> Rates:
+    """Learning rate and κ that minimise the bound for epochs of at most b rounds, ended by drift.
 
-    Longer epochs keep this pace, so that the play stays that of the algorithm without epochs. `exploration` is γ as a function
-    of the largest leverage allowed, G/ḡ² unless told otherwise.
+    `exploration` is γ as a function of the largest leverage allowed, G/ḡ² unless told otherwise.
 
     Examples
     --------
@@ -379,7 +397,8 @@ def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None
     def bounds(x: Floats, y: Floats) -> Floats:
         eta, kappa = np.exp(x)[:, None], np.exp(y)
         with np.errstate(over="ignore", invalid="ignore"):
-            total: Floats = sum(problem.terms(eta, kappa, gamma=share(eta, kappa)).values())
+            terms = problem.terms(eta, kappa, gamma=share(eta, kappa), b=b)
+            total: Floats = sum(terms.values())
         return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
 
     # A coarse grid over all logarithms of η and κ, then ever finer ones around the best so far.
@@ -398,11 +417,15 @@ def tune(problem: BanditProblem, exploration: Callable[[Any], Any] | None = None
     return Rates(eta / unit, min(1.0, float(gamma)), kappa)
 
 
-def late_cost(problem: BanditProblem, eta: float, kappa: float) -> float:
-    """What one loss heard after its epoch costs at most: 4L̃ + ψ(κ)η(Lḡ + β̄)² (theory B3l, F1)."""
-    g = math.sqrt(problem.largest_leverage(eta, kappa))
-    square = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
-    return float(4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * square**2)
+def late_cost(problem: BanditProblem, eta: float, kappa: float, b: int = 1) -> float:
+    """What one loss heard after its epoch costs at most, where epochs have at most b rounds (theory B3l, F1).
+
+    4L̃ + ψ(κ)η(Lḡ + β̄)² for the loss itself, and φηU(Lḡ + β̄) for each round of the epoch in which it is heard.
+    """
+    g, h = math.sqrt(problem.largest_leverage(eta, kappa)), most_drift(b)
+    largest = (problem.loss_bound * g + problem.largest_bonus(g)) / (1 - problem.shrink)
+    within = b * math.expm1(h) / h * eta * problem.drift / (1 - problem.shrink) * largest
+    return float(4 * problem.mean_bound(eta, kappa) + psi(kappa) * eta * largest**2 + within)
 
 
 # Without a horizon (theory B4, F1).
@@ -443,59 +466,9 @@ def anytime_rate(problem: BanditProblem, kappa: float, t: int) -> float:
     return float(math.sqrt(logarithm / (2 * cm * t)) / problem.estimate_bound)
 
 
-Level = tuple[int, BanditProblem]
-"""A first round, and the game from then on: a penalty may fall with time."""
-
-
-def anytime_terms(levels: Sequence[Level], kappa: float, n: int) -> dict[str, float]:
-    """The terms of the anytime bound after n rounds; sums over rounds are bounded by integrals."""
-    total, paid = {"exploration": 0.0, "variance": 0.0, "prior": 0.0, "bias": 0.0}, 0.0
-    ends = [start - 1 for start, _ in levels[1:]] + [n]
-    for (start, game), end in zip(levels, ends, strict=True):
-        first, last = start, min(end, n)
-        if first > last:
-            continue
-        a = anytime_rate(game, kappa, 1)  # η_t = a/√t
-        rates = 2 * a * (math.sqrt(last) - math.sqrt(first - 1))
-        shares = game.leverage * game.estimate_bound / kappa * rates
-        total["exploration"] += 2 * game.loss_bound * shares
-        total["variance"] += psi(kappa) * game.second_moment * rates
-        total["prior"] = game.log_prior * math.sqrt(last) / a
-        total["bias"] += _anytime_bias(game, kappa, a, first, last)
-        g = math.sqrt(game.largest_leverage(a / math.sqrt(last), kappa))
-        total["range"] = game.range_cost(g)
-        if game.hindsight:
-            for name, value in _anytime_hindsight(game, kappa, a, first, last).items():
-                total[name] = total.get(name, 0.0) + value
-            paid += game.variance_bonus(1.0, kappa) * game.dimension * rates
-            total["hindsight"] = total["prior"] + paid
-    return total
-
-
-def _anytime_hindsight(
-    game: BanditProblem, kappa: float, a: float, first: int, last: int
-) -> dict[str, float]:
-    """What the bonuses ν_t s² add to exploration and variance (Theorem F7.2): Σ of η_t^1.5 and η_t², by integrals."""
-    L, nu = game.loss_bound, game.variance_bonus(1.0, kappa)  # ν_t = ν η_t
-    cubes = 4 * a**1.5 * (last**0.25 - (first - 1) ** 0.25)
-    squares = a**2 * (1 / first + math.log(last / first))
-    # ḡ_t² ≤ κ/(η_t L), so that the root of (1 - γ) q·(ν_t s²)² is at most slope · √η_t.
-    slope, S = nu * math.sqrt(kappa * game.dimension / L), math.sqrt(game.second_moment)
-    return {
-        "exploration": 2 * L * game.leverage * nu / kappa * squares,
-        "variance": psi(kappa) * slope * (2 * S * cubes + slope * squares),
-    }
-
-
-def _anytime_bias(game: BanditProblem, kappa: float, a: float, first: int, last: int) -> float:
-    """Σ of the brackets of Theorem F1: √γ_t falls like t^(-1/4), and ḡ_t grows like t^(1/4)."""
-    count = last - first + 1
-    largest = game.estimate_bound + game.variance_bonus(a / math.sqrt(first), kappa)
-    root = math.sqrt(game.leverage * largest * a / kappa)
-    roots = root * (last**0.75 - (first - 1) ** 0.75) * 4 / 3
-    growth = 0.8 * (last**1.25 - (first**1.25 if first > 1 else 0.0)) + last**0.25
-    g = math.sqrt(kappa / (a * game.loss_bound)) * growth
-    return float(game.bracket(roots, g, count))
+def fixed_rate(problem: BanditProblem, kappa: float, n: int) -> float:
+    """η = √(log(1/prior) / (c m n)) / L, the best for n rounds at this κ where estimates have no bias."""
+    return anytime_rate(problem, kappa, 1) * math.sqrt(2 / n)
 
 
 def sample_count(problem: BanditProblem, eta: float, kappa: float, failure: float) -> int:

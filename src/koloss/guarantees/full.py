@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note
 
 Excess = Callable[[float], float]
 """e(δ): how much worse than the best action those of A_δ can be, per round."""
@@ -146,24 +146,23 @@ class Played:
 
     def assumptions(
         self, n: int, *, norm: float, horizon: int | None, delay: int = 0
-    ) -> list[Assumption]:
+    ) -> list[Clause]:
         """What every bound with full information assumes."""
-        needed = [
-            Assumption("a round's loss does not depend on the coin that draws its action"),
-            Assumption(f"every loss has norm at most {norm:.6g}", True if self.heard else None),
-        ]
+        needed = [clause("coin"), clause("norm of losses", self.seen(n), norm=norm)]
         if horizon is not None:
-            within = max(self.made, n) <= horizon
-            needed.append(Assumption(f"at most {horizon} rounds", within))
+            needed.append(clause("rounds", max(self.made, n) <= horizon, horizon=horizon))
         if n > self.heard:  # what late losses have cost so far is a term of its own
-            others = f"after at most {delay} others" if delay else "before the next decision"
-            needed.append(Assumption(f"losses to come are told {others}"))
+            needed.append(clause("told after", delay=delay) if delay else clause("told before"))
         return needed
 
+    def seen(self, n: int) -> Mark:
+        """The mark of what every loss is checked for as it is told: of n rounds all, some or none."""
+        return None if self.heard == 0 else True if self.heard >= n else "so far"
+
     @property
-    def notes(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Note, ...]:
         """What a reader should know of it."""
-        return (f"{self.late} losses came after others",) if self.late else ()
+        return (note("late in full", count=self.late),) if self.late else ()
 
 
 @dataclass(frozen=True)
@@ -214,38 +213,43 @@ def exp_weights(
     terms["compression"] = compression.cost(min(base, width * n), horizon, n)
     terms["unheard"] = width * played.unheard
     assumptions = played.assumptions(n, norm=norm, horizon=horizon, delay=problem.delay)
-    in_range = f"every loss has a range of at most {width:.6g}"
-    if finite:
-        assumptions[1] = Assumption(in_range, assumptions[1].holds)
+    if finite:  # nothing is needed of the norm
+        assumptions[1] = clause("width", played.seen(n), width=width)
     elif promised:
-        assumptions.append(Assumption(in_range))
+        assumptions.append(clause("width", width=width))
     if not exact:
-        assumptions.append(Assumption("the Markov chains have mixed: draws follow the density"))
-    part, kind = ("i", "finite set") if finite else ("ii", "compact set")
+        assumptions.append(clause("mixed"))
     if horizon is None:
-        part, kind = "iii", f"{kind}, anytime"
-    statement = f"Theorem A2({part}) ({kind})"
-    promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
-    promise = replace(promise, regret="hindsight")
+        theorem = "A2iii" if finite else "A2iii compact"
+    else:
+        theorem = "A2i" if finite else "A2ii"
+    promise = Guarantee(
+        (theorem,),
+        n,
+        terms,
+        width * n,
+        tuple(assumptions),
+        remarks=played.remarks,
+        regret="hindsight",
+    )
     return promise if heard_width is None else _range_learned(promise, heard_width, played)
 
 
 def _range_learned(promise: Guarantee, heard: float, played: Played) -> Guarantee:
     """A bound with ρ = 1 as one in units of ρ, the largest range of a loss: what is new costs its size, once (theory F3)."""
-    first, _, *rest = promise.assumptions  # the second was about the range
-    told = f"ρ is the largest range of a loss in a round; heard so far: {heard:.6g}"
-    doubts = ("with a learned range late losses are not covered",) if played.late else ()
+    doubts = (note("range late"),) if played.late else ()
     return replace(
         promise,
-        statement=f"{promise.statement}, the range learned (F3)",
+        details=("learned",),
         terms={**promise.terms, "range": 1.0, "delay": 0.0},
-        assumptions=(first, *rest),
+        assumptions=tuple(one for one in promise.assumptions if one.key != "width"),
         proved=not doubts,
-        notes=(*promise.notes, *doubts, told),
+        remarks=(*promise.remarks, *doubts, note("range in a round", heard=f"{heard:.6g}")),
         unit="ρ",
+        seen=heard or None,
     )
 
 
 def equally_good(n: int) -> Guarantee:
     """Of games in which there is nothing to lose."""
-    return Guarantee("All actions are equally good", n, {"regret": 0.0}, 0.0, regret="hindsight")
+    return Guarantee(("equal",), n, {"regret": 0.0}, 0.0, regret="hindsight")

@@ -20,23 +20,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from koloss.guarantees.bandit import BanditProblem, psi
-from koloss.guarantees.base import Assumption, Guarantee
-from koloss.guarantees.promises import IN_TIME, LATE, OBLIVIOUS
+from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note
 
 CEILING = 0.5
 """Largest share of exploration: a stage that would need more ends."""
-
-UNOPENED = "neither losses nor when they are heard depend on actions or losses not yet heard of"
-"""What Theorem I1 assumes where losses come late, ..."""
-
-UNUSED = "losses do not depend on actions or losses not yet used"
-"""... where they are held back until all have been told, ..."""
-
-AT_ONCE = "every loss is heard before the next decision"
-"""... and where they do not come late."""
-
-MISSING = "whether a loss is heard depends neither on the action nor on the loss"
-"""What it assumes where some are never heard."""
 
 OVERDRAFT = 1 / 4
 """Decisions that may be open beyond what the budget has room for, as a share of all rounds."""
@@ -129,9 +116,9 @@ def largest(bound: Callable[[int, int], Guarantee], rounds: int, horizon: int | 
             break  # no more can be lost in so few rounds
         one = bound(k, m)
         if one.total > best.total:
-            terms = one.terms if one.informative else {"exploration": one.trivial}
-            note = f"the bound is largest where the robust learner takes over with {m} rounds left"
-            best = replace(first, terms=dict(terms), notes=(*first.notes, note))
+            terms = {"exploration": one.trivial} if one.is_trivial else one.terms
+            said = note("takes over", left=m)
+            best = replace(first, terms=dict(terms), remarks=(*first.remarks, said))
         k += 1
     return best
 
@@ -150,6 +137,7 @@ class Lateness:
     kept: bool = True  # whether no loss came later than was declared
     whole: bool = False  # whether actions were drawn at once
     missing: int = 0  # losses that have not been told, forgotten ones among them
+    heard: int = 0  # losses that have been told
 
     @property
     def any(self) -> bool:
@@ -167,7 +155,6 @@ def guarantee(
     lateness: Lateness,
     warm_up: int,  # rounds played on trust
     made: int,  # decisions
-    heard: int,  # losses
     own: bool,  # whether a policy is the user's
     early: bool,  # whether policies are stopped on evidence
     alarms: Sequence[str],
@@ -190,81 +177,68 @@ def guarantee(
     for name, value in theirs.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
-    checked: dict[str, bool | None] = {}
-    if not premiums:
-        checked = {a.text: True if heard else None for a in last.assumptions[:1]}  # the range
-    if horizon is not None:
-        checked[f"at most {horizon} rounds"] = max(made, n) <= horizon
-    assumptions = [replace(a, holds=checked.get(a.text, a.holds)) for a in last.assumptions]
+    notes = [*(note("alarm", alarm=alarm) for alarm in alarms), *notes]
     if premiums and lateness.any:
         proved = False
-        notes.append("with a learned range losses that come after other decisions are not covered")
+        notes.append(note("range late insured"))
     if early:
-        notes.append(
-            "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
-        )
+        notes.append(note("early"))
     promise = replace(
         last,
-        statement=f"Theorem I1, then {last.statement}",
+        theorems=("I1", *last.theorems),
         terms=terms,
-        assumptions=tuple(_assumed(assumptions, lateness, own, ends=made >= n)),
+        assumptions=tuple(_assumed(last.assumptions, lateness, own, ends=made >= n)),
         proved=proved,
-        notes=(*alarms, *notes, *last.notes),
+        remarks=(*notes, *last.remarks),
     )
-    if lateness.delay and not promise.informative:
-        note = f"no guarantee at a delay of {lateness.delay}"
-        promise = replace(promise, notes=(*promise.notes, note))
+    if lateness.delay and promise.is_trivial:
+        useless = note("no use", delay=lateness.delay)
+        promise = replace(promise, remarks=(*promise.remarks, useless))
     return promise
 
 
 def _robust_part(
     last: Guarantee, lateness: Lateness, horizon: int | None, width: float
-) -> tuple[Mapping[str, float], bool, list[str]]:
+) -> tuple[Mapping[str, float], bool, list[Note]]:
     """The robust learner's terms, whether they are proved, and what is to be said of them."""
     if lateness.delay and lateness.whole:
-        note = "actions drawn at once are not covered where losses come late"
-        return last.terms, False, [note]
+        return last.terms, False, [note("drawn at once")]
     covered = horizon is not None and lateness.delay > 0 and lateness.kept
     if covered or not lateness.robust:
         return last.terms, last.proved, []
-    note = (
-        f"{lateness.robust} losses of the robust learner came late without a `delay` that covers them: its part is for what happened "
-        "in this game, on average over such games, and promises nothing for rounds to come"
-    )
+    said = note("robust late", count=lateness.robust)
     most = width * lateness.robust_rounds
     if horizon is None or most < sum(last.terms.values()):  # a round costs no more than the range
-        return {"robust learner": most}, False, [note]
-    return last.terms, False, [note]
+        return {"robust learner": most}, False, [said]
+    return last.terms, False, [said]
 
 
 def _assumed(
-    assumptions: Sequence[Assumption], lateness: Lateness, own: bool, *, ends: bool
-) -> list[Assumption]:
+    assumptions: Sequence[Clause], lateness: Lateness, own: bool, *, ends: bool
+) -> list[Clause]:
     """What is assumed of losses that come late; `ends`: no round is to come."""
     delay, hold = lateness.delay, lateness.hold
+    missing = [clause("missing")] if lateness.missing else []
     if not lateness.any:
-        at_once = [] if ends else [Assumption(AT_ONCE)]
-        return [*assumptions, *at_once, *_missing(lateness)]
-    late = [a for a in assumptions if a.text not in (LATE, OBLIVIOUS, IN_TIME.format(delay))]
-    in_time = (ends or None) if lateness.kept else False
+        at_once = [] if ends else [clause("at once")]
+        return [*(a for a in assumptions if a.key != "missing"), *at_once, *missing]
+    theirs = ("unopened", "oblivious", "in time", "arrival", "missing")
+    late = [a for a in assumptions if a.key not in theirs]
+    in_time: Mark = "so far" if lateness.heard else None
+    if not lateness.kept:
+        in_time = False
+    elif ends and not lateness.missing:
+        in_time = True
     if delay and delay == hold:
-        told = f"every loss is told before more than {hold} further decisions are made"
-        late += [Assumption(told, in_time), Assumption(UNUSED, oblivious=True)]
+        late += [clause("told in time", in_time, hold=hold), clause("unused")]
     else:
-        late.append(Assumption(UNOPENED, oblivious=True))
+        late.append(clause("unopened"))
         if delay:
-            late.append(Assumption(IN_TIME.format(delay), in_time))
-            late.append(Assumption("every loss that is not forgotten is heard in the end"))
+            late += [clause("in time", in_time, delay=delay), clause("in the end")]
     if not (delay or ends):
-        more = "no further loss" if lateness.robust else "no loss"
-        late.append(Assumption(f"{more} of the robust learner comes after its next decision"))
+        late.append(clause("robust in time from now on" if lateness.robust else "robust in time"))
         if lateness.crowd < lateness.overdraft:
-            text = f"no more than {lateness.crowd} decisions wait for their losses"
-            late.append(Assumption(text))
+            late.append(clause("crowd", crowd=lateness.crowd))
     if own:
-        late.append(Assumption("the policy does not depend on actions not yet heard of"))
-    return [*late, *_missing(lateness)]
-
-
-def _missing(lateness: Lateness) -> list[Assumption]:
-    return [Assumption(MISSING)] if lateness.missing else []
+        late.append(clause("policy"))
+    return [*late, *missing]

@@ -27,12 +27,12 @@ def scale(problem: BanditProblem, n: int) -> float:
     return insured.scale(problem, n) * (1 + problem.epsilon / problem.loss_bound)
 
 
-def scale_in_any_order(games: Sequence[BanditProblem], n: int) -> float:
-    """B/ρ for one learner per context: √2 for rates without a horizon, and Σ_c m_c features."""
+def scale_in_any_order(games: Sequence[BanditProblem], n: int, *, anytime: bool = False) -> float:
+    """B/ρ for one learner per context with Σ_c m_c features: rates of the horizon, or √2 for those without one."""
     first = games[0]
     total = math.fsum(game.leverage + psi(2.0) * game.rank for game in games)
     ratio = max(1 + game.epsilon / game.loss_bound for game in games)
-    return ratio * math.sqrt(2 * total * n * first.log_prior)
+    return ratio * math.sqrt((1 + anytime) * total * n * first.log_prior)
 
 
 def exploration(jump: float, room: float) -> float:
@@ -77,7 +77,7 @@ def together(
         "bias": problem.epsilon * n * (1 + spread),
     }
     gamma = exploration(jump, premium * B)
-    return _with_robust(last, terms, "Theorem F6.6 (one account)", gamma)
+    return _with_robust(last, terms, "F6.6", gamma)
 
 
 def one_by_one(
@@ -117,32 +117,34 @@ def one_by_one(
         "second chances": rho * again,
         "bias": problem.epsilon * n * (1 + reach),
     }
-    return _with_robust(last, terms, "Theorem F6.6c (one context at a time)", 0.0)
+    return _with_robust(last, terms, "F6.6c", 0.0)
 
 
 def in_any_order(
-    games: Sequence[BanditProblem], last: Guarantee, *, trigger: float, premium: float
+    games: Sequence[BanditProblem],
+    last: Guarantee,
+    *,
+    trigger: float,
+    premium: float,
+    anytime: bool = False,
 ) -> Guarantee:
     """F6.7 (4): accounts inside of each context, whatever the order of the contexts.
 
-    `last` is that of one learner per context (`contexts.separate`), for all rounds.
+    `last` is that of one learner per context (`contexts.separate`), for all rounds; `anytime` where its rates change with time.
     """
     n, rho = last.rounds, 2 * games[0].loss_bound
-    B = scale_in_any_order(games, n)
+    B = scale_in_any_order(games, n, anytime=anytime)
     bias = max(game.epsilon * (1 + math.sqrt(game.leverage)) for game in games)
     terms = {"budget": rho * (trigger + premium) * B, "bias": bias * n}
     gamma = max(exploration(game.leverage, premium * B) for game in games)
-    return _with_robust(last, terms, "Theorem F6.7 (insured, any order)", gamma)
+    return _with_robust(last, terms, "F6.7 insured", gamma)
 
 
-def _with_robust(
-    last: Guarantee, terms: dict[str, float], statement: str, gamma: float
-) -> Guarantee:
+def _with_robust(last: Guarantee, terms: dict[str, float], theorem: str, gamma: float) -> Guarantee:
     """The robust learner's bound beside; nothing is promised where the budget has no room for a jump."""
     for name, value in last.terms.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
     if gamma > 1:
         terms["exploration"] = last.trivial
-    statement = f"{statement}, then {last.statement}"
-    return replace(last, statement=statement, terms=terms)
+    return replace(last, theorems=(theorem, *last.theorems), terms=terms)

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from koloss.guarantees.base import Assumption, Guarantee, semidefinite
+from koloss.guarantees.base import Clause, Guarantee, Mark, clause, semidefinite
 from koloss.guarantees.full import Played
 
 ONE_BY_ONE = 10**6
@@ -144,12 +144,10 @@ def conditional_gradient(
     terms["delay"] = delay_cost
     terms["unheard"] = width * played.unheard
     assumptions = played.assumptions(n, norm=problem.norm, horizon=problem.rounds)
-    holds = True if proved and played.heard else None
-    assumptions.append(Assumption("every vertex is a global minimum", holds))
+    certified: Mark = played.seen(n) if proved else None
+    assumptions.append(clause("vertices", certified))
     assumptions += semidefinite(eigenvalue)
-    statement = "Theorem A4 (conditional gradient)"
-    promise = Guarantee(statement, n, terms, width * n, tuple(assumptions), notes=played.notes)
-    return replace(promise, regret="hindsight")
+    return _hindsight("A4 gradient", n, terms, width, assumptions, played)
 
 
 def regularised_leader(
@@ -171,6 +169,23 @@ def regularised_leader(
     terms["unheard"] = width * played.unheard
     needed = played.assumptions(n, norm=problem.norm, horizon=problem.rounds, delay=delay)
     needed += semidefinite(eigenvalue)
-    statement = "Theorem A4 (regularised leader)"
-    promise = Guarantee(statement, n, terms, width * n, tuple(needed), notes=played.notes)
-    return replace(promise, regret="hindsight")
+    return _hindsight("A4 leader", n, terms, width, needed, played)
+
+
+def _hindsight(
+    theorem: str,
+    n: int,
+    terms: dict[str, float],
+    width: float,
+    assumptions: list[Clause],
+    played: Played,
+) -> Guarantee:
+    return Guarantee(
+        (theorem,),
+        n,
+        terms,
+        width * n,
+        tuple(assumptions),
+        remarks=played.remarks,
+        regret="hindsight",
+    )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Clause, Guarantee, Note, clause, note
 
 # Algorithm 1.
 
@@ -64,38 +64,34 @@ def bandit_guarantee(
 
     `said` is what `theorem` or `corollary` gave; `as_assumed` whether epochs had one round, and losses came at once.
     """
-    statement, needs = "Theorem 10", []
+    theorem, needs = "10", []
     if said["profile"] != "exact":
-        statement = f"Corollary ({said['profile']} eigendecay)"
+        theorem = f"12 {said['profile']}"
         needs = [
-            Assumption("sup K(a, a) = 1", abs(said["size"] - 1) < 1e-9),
-            Assumption(f"ε = log N / (2n) = {said['epsilon']:.3g} is below 1", said["epsilon"] < 1),
-            Assumption("4ηm is at most 1", 4 * said["learning_rate"] * said["rank"] <= 1),
+            clause("size 1", abs(said["size"] - 1) < 1e-9),
+            clause("small error", said["epsilon"] < 1, epsilon=said["epsilon"]),
+            clause("small rate", 4 * said["learning_rate"] * said["rank"] <= 1),
         ]
         if said["profile"] == "polynomial":
-            above = f"the eigendecay {said['rate']:.3g} is above 2"
-            needs.append(Assumption(above, said["rate"] > 2))
+            needs.append(clause("fast decay", said["rate"] > 2, rate=said["rate"]))
     if not as_assumed:
-        needs.append(Assumption("epochs of one round, losses heard at once", False))
-    false = "the smallest eigenvalue of John's covariance is 1/m (false in general)"
-    needs.append(Assumption(false, False))
-    departures = "departures: q₁ is the prior, features are not centred, the design is G-optimal"
-    return _printed(statement, n, said["bound"], trivial, needs, (departures,))
+        needs.append(clause("as assumed", False))
+    needs.append(clause("John", False))
+    return _printed(theorem, n, said["bound"], trivial, needs, (note("departures"),))
 
 
 def _printed(
-    statement: str,
+    theorem: str,
     n: int,
     bound: float,
     trivial: float,
-    assumptions: Sequence[Assumption],
-    notes: tuple[str, ...] = (),
-    same: str = "parameters",
+    assumptions: Sequence[Clause],
+    remarks: tuple[Note, ...] = (),
+    same: str = "printed",
 ) -> Guarantee:
     """A bound of the paper's that is not proved as it is printed."""
-    statement = f"The paper's {statement}, as printed"
-    notes = (*notes, f"guarantee(printed=False) gives what is proved for the same {same}")
-    return Guarantee(statement, n, {"regret": bound}, trivial, tuple(assumptions), False, notes)
+    remarks = (*remarks, note(same))
+    return Guarantee((theorem,), n, {"regret": bound}, trivial, tuple(assumptions), False, remarks)
 
 
 # Algorithm 2.
@@ -125,11 +121,11 @@ def exp_weights_theorem(rounds: int, log_volume: float, size: float) -> dict[str
 def exp_weights(said: dict[str, float], n: int, width: float) -> Guarantee:
     """Theorem 14 in words; `said` is what `exp_weights_theorem` says, `width` the largest range of a loss."""
     needs = [
-        Assumption("the volume of the actions is above 1", said["log_volume"] > 0),
-        Assumption("n is so large that η𝒢² is at most 1", said["small"] <= 1),
-        Assumption("two terms of equal size add up to one of them (false)", False),
+        clause("volume", said["log_volume"] > 0),
+        clause("many rounds", said["small"] <= 1),
+        clause("two terms", False),
     ]
-    return _printed("Theorem 14", n, said["bound"], width * n, needs, same="learning rate")
+    return _printed("14", n, said["bound"], width * n, needs, same="printed rate")
 
 
 # Algorithm 3.
@@ -147,9 +143,8 @@ def gradient_steps(first: int, count: int) -> Any:
 
 def conditional_gradient(n: int, *, norm: float, radius: float, width: float) -> Guarantee:
     """Theorem 15, for losses of this norm and range, and features of norm at most `radius`."""
-    false = Assumption("F is 1-smooth and the features have diameter 𝒢 (false)", False)
-    needs = (_small_losses(norm, radius), false)
-    return _printed("Theorem 15", n, 8 * radius**2 * n**0.75, width * n, needs)
+    needs = (_small_losses(norm, radius), clause("smooth", False))
+    return _printed("15", n, 8 * radius**2 * n**0.75, width * n, needs)
 
 
 # Algorithm 4.
@@ -165,11 +160,11 @@ def regularised_leader(proved: Guarantee, eta: float, *, norm: float, radius: fl
     terms = {"stability": 2 * proved.rounds * eta * radius**2, "regulariser": 2 * radius**2 / eta}
     return replace(
         proved,
-        statement="The paper's bound for Algorithm 4, as printed",
+        theorems=("E.3",),
         terms=terms | {name: proved.terms[name] for name in ("projection", "delay", "unheard")},
         assumptions=(*proved.assumptions, _small_losses(norm, radius)),
     )
 
 
-def _small_losses(norm: float, radius: float) -> Assumption:
-    return Assumption("losses have norm at most sup ‖Φ(a)‖", norm <= radius * (1 + 1e-9))
+def _small_losses(norm: float, radius: float) -> Clause:
+    return clause("small losses", norm <= radius * (1 + 1e-9))

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_terms, late_cost
-from koloss.guarantees.base import Assumption, Guarantee, semidefinite
+from koloss.guarantees.anytime import Level, anytime_terms
+from koloss.guarantees.bandit import BanditProblem, Rates, late_cost
+from koloss.guarantees.base import Clause, Guarantee, Mark, Note, clause, note, semidefinite
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Played:
     made: int = 0  # decisions
     heard: int = 0  # losses
     late: int = 0  # losses heard after their epoch
-    longest_delay: int = 0  # most losses heard between a decision and its own
+    longest_delay: int = 0  # most losses heard between a decision and its own, or until now
     unheard: int = 0  # losses not heard
     at_once: int = 0  # decisions of epochs whose actions were drawn at once
     longest_at_once: int = 0  # most of these in one epoch
@@ -30,35 +31,15 @@ class Game:
 
     low: float
     high: float
-    losses: str  # what else is assumed of them
-    place: str = ""  # added to the name of a statement
+    losses: tuple[Clause, ...] = ()  # what else is assumed of them
+    place: tuple[str, ...] = ()  # details of the statement
     sampled: bool = False  # whether the covariance is sampled
     eigenvalue: float = (
         0.0  # of the kernel, below zero where it was seen not to be positive semidefinite
     )
-    rounded: str = ""  # what has to be assumed of rounding
+    rounded: tuple[Clause, ...] = ()  # what has to be assumed of rounding
+    ceiling: float | None = None  # losses above, or rewards below, count as this
 
-
-OBLIVIOUS = "losses do not depend on the player's actions"
-"""What a bound assumes where losses come after others."""
-
-WHOLE = "the losses of a whole epoch do not depend on the actions drawn in it"
-"""What Theorem B3w assumes."""
-
-ONE_BY_ONE = "actions to come are asked for one by one"
-"""What a bound assumes of `ask` while none were drawn at once."""
-
-LATE = "neither losses nor when they are heard depend on actions not yet heard of"
-"""What Theorem B3l assumes, ..."""
-
-LATE_IN_EPOCHS = "nor do losses of an epoch depend on late actions heard of during it"
-"""... and where epochs are whole, too."""
-
-IN_TIME = "at most {} other losses are heard before that of an action"
-"""What `delay` promises."""
-
-HEARD = "whether a loss is heard does not depend on the loss"
-"""What a bound assumes where some are not."""
 
 Comparator = tuple[float, Mapping[str, float]]
 """log(1/prior) of what the player is compared with, and by name what that costs beside."""
@@ -66,7 +47,7 @@ Comparator = tuple[float, Mapping[str, float]]
 
 def one_action(n: int) -> Guarantee:
     """Nothing can be lost where there is nothing to choose."""
-    return Guarantee("One action", n, {"regret": 0.0}, 0.0, regret="hindsight")
+    return Guarantee(("one action",), n, {"regret": 0.0}, 0.0, regret="hindsight")
 
 
 def fixed(
@@ -79,7 +60,7 @@ def fixed(
     game: Game,
     played: Played,
 ) -> Guarantee:
-    """Theorems A3, B2, B3 and B3w: rates fixed for a horizon."""
+    """Theorems A3, B2, B3′ and B3w: rates fixed for a horizon."""
     log_prior, beside = comparator
     problem = replace(problem, log_prior=log_prior)
     eta, kappa = rates.learning_rate, rates.kappa
@@ -90,77 +71,84 @@ def fixed(
 
     kinds = []  # of epochs, with the statement that covers each
     if played.at_once < played.made or played.made == 0:
-        single = "Theorem F1" if problem.ridge else "Theorem A3"
-        drift = "Theorem B3 (epochs ended by drift)" if batch > 1 else single
-        kinds.append((drift, terms_of(batch, False)))
+        single = "F1" if problem.ridge else "A3"
+        kinds.append(("B3" if batch > 1 else single, terms_of(batch, False)))
     if played.at_once > 0:
-        kinds.append(("Theorem B3w (whole epochs)", terms_of(played.longest_at_once, True)))
-    statement, terms = max(kinds, key=lambda kind: sum(kind[1].values()))
+        kinds.append(("B3w", terms_of(played.longest_at_once, True)))
+    theorem, terms = max(kinds, key=lambda kind: sum(kind[1].values()))
     late = played.late
     if problem.delay > 0 and played.longest_delay <= problem.delay and not played.at_once:
-        statement, late = "Theorem B3-delay", 0
+        theorem, late = "B3-delay", 0
     if late:
-        terms["delay"] += late * late_cost(problem, eta, kappa)
+        terms["delay"] += late * late_cost(problem, eta, kappa, batch)
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
-    statement += game.place
-    statement += _manner(problem, "Theorem F1" in statement)
-    if game.sampled:
-        statement += " with a sampled covariance (A4)"
     exploration = problem.exploration(eta, kappa)
     needed = [
-        Assumption(f"at most {horizon} rounds", max(played.made, n) <= horizon),
-        Assumption(f"exploration {exploration:.3g} is at most 1", exploration <= 1 + 1e-12),
+        clause("rounds", max(played.made, n) <= horizon, horizon=horizon),
+        clause("exploration", exploration <= 1 + 1e-12, share=exploration),
     ]
     if played.at_once:
-        needed.append(Assumption(WHOLE, oblivious=True))
+        needed.append(clause("whole"))
         if played.made < n:
-            text = f"no later epoch is longer than {played.longest_at_once} rounds"
-            if played.at_once == played.made:
-                text = f"actions to come are drawn in whole epochs of at most {played.longest_at_once} rounds"
-            needed.append(Assumption(text))
+            only = played.at_once == played.made
+            key = "whole epochs to come" if only else "no longer epoch"
+            needed.append(clause(key, longest=played.longest_at_once))
     elif played.made < n:
-        needed.append(Assumption(ONE_BY_ONE))
+        needed.append(clause("one by one"))
     if late:
-        needed.append(Assumption(LATE, oblivious=True))
+        needed.append(clause("unopened"))
         if played.at_once:
-            needed.append(Assumption(LATE_IN_EPOCHS, oblivious=True))
+            needed.append(clause("late in epochs"))
     if problem.delay > 0:
-        kept = played.longest_delay <= problem.delay
-        needed.append(Assumption(IN_TIME.format(problem.delay), kept))
-        needed.append(Assumption(OBLIVIOUS, oblivious=True))
+        needed.append(clause("in time", in_time(problem.delay, played, n), delay=problem.delay))
+        needed.append(clause("oblivious"))
+        needed.append(clause("arrival"))
     if played.unheard:
-        needed.append(Assumption(HEARD))
-    assumptions = (*_common(game, played), *needed)
-    notes = [f"{late} losses came after their epoch (Theorem B3l)"] if late else []
+        needed.append(clause("missing"))
     doubts = _hindsight_doubts(problem, batch, played)
-    trivial, notes = (game.high - game.low) * n, [*notes, *doubts]
-    promise = Guarantee(statement, n, terms, trivial, assumptions, not doubts, tuple(notes))
-    return replace(promise, regret=problem.regret)
+    return Guarantee(
+        (theorem,),
+        n,
+        terms,
+        (game.high - game.low) * n,
+        (*_common(game, played), *needed),
+        proved=not doubts,
+        remarks=(*([note("late", count=late)] if late else []), *doubts),
+        details=(*game.place, *_manner(problem), *(("sampled",) if game.sampled else ())),
+        regret=problem.regret,
+    )
 
 
-def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> list[str]:
+def in_time(delay: int, played: Played, n: int) -> Mark:
+    """Whether losses have come in time: for certain only once all have come."""
+    if played.longest_delay > delay:
+        return False
+    if played.heard == 0:
+        return None
+    return True if played.made >= n and played.unheard == 0 else "so far"
+
+
+def _hindsight_doubts(problem: BanditProblem, batch: int, played: Played) -> list[Note]:
     """What Theorem F7.1 is not proved for, of what is proved for the pseudo-regret."""
     if not problem.hindsight:
         return []
     doubts = []
     if (problem.learned or played.outside) and (batch > 1 or played.at_once):
-        losses = "a learned range is" if problem.learned else "losses outside are"
-        doubts.append(f"in hindsight {losses} covered for epochs of one round (batch=1)")
+        doubts.append(note("hindsight range" if problem.learned else "hindsight outside"))
     if played.late:
-        doubts.append("in hindsight losses that come after their epoch are not covered")
+        doubts.append(note("hindsight late"))
     return doubts
 
 
-def _manner(problem: BanditProblem, named: bool = False) -> str:
+def _manner(problem: BanditProblem) -> tuple[str, ...]:
     """What is added to the name of a statement: how estimates are made, and which regret it bounds."""
-    way = ""
+    way: tuple[str, ...] = ()
     if problem.ridge is not None:
-        way = " with a ridge" + (" and bonuses" if problem.bonus else "")
-        way += "" if named else " (F1)"
+        way = ("ridge, bonuses" if problem.bonus else "ridge",)
     elif problem.bonus:
-        way = " with bonuses (B2)"
-    return f"{way}, in hindsight (F7)" if problem.hindsight else way
+        way = ("bonuses",)
+    return (*way, "hindsight") if problem.hindsight else way
 
 
 def anytime(
@@ -174,50 +162,59 @@ def anytime(
 ) -> Guarantee:
     """Theorem B4: rates that need no horizon."""
     (log_prior, beside), (_, problem) = comparator, levels[-1]
-    terms = anytime_terms(levels, rates.kappa, n)
+    terms = anytime_terms(levels, rates.kappa, n, batch)
     terms["prior"] *= log_prior / problem.log_prior
     terms["unheard"] = 2 * problem.loss_bound * played.unheard
     terms |= beside
-    notes = []
-    if batch > 1 or played.at_once:
-        notes.append("Theorem B4 is proved for epochs of one round (batch=1); here they are longer")
+    doubts = []
+    if played.at_once:
+        doubts.append(note("anytime at once"))
+    elif batch > 1 and (problem.hindsight or problem.learned or played.outside):
+        doubts.append(note("anytime epochs"))
     if played.late:
-        late = f"{played.late} losses came after their epoch"
-        notes.append(f"{late}, which Theorem B4 does not cover")
+        doubts.append(note("anytime late", count=played.late))
     elif problem.delay:
-        notes.append("Theorem B4 does not cover losses that come late")
+        doubts.append(note("anytime delay"))
     if game.sampled:
-        notes.append("Theorem B4 is proved for the exact covariance")
-    statement = f"Theorem B4 (anytime){game.place}{_manner(problem)}"
-    trivial = (game.high - game.low) * n
-    assumptions = _common(game, played)
-    if played.unheard:
-        assumptions += (Assumption(HEARD),)
-    promise = Guarantee(statement, n, terms, trivial, assumptions, not notes, tuple(notes))
-    return replace(promise, regret=problem.regret)
+        doubts.append(note("anytime sampled"))
+    return Guarantee(
+        ("B4",),
+        n,
+        terms,
+        (game.high - game.low) * n,
+        (*_common(game, played), *((clause("missing"),) if played.unheard else ())),
+        proved=not doubts,
+        remarks=tuple(doubts),
+        details=(*(("epochs",) if batch > 1 else ()), *game.place, *_manner(problem)),
+        regret=problem.regret,
+    )
 
 
 # Losses that are not where they were said to be (theory F3).
 
 
 def in_units_of_the_range(
-    promise: Guarantee, problem: BanditProblem, played: Played, heard: str, listened: int
+    promise: Guarantee, problem: BanditProblem, played: Played, heard: float | None, listened: int
 ) -> Guarantee:
     """A bound for a range that is learned: a multiple of ρ. Every decision that was only listened to costs one."""
-    told = f"ρ is the largest minus the smallest loss over all actions and rounds; heard so far: {heard}"
-    free = Assumption("the constant is a feature without a penalty", True)
-    notes = [*promise.notes, told]
-    if problem.delay or played.late:
-        notes.append("losses that come late are not covered where the range is learned")
+    seen = "nothing" if heard is None else f"{heard:.6g}"
+    notes = [note("range", heard=seen)]
+    doubted = problem.delay > 0 or played.late > 0
+    if doubted:
+        notes.append(note("range late"))
     more = 2 * problem.loss_bound * max(listened - 1, 0)
     return replace(
         promise,
-        statement=f"{promise.statement}, the range learned (F3)",
+        details=(*promise.details, "learned"),
         terms={**promise.terms, "range": promise.terms.get("range", 0.0) + more},
-        assumptions=(free, *promise.assumptions[1:]),
-        proved=promise.proved and not (problem.delay or played.late),
-        notes=tuple(notes),
+        assumptions=(
+            clause("constant", True),
+            *(one for one in promise.assumptions if one.key != "range"),
+        ),
+        proved=promise.proved and not doubted,
+        remarks=(*promise.remarks, *notes),
         unit="ρ",
+        seen=heard,
     )
 
 
@@ -232,64 +229,97 @@ def widened(
     return replace(promise, terms=terms)
 
 
-def outside(
-    promise: Guarantee, problem: BanditProblem, rule: str, beyond: float, squares: float, *, R: float, n: int
-) -> Guarantee:  # fmt: skip
-    """A bound that prices what was heard outside: in expectation, by the sums of distances and their squares."""
-    if rule == "clip":
-        cost = beyond + (1 + math.sqrt(R)) * math.sqrt(n * squares)
-        cost = min(cost, (R + math.sqrt(problem.leverage) + 1) * beyond)
-    else:
-        cost = beyond * problem.excess_cost(math.sqrt(R), kept=True)
-    note = f"losses outside count by their distance, {beyond:.6g} in all so far"
-    first, *rest = promise.assumptions
-    first = replace(first, text=f"{first.text}, or is counted as outside", holds=True)
-    terms = {**promise.terms, "outside": cost}
-    assumed, notes = (first, *rest), (*promise.notes, note)
-    return replace(promise, terms=terms, trivial=math.inf, assumptions=assumed, notes=notes)
+def clipped(promise: Guarantee, ceiling: float, excess: float) -> Guarantee:
+    """A bound for losses that count as a ceiling where they are above, with what it is for losses as they are (theory F3.4)."""
+    any_losses = not any("ceiling" in one.numbers for one in promise.assumptions)
+    ceiling_note = "clipped, any losses" if any_losses else "clipped"
+    remarks = (*promise.remarks, note(ceiling_note, ceiling=ceiling, excess=excess))
+    return replace(promise, remarks=remarks)
+
+
+# The game that was played (theory R).
+
+
+def realised(
+    promise: Guarantee, rounds: int, *, estimate: float, missing: float, bias: float
+) -> Guarantee:
+    """What bounds the regret on average, as it came out in one game of n rounds, under the assumptions of a bound for as many.
+
+    `missing` is what losses may cost that were not received, `bias` what the error of estimates costs. In hindsight the largest of
+    all estimates costs log N/η more (Theorem R, 6).
+    """
+    terms = {"estimated regret": estimate, "unheard": missing, "bias": bias}
+    terms |= {name: value for name, value in promise.terms.items() if name == "net"}
+    if promise.regret == "hindsight":
+        terms["hindsight"] = promise.terms["prior"]
+    irrelevant = ("rounds", "exploration", "one by one", "whole epochs to come", "no longer epoch")
+    return replace(
+        promise,
+        theorems=("R",),
+        rounds=rounds,
+        details=(),
+        terms=terms,
+        trivial=math.inf,
+        assumptions=tuple(one for one in promise.assumptions if one.key not in irrelevant),
+        remarks=(),
+        unit="",
+        comparator="action" if promise.comparator == "law" else promise.comparator,
+        price=0.0,
+    )
+
+
+def realised_with_confidence(promise: Guarantee, log_prior: float, eta: float, confidence: float) -> Guarantee:  # fmt: skip
+    """The estimate as a bound for all rounds and actions at once, with a probability, for the regret in hindsight (Theorem R, a)."""
+    terms = {name: value for name, value in promise.terms.items() if name != "hindsight"}
+    terms["confidence"] = (log_prior + math.log(1 / (1 - confidence))) / eta
+    return replace(promise, theorems=("R(a)",), terms=terms, confidence=confidence)
 
 
 # Shares of traffic (theory F5.8).
 
 
 def within_shares(promise: Guarantee, largest: float, delay: int) -> Guarantee:
-    """A bound against all laws within shares, as one against every action: `largest` is the share that each can have.
+    """A bound against all laws within shares; against one action they may cost more: `largest` is the share that each can have.
 
     The best law within them, with that share of the best action, costs no more than the rest of the range in a round.
     """
-    inside = min(sum(promise.terms.values()), promise.trivial)
+    price = promise.trivial * (1 - largest)
     unit = f" {promise.unit}" if promise.unit else ""
-    known = f"against the best law within the shares the bound is {inside:.4g}{unit}"
-    notes = [f"{known}; 'shares' is what they may cost against one action"]
+    whole = min(sum(promise.terms.values()) + price, promise.trivial)
+    notes = [note("shares", price=price, whole=whole, unit=unit)]
     if delay:
-        notes.append("Theorem B3-delay is not proved for laws that are projected onto shares")
+        notes.append(note("shares late"))
     return replace(
         promise,
-        terms={**promise.terms, "shares": promise.trivial * (1 - largest)},
+        comparator="law",
+        price=price,
         proved=promise.proved and not delay,
-        notes=(*notes, *promise.notes),
+        remarks=(*notes, *promise.remarks),
     )
 
 
 # Requests among some of the actions.
 
-MASKS = (
-    "masks: {} decisions were made among the actions allowed then, for which no bound is proved; against an action that was not "
-    "always allowed, only rounds in which it was can count. Masks that come by a known law are contexts, which have a bound"
-)
-
 
 def masked(promise: Guarantee, made: int) -> Guarantee:
     """The same where so many decisions were made among some of the actions."""
-    return replace(promise, proved=False, notes=(*promise.notes, MASKS.format(made)))
+    return replace(promise, proved=False, remarks=(*promise.remarks, note("masks", made=made)))
 
 
-def _common(game: Game, played: Played) -> tuple[Assumption, ...]:
-    """What every bound here assumes."""
-    in_range = f"every loss is in [{game.low:.6g}, {game.high:.6g}]"
-    coin = "a round's loss does not depend on the coin that draws its action"
-    heard = True if played.heard else None
-    known = (Assumption(game.losses),) if game.losses else ()
-    common = Assumption(in_range, heard), *known, Assumption(coin)
-    rounded = (Assumption(game.rounded),) if game.rounded else ()
-    return (*common, *rounded, *semidefinite(game.eigenvalue))
+def _common(game: Game, played: Played) -> tuple[Clause, ...]:
+    """What every bound here assumes; of the range of all losses, those received tell only so much."""
+    seen: Mark = "so far" if played.heard else None
+    in_range, losses = clause("range", seen, low=game.low, high=game.high), game.losses
+    if game.ceiling is not None:
+        end = game.low if game.ceiling == game.high else game.high
+        in_range = clause("range to a ceiling", seen, end=end)
+        losses = tuple(
+            replace(one, numbers={**one.numbers, "ceiling": game.ceiling}) for one in losses
+        )
+    return (
+        in_range,
+        *losses,
+        clause("coin"),
+        *game.rounded,
+        *semidefinite(game.eigenvalue),
+    )

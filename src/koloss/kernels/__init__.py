@@ -12,6 +12,7 @@ from koloss.kernels.periodic import Periodic
 from koloss.kernels.polynomial import Polynomial
 from koloss.kernels.posynomial import Posynomial, PosynomialLoss
 from koloss.kernels.quadratic import Quadratic, QuadraticLoss
+from koloss.kernels.rescaled import Rescaled
 from koloss.kernels.white import White
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Product",
     "Quadratic",
     "QuadraticLoss",
+    "Rescaled",
     "Scaled",
     "Scales",
     "Sum",

@@ -516,7 +516,21 @@ class Learner(abc.ABC, Generic[S, L]):
                 return theirs
             if printed:
                 raise ValueError("`printed` must be left out unless the tuning is the paper's")
-        return self._proved(n)
+        return self._beside_random(self._proved(n))
+
+    def _beside_random(self, promise: Guarantee) -> Guarantee:
+        """A bound with what playing at random would lose in as many rounds, by the learner's own estimates."""
+        if self.ledger.heard == 0:
+            return promise
+        seen: Any = self.diagnostics
+        values = getattr(seen, "estimated_losses", None)
+        if values is None or values.shape[-1] == 1:
+            return promise
+        best = values.max(axis=-1) if promise.goal == "maximize" else values.min(axis=-1)
+        gaps, counts = np.abs(values.mean(axis=-1) - best), None
+        if gaps.ndim:  # with contexts: as often as each has come
+            counts = np.broadcast_to(seen.contexts, gaps.shape)
+        return replace(promise, random=promise.rounds * float(np.average(gaps, weights=counts)))
 
     def __repr__(self) -> str:
         return self.settings.describe(type(self).__name__)

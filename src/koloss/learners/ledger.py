@@ -145,6 +145,11 @@ class Ledger(Generic[L]):
         return len(self._waiting) + self.forgotten
 
     @property
+    def longest_wait(self) -> int:
+        """Most losses heard between a decision and its own, or until now where that has not come."""
+        return max([self.longest_delay, *(self.heard - entry.heard for entry in self)])
+
+    @property
     def awaited(self) -> int:
         """Decisions whose losses have not been told and are waited for."""
         return len(self._waiting) - len(self.held)

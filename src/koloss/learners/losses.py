@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from koloss._arrays import as_float
 from koloss.errors import LossOutOfBounds
+
+FARTHEST = sys.float_info.max
+"""The end of an interval that has none."""
 
 
 def read_losses(
@@ -34,10 +38,15 @@ def read_losses(
     losses = losses.reshape(-1)
     if not np.all(np.isfinite(losses)):
         raise ValueError(f"`{name}` must be finite, got {loss!r}")
-    slack = 1e-9 * (high - low)
+    rule, width = f"in [{low:.6g}, {high:.6g}]", high - low
+    if high >= FARTHEST:
+        rule, width = f"at least {low:.6g}", abs(low)
+    elif low <= -FARTHEST:
+        rule, width = f"at most {high:.6g}", abs(high)
+    slack = 1e-9 * width
     outside = losses[(losses < low - slack) | (losses > high + slack)]
     if outside.size:
-        raise LossOutOfBounds(f"`{name}` must be in [{low:.6g}, {high:.6g}], got {outside[0]:.6g}")
+        raise LossOutOfBounds(f"`{name}` must be {rule}, got {outside[0]:.6g}")
     return losses.tolist() if count == 1 else losses  # type: ignore[return-value]
 
 

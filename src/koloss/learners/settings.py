@@ -113,6 +113,7 @@ class Settings:
             for field in fields(cls)
             if field.name not in cls.later or data.has_key(field.name)
         }
+        data.finish()
         settings = cls(**values)
         for name, value in values.items():
             if isinstance(value, np.ndarray) and isinstance(getattr(settings, name), np.ndarray):

@@ -79,6 +79,7 @@ class Proxy:
     method: str
     pivots: NDArray[np.intp] | None = None  # the points that span the subspace, in order, if any
     step: float = 0.0  # how far Φ can be from its value at the nearest point
+    cut: bool = False  # whether features that the method would have kept were left out
     negative_eigenvalue: float = (
         0.0  # of the Gram matrix, where one was seen: then nothing is certified
     )
@@ -161,7 +162,8 @@ class Proxy:
         features, pivots, mu = self.features[:, :rank], self.pivots, self.eigenvalues[:rank]
         if pivots is not None:  # in no eigenvector's order: their eigenvalues change with every one
             pivots, mu = pivots[:rank], leading_eigenvalues(features)
-        parts = {"features": features, "eigenvalues": mu, "pivots": pivots}
+        parts: dict[str, Any] = {"features": features, "eigenvalues": mu, "pivots": pivots}
+        parts["cut"] = self.cut or rank < self.rank
         return replace(self, feature_map=lambda X: self.feature_map(X)[:, :rank], **parts)
 
     def rank_for(self, tolerance: float) -> int:

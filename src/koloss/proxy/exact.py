@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from koloss._arrays import matching, namespace, roundoff
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+
+from koloss._arrays import matching, namespace, roundoff, to_numpy
 from koloss._threads import single
 from koloss.actions import ActionSet, Points
 from koloss.kernels.base import Kernel
@@ -73,6 +79,8 @@ def exact_features(
     limit = max(100 * 2**-53, 10 * roundoff(X)) * D if many else max(n, D) * 2 * roundoff(s)
     rank = int(xp.sum(xp.astype(s > limit * s[0], xp.int64)))
     eigenvalues = s[:rank] * s[:rank] / n
+    # A direction that is small only because another is large is no rounding, and missing it is an error.
+    cut = rank < min(n, D) and _rank_of_unit_columns(to_numpy(R)) > rank
     if points is not actions and rank < D:
         # A net says nothing of the directions that it does not span, so all are kept.
         rest = xp.zeros(D - rank, dtype=s.dtype, device=s.device)
@@ -91,4 +99,14 @@ def exact_features(
         feature_map=lambda X: phi(X) @ V,
         eigenvalues=eigenvalues,
         method="exact features",
+        cut=cut and rank < D,
     )
+
+
+def _rank_of_unit_columns(R: NDArray[Any]) -> int:
+    """Rank of an array by its triangular factor, whatever the units of its columns are."""
+    lengths = np.sqrt(np.sum(R.astype(float) ** 2, axis=0))
+    kept = lengths > 0
+    with single:
+        sizes = np.abs(np.diagonal(qr(R[:, kept] / lengths[kept], mode="r", pivoting=True)[0]))
+    return int(np.sum(sizes > 1e3 * max(R.shape) * 2 * roundoff(R)))

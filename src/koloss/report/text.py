@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from koloss._html import Table, counted, short_number
 from koloss._names import printable
 from koloss.experiments.arena import ranking
+from koloss.guarantees.base import MARKS
 from koloss.report.page import exponent_text, regret_text
 
 if TYPE_CHECKING:
@@ -163,8 +164,7 @@ def show_bounds(bounds: list[dict[str, Any]]) -> None:
         say(screen, f"  bounds: the {kind}")
         say(screen, f"  valid: {'yes' if promise['valid'] else 'no'}")
         for assumption in promise["assumptions"]:
-            mark = {True: "holds", False: "FAILS", None: "yours to know"}[assumption["holds"]]
-            say(screen, f"  assumes: {assumption['text']} [{mark}]")
+            say(screen, f"  assumes: {assumption['text']} [{MARKS[assumption['holds']]}]")
         for note in promise["notes"]:
             say(screen, f"  note: {note}")
         screen.print()

@@ -79,10 +79,7 @@ class QuadraticBall:
         """Independent, exact draws; see `quadratic_ball`."""
         matrix, vector, radius = as_quadratic_form(matrix, vector, radius)
         size, rng = as_count("size", size), as_generator(rng)
-        values, axes = np.linalg.eigh(matrix * radius**2)
-        linear = axes.T @ (vector * radius)
-        order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
-        sphere = Sphere(*(np.append(part, [0.0, 0.0])[order] for part in (values, linear)))
+        sphere, axes, order = _lifted(matrix * radius**2, vector * radius)
         best = self._envelope(sphere)
         batches, kept = [], 0  # draws, of all envelopes tried
         accepted, proposed, tried = 0, 0, False  # by the envelope in use
@@ -112,8 +109,13 @@ class QuadraticBall:
         points = np.concatenate(batches)[:size]
         unsorted = np.empty_like(points)
         unsorted[:, order] = points
-        points = radius * unsorted[:, : len(values)] @ axes.T
+        points = radius * unsorted[:, : len(axes)] @ axes.T
         return ExactDraws(points, accepted / proposed, best.name)
+
+    def look(self, matrix: Any, vector: Any) -> None:
+        """Remember the density of a round on the unit ball in which nothing is drawn from it."""
+        best = self._envelope(_lifted(matrix, vector)[0])
+        self._kind = best.name if best.name in ("angular", "tilted") else ""
 
     def _envelope(self, sphere: Sphere) -> Any:
         """The envelope of least mass; mostly only the one that was best the last time is fitted."""
@@ -128,6 +130,14 @@ class QuadraticBall:
         if not envelopes:
             envelopes.append(Angular.fit(sphere, self._tangent))
         return min(envelopes, key=lambda e: e.log_mass)
+
+
+def _lifted(matrix: Any, vector: Any) -> tuple[Sphere, Any, Any]:
+    """The density on the sphere, in the order of its eigenvalues, their axes on the ball, and that order."""
+    values, axes = np.linalg.eigh(matrix)
+    order = np.argsort(-np.append(values, [0.0, 0.0]), kind="stable")
+    parts = (np.append(part, [0.0, 0.0])[order] for part in (values, axes.T @ vector))
+    return Sphere(*parts), axes, order
 
 
 @within_floats("`matrix`, `vector` and `radius`")

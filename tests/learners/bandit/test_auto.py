@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -10,10 +12,12 @@ import pytest
 import koloss as kl
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.auto import MOST
+from tests.clauses import clause_of
 from tests.learners.bandit.hostile import Losses, game
 
 X = np.random.default_rng(4).random((40, 2)) * [3.0, 0.5]
 LINE = np.linspace(0, 1, 12)[:, None]
+FINE = np.linspace(0, 1, 60)[:, None]
 
 
 def make(actions, kernel="auto", **settings):
@@ -33,50 +37,118 @@ def parts(kernel):
 # Which bandwidths.
 
 
+def gaussians(X, count):
+    """The sum of so many Gaussian kernels, from the widest on, and the narrowest of them."""
+    ranges, dimension = np.ptp(X, axis=0), X.shape[1]
+    kernels = [kl.Gaussian(ranges / 2 ** (j + 1)) for j in range(count)]
+    total = sum(2.0 ** (-j * dimension) for j in range(count))
+    scaled = [2.0 ** (-j * dimension) / total * kernel for j, kernel in enumerate(kernels)]
+    return functools.reduce(operator.add, scaled), kernels[-1]
+
+
+def spacing(X):
+    """Distance to the nearest other action, coordinates in units of their ranges: the median over the actions."""
+    X = np.unique(X / np.ptp(X, axis=0), axis=0)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    np.fill_diagonal(distances, np.inf)
+    return np.median(distances.min(axis=1))
+
+
+def why_not(X, count, horizon):
+    """The rules by which a sum of so many kernels is one too many."""
+    together, narrowest = gaussians(X, count)
+    n = horizon or 10_000
+
+    def proved(kernel, **said):
+        return make(kl.Points(X), kernel, horizon=horizon, **said).guarantee(rounds=n).total
+
+    found = set()
+    if 2.0**-count < spacing(X) * (1 - 1e-6):
+        found.add("spacing")
+    if proved(narrowest) >= n / 2:
+        found.add("trivial")
+    if proved(together) > proved(narrowest, loss_class="any") / 2:
+        found.add("any")
+    return found
+
+
+SETS = {
+    "prices": (np.linspace(0, 1, 40)[:, None], (4000, 20_000)),
+    "years": (2000 + np.arange(60.0)[:, None], (1000, 4000, None)),
+    "uneven": (np.geomspace(1, 400, 50)[:, None], (4000,)),
+    "repeated": (np.repeat(np.linspace(3, 4, 24), 12)[:, None], (20_000,)),
+    "plane": (X, (3000, None)),
+    "apart": (np.random.default_rng(1).random((50, 8)), (100_000,)),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("horizon", [3000, 100_000, None])
-def test_bandwidths_are_halved_while_one_alone_has_half_the_trivial_bound(horizon):
-    points = kl.Points(X)
-    found = parts(make(points, horizon=horizon).settings.kernel)
-    ranges = np.ptp(X, axis=0)
-    weights = np.array([w for w, _ in found])
-    np.testing.assert_allclose(
-        weights, 4.0 ** -np.arange(len(found)) / sum(4.0 ** -np.arange(len(found)))
-    )
-    for j, (_, kernel) in enumerate(found):
-        np.testing.assert_allclose(kernel.bandwidth, ranges / 2 ** (j + 1))
-
-    def useful(j):
-        promise = make(points, 1.0 * kl.Gaussian(ranges / 2 ** (j + 1)), horizon=horizon).guarantee(
-            rounds=horizon or 10_000
-        )
-        return promise.total < promise.trivial / 2
-
-    assert all(useful(j) for j in range(1, len(found)))
-    narrowest = found[-1][1](X)
-    unrelated = np.max(narrowest - np.eye(len(X))) < 0.05
-    assert unrelated or not useful(len(found))
+@pytest.mark.filterwarnings("ignore:`kernel` makes unrelated arms")
+@pytest.mark.parametrize("name, horizon", [(name, n) for name, (_, ns) in SETS.items() for n in ns])
+def test_bandwidths_are_halved_down_to_the_spacing_and_while_bounds_are_small(name, horizon):
+    points, _ = SETS[name]
+    chosen = make(kl.Points(points), horizon=horizon).settings.kernel
+    count = len(parts(chosen))
+    np.testing.assert_allclose(chosen(points), gaussians(points, count)[0](points), rtol=1e-9)
+    for fewer in range(2, count + 1):
+        assert not why_not(points, fewer, horizon)
+    assert why_not(points, count + 1, horizon)
 
 
-def test_more_rounds_more_bandwidths():
-    counts = [
-        len(parts(make(kl.Points(LINE), horizon=n).settings.kernel)) for n in (100, 1000, 4000)
-    ]
-    assert counts == sorted(counts)
-    assert counts[0] < counts[-1]
+def test_the_spacing_alone_may_end_it():
+    points, _ = SETS["repeated"]  # 288 actions are dear for any losses, and only 24 differ
+    count = len(parts(make(kl.Points(points), horizon=20_000).settings.kernel))
+    assert why_not(points, count + 1, 20_000) == {"spacing"}
+
+
+def test_half_of_the_bound_for_any_losses_at_most():
+    points = kl.Points(np.linspace(0, 1, 40)[:, None])
+    for horizon in (4000, 20_000):
+        bound = make(points, horizon=horizon).guarantee().total
+        without = make(points, kl.Gaussian(0.5), horizon=horizon, loss_class="any").guarantee()
+        assert bound <= without.total / 2
+
+
+def test_points_of_a_net_have_a_spacing_too():
+    wide = parts(make(kl.Box([0.0], [60.0]), horizon=4000).settings.kernel)
+    coarse = parts(make(kl.Box([0.0], [60.0]), spacing=12.0, horizon=4000).settings.kernel)
+    assert len(wide) > len(coarse) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss_range": None},
+        {"loss_range": None, "loss_bound": 3.0},
+        {"loss_range": None, "loss_norm": 2.0},
+        {"loss_range": "learn", "horizon": None},
+        {"loss_norm": 2.0, "design": "uniform", "ridge": 0.01, "bonus": True},
+        {"covariance": "sampled", "sample_error": 0.3},
+        {"rank": 5, "learning_rate": 0.01, "exploration_rate": 0.1},
+        {"regret": "hindsight"},
+        {"delay": 2},
+        {"outside": "clip", "goal": "maximize"},
+    ],
+    ids=repr,
+)
+def test_any_losses_are_a_standard_whatever_else_is_stated(settings):
+    learner = make(kl.Points(FINE), **settings)
+    assert 2.0 ** -len(parts(learner.settings.kernel)) >= spacing(FINE)
+    learner.tell(learner.ask(), 0.5)
+    assert np.isfinite(learner.guarantee(rounds=3000).total)
 
 
 def test_coordinates_that_do_not_vary():
-    plain = parts(make(kl.Points(LINE)).settings.kernel)
-    with_constant = np.column_stack([LINE, np.full(len(LINE), 1e7), np.zeros(len(LINE))])
+    plain = parts(make(kl.Points(FINE)).settings.kernel)
+    with_constant = np.column_stack([FINE, np.full(len(FINE), 1e7), np.zeros(len(FINE))])
     learner = make(kl.Points(with_constant))
     found = parts(learner.settings.kernel)
     assert [w for w, _ in found] == [w for w, _ in plain]
     assert [k.bandwidth[0] for _, k in found] == [k.bandwidth[0] for _, k in plain]
     np.testing.assert_allclose(
-        learner.settings.kernel(with_constant), make(kl.Points(LINE)).settings.kernel(LINE)
+        learner.settings.kernel(with_constant), make(kl.Points(FINE)).settings.kernel(FINE)
     )
-    again = make(kl.Points(LINE))
+    again = make(kl.Points(FINE))
     assert [learner.ask().index for _ in range(20)] == [again.ask().index for _ in range(20)]
 
 
@@ -153,8 +225,7 @@ def test_any_losses_need_no_bandwidths():
 
 @pytest.mark.parametrize("kind", [kl.BanditExpWeights, kl.InsuredBandit])
 def test_it_is_kept_as_the_kernel_it_stands_for(kind):
-    few = kl.Points(LINE[::2])
-    learner = kind(few, "auto", horizon=1000, loss_range=(0, 1), rng=1)
+    learner = kind(kl.Box([0.0], [1.0]), "auto", horizon=1000, loss_range=(0, 1), rng=1)
     assert isinstance(learner.settings.kernel, Sum)
     for _ in range(10):
         decision = learner.ask()
@@ -169,14 +240,15 @@ def test_it_is_kept_as_the_kernel_it_stands_for(kind):
 
 
 def test_the_guarantee_names_bandwidths_and_norms():
-    learner = make(kl.Points(LINE), loss_norm=3.0)
+    learner = make(kl.Points(FINE), loss_norm=3.0)
     for norm, promise in ((3.0, learner.guarantee()), (1.2, learner.guarantee(loss_norm=1.2))):
-        (text,) = (a.text for a in promise.assumptions if "RKHS" in a.text)
+        text = clause_of(promise, "norm").text
         assert f"norm of at most {norm:.6g}, up to a constant" in text
         for weight, kernel in parts(learner.settings.kernel):
             assert f"{norm * math.sqrt(weight):.4g} at bandwidth {kernel.bandwidth[0]:.4g}" in text
-    one = make(kl.Points(LINE), 0.25 * kl.Gaussian(0.3), loss_norm=3.0, ridge=0.1).guarantee()
-    assert any("(norms of at most 1.5 at bandwidth 0.3)" in a.text for a in one.assumptions)
+    one = make(kl.Points(FINE), 0.25 * kl.Gaussian(0.3), loss_norm=3.0, ridge=0.1).guarantee()
+    said = clause_of(one, "norm").numbers["bandwidths"]
+    assert said == " (norms of at most 1.5 at bandwidth 0.3)"
 
 
 # What several kernels cost together (theory F4).
@@ -260,7 +332,7 @@ def test_norms_in_the_sum():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hiding", "lure", "predictive", "coins"])
 def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
-    points, norm, rounds = np.random.default_rng(11).random((20, 2)), 2.0, 600
+    points, norm, rounds = np.sort(np.random.default_rng(11).random((60, 1)), axis=0), 2.0, 600
     said = {"horizon": rounds, "loss_norm": norm, "batch": 1, "rng": 3}
     kernel = make(kl.Points(points), **said).settings.kernel
     found = parts(kernel)

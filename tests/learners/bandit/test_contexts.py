@@ -84,21 +84,16 @@ def linear_losses(learner, seed=3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("horizon", [3000, None])
-def test_estimates_are_unbiased_whatever_the_law(law, horizon):
-    learner = learner_of(segments(law), horizon, bonus=False)
+def test_estimates_are_unbiased_whatever_the_law(law):
+    learner = learner_of(segments(law), bonus=False)
     play(learner, 40)
     learner.ask(context=0)  # opens a law
     capped, losses = learner.engine.capped, linear_losses(learner)
     expected = losses - learner.engine.center
-    if horizon is None:
-        expected = expected * (1 - capped.shares)[:, None]  # the share of each context
     change = mean_change(learner, losses, np.array(LAWS[law]))
     np.testing.assert_allclose(change, expected, atol=1e-9)
-    if law == "one in a million" and horizon:
-        assert not capped.exploits[
-            3
-        ]  # a rare context is discounted, and the estimate is still exact
+    if law == "one in a million":
+        assert not capped.exploits[3]  # it is discounted, and the estimate is still exact
         assert capped.discounts[3] < 0.01
 
 
@@ -124,6 +119,23 @@ def test_what_can_be_estimated_is_within_the_reach_of_the_design():
     assert eta * 0.5 * engine.capped.largest <= kappa * (1 + 1e-9)
 
 
+def brute_rise(engine, epoch):
+    """The largest q(·|c)·X - X(c, a), context by context and action by action."""
+    C, K = engine.shape
+    largest = 0.0
+    for c in range(C):
+        if not engine.capped.exploits[c]:
+            continue
+        share, law = engine.capped.shares[c], engine.capped.laws[c]
+        q = [(epoch.law.p[c, a] - share * law[a]) / (1 - share) for a in range(K)]
+        X = [float(engine.features[c * K + a] @ epoch.gain) for a in range(K)]
+        if epoch.law.bonus is not None:
+            X = [x - epoch.heard * epoch.law.bonus[c * K + a] for a, x in enumerate(X)]
+        mean = sum(w * x for w, x in zip(q, X, strict=True))
+        largest = max(largest, *(mean - x for x in X))
+    return largest
+
+
 @pytest.mark.parametrize("settings", [{}, {"bonus": True, "rank": 6}, {"ridge": 0.01}], ids=str)
 def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
     learner = learner_of("one in a million", batch=50, **settings)
@@ -132,10 +144,11 @@ def test_the_quick_test_of_the_drift_is_an_upper_bound(settings):
         learner.tell(learner.ask(context=int(coins.integers(4))), float(k % 2))
         epoch = exp2.epoch
         if not epoch.over:
-            bonuses = epoch.heard * engine.largest_bonus(epoch.law)
-            quick = engine.reach(epoch.law, epoch.gain) + bonuses
-            assert engine.rise(epoch.law, epoch.gain, epoch.heard) <= quick * (1 + 1e-9)
-            assert exp2.drift(epoch) <= 0.5  # or it would be over
+            law, gamma = epoch.law, epoch.gamma
+            quick = engine.reach(law, gamma, epoch.gain, epoch.heard)
+            assert engine.rise(law, gamma, epoch.gain, epoch.heard) <= quick * (1 + 1e-9)
+            assert exp2.drift(epoch) == pytest.approx(epoch.eta * brute_rise(engine, epoch))
+            assert exp2.drift(epoch) <= 0.2  # or it would be over
     assert 1 < exp2.epochs < 60
 
 
@@ -247,9 +260,10 @@ def test_a_kernel_on_pairs_is_a_product_if_it_is_one():
     product = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), context_kernel=kl.Gaussian(0.5), **said)
     pairs = kl.BanditExpWeights(PRICES, OnPairs(), context_kernel="pairs", **said)
     np.testing.assert_array_equal(product.engine.features, pairs.engine.features)
-    apart = kl.BanditExpWeights(PRICES, OnPairs(), context_kernel="pairs", order="any", **said)
+    said["contexts"] = kl.Contexts(segments().X)
+    apart = kl.BanditExpWeights(PRICES, OnPairs(), context_kernel="pairs", **said)
     alone = kl.BanditExpWeights(
-        PRICES, kl.Gaussian(0.5), horizon=None, loss_range=(0, 1), ridge=0, proxy="pivoted_cholesky"
+        PRICES, kl.Gaussian(0.5), horizon=100, loss_range=(0, 1), proxy="pivoted_cholesky"
     )
     np.testing.assert_allclose(apart.engine.features, alone.engine.features, atol=1e-12)
 
@@ -265,26 +279,23 @@ def test_a_context_kernel_scales_the_kernel_of_actions():
 # Losses that come late, and in any order.
 
 
-@pytest.mark.parametrize("horizon", [3000, None])
 @pytest.mark.parametrize("between", [0, 3, 60])
-def test_a_late_loss_is_used_with_the_law_of_its_draw(horizon, between):
-    learner = learner_of(segments("one in a million"), horizon, batch=1)
+def test_a_late_loss_is_used_with_the_law_of_its_draw(between):
+    learner = learner_of(segments("one in a million"), batch=1)
     play(learner, 10)
     decision = learner.ask(context=3)
     law, engine = learner.ledger.current.law, learner.engine
     key = 3 * 5 + decision.index
-    w, weights = law.discounts[3], law.weights.copy()
+    w = law.discounts[3]
     factor, bonus = np.tril(law.factor), None if law.bonus is None else law.bonus.copy()
     A = factor @ factor.T
     play(learner, between, seed=2)  # 60 laws later little is left of this one
     before, credit = learner._exp2.theta.copy(), copy.copy(learner._exp2.credit)
     learner.tell(decision, 0.9)
-    estimate = np.linalg.solve(A, engine.features[key]) * w * (0.9 - 0.5)
-    expected = estimate if horizon else weights[:, None] * estimate
+    expected = np.linalg.solve(A, engine.features[key]) * w * (0.9 - 0.5)
     np.testing.assert_allclose(learner._exp2.theta - before, expected, rtol=1e-6, atol=1e-9)
     if bonus is not None:
-        paid = bonus if horizon else np.repeat(weights, 5) * bonus
-        np.testing.assert_allclose(learner._exp2.credit - credit, paid, rtol=1e-9)
+        np.testing.assert_allclose(learner._exp2.credit - credit, bonus, rtol=1e-9)
     assert learner.diagnostics.late == (between > 0)
 
 
@@ -299,10 +310,14 @@ def test_with_one_learner_per_context_only_that_context_makes_a_loss_late():
     assert learner.diagnostics.late == 1
 
 
-def test_one_learner_per_context_is_the_learner_without_a_horizon():
-    contexts = kl.Contexts(["a", "b"])
-    learner = learner_of(contexts, rng=np.random.default_rng(3))
-    said = {"horizon": None, "loss_range": (0, 1), "ridge": 0.0}
+@pytest.mark.parametrize("said", [{}, {"horizon": None}, {"weights": [0.5, 0.5], "horizon": None}])
+def test_one_learner_per_context_is_the_learner_of_its_share(said):
+    """So it is without `weights`, and without a horizon."""
+    contexts, horizon = kl.Contexts(["a", "b"], said.get("weights")), said.get("horizon", 3000)
+    learner = learner_of(contexts, horizon, rng=np.random.default_rng(3))
+    said = {"horizon": 1500, "loss_range": (0, 1), "batch": 1}
+    if horizon is None:
+        said |= {"horizon": None, "ridge": 0.0}
     plain = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), rng=np.random.default_rng(3), **said)
     for k in range(50):  # as if the other context were not there
         left, right = learner.ask(context="a"), plain.ask()
@@ -329,30 +344,7 @@ MANNERS = {
         "bonus": False,
         "contexts": segments("one in a million"),
     },
-    "ridge, counted": {
-        "ridge": 0.01,
-        "contexts": kl.Contexts([[0.0], [1.0]]),
-        "order": "independent",
-    },
-    "ridge, in turn": {
-        "ridge": 0.01,
-        "contexts": kl.Contexts(list("abc"), period=6, variation=0.01),
-    },
-    "ridge, anytime": {"ridge": 0.01, "horizon": None},
-    "ridge, counted anytime": {
-        "contexts": kl.Contexts([[0.0], [1.0]]),
-        "order": "independent",
-        "horizon": None,
-        "ridge": 0.01,
-    },
-    "counted": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "independent"},
-    "counted anytime": {
-        "contexts": kl.Contexts([[0.0], [1.0]]),
-        "order": "independent",
-        "horizon": None,
-    },
-    "in turn": {"contexts": kl.Contexts(list("abc"), period=6, variation=0.01)},
-    "apart": {"contexts": kl.Contexts([[0.0], [1.0]]), "order": "any"},
+    "apart": {"contexts": kl.Contexts([[0.0], [1.0]])},
     "apart, anything": {
         "contexts": kl.Contexts(list("ab")),
         "loss_class": "any",
@@ -386,31 +378,11 @@ def test_snapshots_go_on_exactly(name):
     assert str(learner.diagnostics) == str(again.diagnostics)
 
 
-@pytest.mark.parametrize("horizon", [3000, None])
-def test_a_snapshot_in_the_middle_of_an_epoch_has_the_design_of_that_epoch(horizon):
-    """The number of the round has doubled, and a new design is for the next epoch: counted when that begins, not when it is read."""
-    contexts = kl.Contexts([[0.0], [0.5], [1.0]])
-    learner = learner_of(contexts, horizon=horizon, order="independent", batch=6)
+@pytest.mark.parametrize("law", [LAWS["skew"], None])
+def test_looking_changes_nothing(law):
+    learner = learner_of(kl.Contexts(segments().X, law), batch=1)
     for c in (0, 1, 0, 2, 0, 0, 0):
         learner.tell(learner.ask(context=c), 0.5)
-    assert not learner._player.is_over()
-    again = kl.BanditExpWeights.from_state(learner.state())
-    for one in (learner, again):
-        for c in (1, 2, 1, 2, 1, 2, 0, 0, 1):
-            one.tell(one.ask(context=c), 0.25)
-    np.testing.assert_array_equal(again.engine.law_of_contexts, learner.engine.law_of_contexts)
-    assert learner.state()["digest"] == again.state()["digest"]
-
-
-def test_looking_changes_nothing_where_a_new_design_is_due():
-    contexts = kl.Contexts([[0.0], [0.5], [1.0]])
-    learner = learner_of(contexts, order="independent", batch=1)
-    for c in (0, 1, 0, 2, 0, 0, 0):
-        learner.tell(learner.ask(context=c), 0.5)
-    check_looking_changes_nothing(learner)
-
-
-def check_looking_changes_nothing(learner):
     before = learner.state()["digest"]
     law, _ = learner.distribution_for(0), learner.diagnostics
     assert learner.state()["digest"] == before
@@ -425,7 +397,7 @@ def check_looking_changes_nothing(learner):
         ("learner.engine.capped.exploration", np.zeros((4, 5)), "must bound what estimates can be"),
         ("learner.engine.capped.laws", np.ones((4, 5)), "must hold probabilities"),
         ("learner.engine.law_of_contexts", np.full(4, 0.25), "must be that of the contexts"),
-        ("learner.engine.manner", "counted", "must be one of 'known'"),
+        ("settings.order", "any", r"no other keys than those of its kind, got \['order'\]"),
         ("learner.exp2.seen", np.zeros(4, dtype=np.int64), "must add up to the decisions made"),
         ("ledger.contexts", np.array([2]), "must be those of the pairs"),
         ("ledger.keys", np.array([20]), "must hold numbers from 0 to 19"),
@@ -459,7 +431,7 @@ def test_contexts_and_actions_of_spaces():
 
 def test_learners_without_contexts_have_the_snapshots_that_they_had():
     learner = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
-    assert not {"contexts", "context_kernel", "order"} & set(learner.state()["settings"])
+    assert not {"contexts", "context_kernel"} & set(learner.state()["settings"])
 
 
 # What is refused, and changes nothing.
@@ -479,9 +451,9 @@ def test_learners_without_contexts_have_the_snapshots_that_they_had():
         ({"context": 0, "allowed": [0]}, "`allowed` must be left out"),
     ],
 )
-@pytest.mark.parametrize("order", ["independent", "any"])
-def test_bad_contexts_change_nothing(asked, message, order):
-    learner = learner_of(order=order)
+@pytest.mark.parametrize("law", [LAWS["skew"], None])
+def test_bad_contexts_change_nothing(asked, message, law):
+    learner = learner_of(kl.Contexts(segments().X, law))
     play(learner, 7)
     before = learner.state()["digest"]
     with pytest.raises(ValueError, match=message):
@@ -506,9 +478,7 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
     "settings, message",
     [
         ({"contexts": None}, "`context_kernel` must be left out without `contexts`"),
-        ({"contexts": None, "context_kernel": None, "order": "any"}, "`order` must be left out"),
-        ({"order": "random"}, "`order` must be one of"),
-        ({"ridge": 0.1, "order": "any"}, "`ridge` must be 'auto' or 0 with several contexts that"),
+        ({"ridge": 0.1, "horizon": None}, "`ridge` must be 'auto' or 0 with several contexts that"),
         ({"prior": np.full(5, 0.2)}, "`prior` must be None with several contexts"),
         ({"shares": {0: (0.1, 1)}}, "`shares` must be None with several contexts"),
         ({"regret": "hindsight"}, "`regret` must be 'pseudo' with several contexts"),
@@ -516,15 +486,13 @@ def test_a_context_is_needed_to_know_a_law_or_the_best_action():
         ({"covariance": "sampled"}, "`covariance` must be 'exact' with several contexts"),
         ({"loss_range": "learn"}, "`loss_range` must be an interval with several contexts"),
         ({"loss_class": "any"}, "`loss_class` must be 'general' or 'rank-one' with several"),
-        ({"order": "any", "batch": 4}, "`batch` must be 'auto' or 1 with several contexts"),
-        ({"order": "any", "delay": 4}, "`delay` must be 0 with several contexts, got 4"),
         (
-            {"contexts": kl.Contexts([1, 2], period=2), "order": "independent"},
-            "`order` must be 'any' or left out where contexts have a period",
+            {"contexts": kl.Contexts([1, 2]), "batch": 4},
+            "`batch` must be 'auto' or 1 with several contexts",
         ),
         (
-            {"contexts": kl.Contexts([1, 2], period=2), "horizon": None},
-            "`horizon` must be given where contexts have a period",
+            {"contexts": kl.Contexts([1, 2]), "delay": 4},
+            "`delay` must be 0 with several contexts, got 4",
         ),
     ],
 )

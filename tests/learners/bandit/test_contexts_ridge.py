@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 
 import koloss as kl
 from koloss.errors import SnapshotError
-from koloss.guarantees import contexts
 from koloss.learners.bandit.context_designs import total
 from koloss.learners.bandit.pairs import pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
@@ -67,9 +66,6 @@ def mean_estimate(learner, losses, law):
             loss = float(losses[c, a] + engine.center)
             after = told(learner, c * K + a, loss)._exp2.theta
             mean += law[c] * p[c, a] * (after - before)
-    if mean.ndim == 2:  # without a horizon each context adds its own share
-        c = int(np.argmin(engine.capped.shares))
-        mean = mean[c] / (1 - engine.capped.shares[c])
     return (engine.features @ mean).reshape(losses.shape)
 
 
@@ -88,11 +84,11 @@ def bias_and_forms(learner, losses, law):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("ridge, horizon", [(1e-3, 3000), (0.1, 3000), (1e-3, None)])
-def test_the_bias_of_a_ridge_is_within_what_the_bonus_pays_for(law, ridge, horizon):
+@pytest.mark.parametrize("ridge", [1e-3, 0.1])
+def test_the_bias_of_a_ridge_is_within_what_the_bonus_pays_for(law, ridge):
     """Facts 1 and 2 of F6.1 and their form with a head (F1.2, F1.3), for every pair."""
-    learner = learner_of(segments(law), horizon, ridge=ridge, bonus=False)
-    play(learner, 30 if horizon else 140)
+    learner = learner_of(segments(law), ridge=ridge, bonus=False)
+    play(learner, 30)
     learner.ask(context=0)
     problem, engine, mu = learner.engine.problem, learner.engine, np.array(LAWS[law])
     b, epsilon, rng = problem.ridge.bias, problem.epsilon, np.random.default_rng(5)
@@ -149,7 +145,7 @@ def test_effective_dimensions_are_those_of_laws_with_the_shares(law):
 def test_the_choice_is_that_of_the_least_bound(ridge, horizon):
     chosen = learner_of(horizon=horizon, ridge=ridge)
     plain = learner_of(horizon=horizon, ridge=0)
-    bounds = [total(one.settings, one.engine.problem, one.rates) for one in (chosen, plain)]
+    bounds = [total(one.engine.problem, one.rates) for one in (chosen, plain)]
     if ridge == "auto":
         assert bounds[0] <= bounds[1]
     else:
@@ -157,7 +153,7 @@ def test_the_choice_is_that_of_the_least_bound(ridge, horizon):
     assert plain.engine.problem.ridge is None
     assert chosen.guarantee().proved
     ridged = chosen.engine.problem.ridge is not None
-    assert ("ridge" in chosen.guarantee().statement) == ridged
+    assert bool({"ridge", "ridge, bonuses"} & set(chosen.guarantee().details)) == ridged
 
 
 def test_no_ridge_where_it_does_not_pay():
@@ -195,44 +191,6 @@ def test_pairs_of_one_context_have_the_ridge_of_actions():
         left = pairs.scores(pairs.estimate(law, z, 1.0))
         np.testing.assert_allclose(left, plain.scores(plain.estimate(other, z, 1.0)), atol=1e-6)
     np.testing.assert_allclose(law.bonus, other.bonus, atol=1e-6)
-
-
-def test_without_a_horizon_the_penalty_falls_from_block_to_block():
-    """F6.4: it stays within a block, rates never rise, and every design is within what they allow for."""
-    learner = learner_of("one in a million", None)
-    coins, seen, before = np.random.default_rng(0), {}, math.inf
-    for t in range(1, 600):
-        learner.tell(learner.ask(context=int(coins.integers(4))), 0.5)
-        engine, (eta, _) = learner.engine, learner._exp2.engine.rates_at(t)
-        assert eta <= before * (1 + 1e-12)
-        before, penalty = eta, engine.problem.ridge.penalty
-        actual = np.linalg.eigvalsh(engine.columns.T @ engine.columns)
-        seen.setdefault(engine.first, []).append((penalty, float(actual[-1])))
-        reach = engine.problem.largest_leverage(
-            engine.rates_at(engine.first)[0], engine.rates.kappa
-        )
-        if engine.capped.cost < 1:
-            assert engine.capped.largest <= reach * (1 + 1e-9)
-    assert all(len(set(block)) == 1 for block in seen.values())
-    assert [len(block) for block in seen.values()][:-1] == list(seen)[:-1]
-    penalties, actual = np.array([block[0] for block in seen.values()]).T
-    assert np.all(np.diff(penalties) <= 0)
-    assert penalties[-1] < penalties[0] / 50
-    np.testing.assert_allclose(actual / penalties, actual[0] / penalties[0], rtol=1e-9)
-    assert learner.guarantee(rounds=10**5).proved
-
-
-def test_blocks_explore_no_more_than_the_bound_counts():
-    """Σ γ and Σ √γ where a block explores as its first round would, γ_t = 1/√t, against the integrals of the bound."""
-    t = np.arange(1, 3000)
-    first = 2.0 ** np.floor(np.log2(t))
-    for start in (1, 4, 64):
-        here = t >= start
-        sums, roots = np.cumsum(first[here] ** -0.5), np.cumsum(first[here] ** -0.25)
-        assert np.all(sums <= contexts.BLOCKS * 2 * (np.sqrt(t[here]) - np.sqrt(start - 1)))
-        integral = 4 / 3 * (t[here] ** 0.75 - (start - 1) ** 0.75)
-        assert np.all(roots <= math.sqrt(contexts.ROOTS) * integral)
-    assert roots[-1] > 0.98 * math.sqrt(contexts.ROOTS) * integral[-1]
 
 
 @pytest.mark.parametrize(

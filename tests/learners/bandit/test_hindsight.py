@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate, anytime_terms, tune
+from koloss.guarantees.anytime import anytime_terms
+from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate, tune
+from koloss.learners.bandit import tuning
+from tests.clauses import remarks
 from tests.learners.bandit.inside import algorithm
 from tests.learners.cases import bandit, bandit_on_ball
 from tests.learners.copies import fresh_copy
@@ -162,7 +165,7 @@ def test_a_learned_range_clips_what_is_new_and_scales_the_bonus():
 
 
 def test_a_range_that_was_right_is_played_the_same_whatever_the_rule():
-    learners = [make(outside=rule) for rule in ("raise", "widen", "clip", "keep")]
+    learners = [make(outside=rule) for rule in ("raise", "widen", "clip")]
     for t in range(60):
         decisions = [learner.ask() for learner in learners]
         assert len({(d.index, d.probability) for d in decisions}) == 1
@@ -208,8 +211,10 @@ def test_terms_of_longer_epochs():
     nu, R = psi(kappa) * eta * L**2, kappa / eta / (L + psi(kappa) * eta * L**2)
     side = nu * math.sqrt(R * m)
     drift = GAME.variance(eta, kappa, 6, whole=False)
-    expected = L * math.sqrt(m) + math.sqrt(6) * (L + side)
-    assert drift == pytest.approx(psi(kappa + 0.5) * expected**2)
+    grow, phi, U = math.exp(0.2) - math.expm1(0.2) / 6, math.expm1(0.2) / 0.2, L + side
+    expected = psi(kappa) * (L * math.sqrt(m) + side) ** 2 * grow
+    expected += phi * U * (L * math.sqrt(m * 2.5) + U * 2.5)
+    assert drift == pytest.approx(expected)
     whole = GAME.variance(eta, kappa, 6, whole=True)
     S, largest = L * math.sqrt(m) + side, L * math.sqrt(R) + nu * R
     M = 6 * (eta * (L + nu * R) + psi(kappa) * (eta * largest) ** 2)
@@ -323,42 +328,43 @@ def test_probabilities_for_which_nothing_is_proved(settings, value, message):
 
 
 def test_text_says_which_regret():
-    text = str(make(batch=4).guarantee())
+    words, text = str(make(batch=4).guarantee()).split("\n", 1)
+    assert "the best single action, chosen after the game" in words
     assert text.startswith(
-        "Theorem B3 (epochs ended by drift) with a ridge and bonuses (F1), in hindsight (F7): E H_500 ≤"
+        "Theorem B3′ (epochs ended by drift) with a ridge and bonuses (F1), in hindsight (F7): E H_500 ≤"
     )
     assert "(hindsight)" in text
     assert "regret in hindsight of 500 rounds" in make().guarantee()._repr_html_()
     assert "pseudo-regret of 500 rounds" in make(regret="pseudo").guarantee()._repr_html_()
     anytime = make(horizon=None).guarantee(rounds=100)
-    assert (
-        anytime.statement == "Theorem B4 (anytime) with a ridge and bonuses (F1), in hindsight (F7)"
-    )
+    assert anytime.theorems == ("B4",)
+    assert anytime.details == ("ridge, bonuses", "hindsight")
     assert anytime.valid
 
 
-def test_what_is_not_proved_says_so():
+def test_what_is_not_proved_says_so(monkeypatch):
     assert make(batch=1, loss_range="learn").guarantee().proved
     longer = make(batch=3, loss_range="learn").guarantee()
     assert not longer.proved
-    assert "epochs of one round" in longer.notes[0]
-    learner = make(batch=3, outside="keep")
+    assert "hindsight range" in remarks(longer)
+    learner = make(batch=3, outside="widen")
     assert learner.guarantee().proved
     learner.tell(learner.ask(), 1.5)
     assert not learner.guarantee().proved
-    assert "losses outside are covered for epochs of one round" in learner.guarantee().notes[0]
+    assert "hindsight outside" in remarks(learner.guarantee())
     learner = make()
     learner.tell(learner.ask(5), [0.5] * 5)
     assert learner.guarantee().valid  # whole epochs are covered
-    assert learner.guarantee().statement.startswith("Theorem B3w")
+    assert learner.guarantee().theorems == ("B3w",)
     learner = make()
     first = learner.ask()
     for _ in range(3):
         learner.tell(learner.ask(), 0.5)
     learner.tell(first, 0.5)
     assert not learner.guarantee().proved
-    assert "after their epoch are not covered" in learner.guarantee().notes[-1]
-    for settings in ({"loss_range": "learn"}, {"horizon": None}, {"outside": "clip"}):
+    assert "hindsight late" in remarks(learner.guarantee())
+    monkeypatch.setattr(tuning, "SMALL_REFRESH", 0)  # where a refresh is never cheap
+    for settings in ({"loss_range": "learn"}, {"horizon": None}, {"outside": "widen"}):
         assert make(batch="auto", **settings).batch == 1
     assert make(batch="auto").batch > 1
 
@@ -460,8 +466,6 @@ SETTINGS = {
     "learned": {"loss_range": "learn"},
     "learned, anytime": {"loss_range": "learn", "horizon": None},
     "widen": {"loss_range": (0.0, 0.5), "outside": "widen"},
-    "keep": {"loss_range": (0.0, 0.8), "outside": "keep"},
-    "clip": {"loss_range": (0.0, 0.8), "outside": "clip"},
 }
 
 

@@ -263,7 +263,8 @@ def test_bad_penalties(value):
 def test_a_penalty_given_is_kept(kernel):
     learner = make(kernel, ridge=0.02)
     assert learner.engine.problem.ridge.penalty == 0.02
-    assert "Theorem F1 with a ridge and bonuses" in learner.guarantee().statement
+    assert learner.guarantee().theorems == ("F1",)
+    assert learner.guarantee().details == ("ridge, bonuses",)
     assert make(kernel, ridge=0.02, horizon=None).engine.problem.ridge.penalty == 0.02
 
 

@@ -16,6 +16,7 @@ from koloss.designs import john_design
 from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import psi
 from koloss.learners.bandit.shares import Shares, shared_design
+from tests.clauses import remarks
 from tests.learners.forging import sealed
 
 POINTS = kl.Points(np.linspace(0, 1, 20)[:, None])
@@ -389,7 +390,6 @@ def test_bad_shares(limits, error, message):
             {"horizon": None, "ridge": 0.1},
             "`ridge` must be 0 where there are `shares` and no horizon, got 0.1",
         ),
-        ({"outside": "clip"}, "`outside` must be 'raise' or 'widen' where there are"),
     ],
 )
 def test_settings_that_have_no_shares(settings, message):
@@ -416,20 +416,21 @@ def test_how_shares_are_written():
 def test_the_guarantee_says_what_shares_cost():
     promise, free = make().guarantee(), make(shares=None).guarantee()
     # Nobody of rows 3 and 4 can have more than a tenth.
-    assert promise.terms["shares"] == pytest.approx(0.9 * 1000)
-    assert "shares" not in free.terms
-    inside = sum(promise.terms.values()) - promise.terms["shares"]
-    assert f"within the shares the bound is {inside:.4g};" in promise.notes[0]
+    assert promise.price == pytest.approx(0.9 * 1000)
+    assert (promise.comparator, free.comparator) == ("law", "action")
+    assert free.price == 0
+    whole = min(sum(promise.terms.values()) + promise.price, 1000)
+    assert remarks(promise)["shares"] == {"price": promise.price, "whole": whole, "unit": ""}
     assert promise.proved
     low = make(shares={0: (0.05, 1)}, loss_range=(0, 4)).guarantee()
-    assert low.terms["shares"] == pytest.approx(0.05 * 1000 * 4)
+    assert low.price == pytest.approx(0.05 * 1000 * 4)
 
 
 def test_with_a_delay_the_bound_is_not_proved():
     assert make(delay=3, shares=None).guarantee().proved
     promise = make(delay=3).guarantee()
     assert not promise.proved
-    assert any("B3-delay is not proved" in note for note in promise.notes)
+    assert "shares late" in remarks(promise)
 
 
 def test_a_design_outside_of_the_shares_is_refused_in_a_snapshot():

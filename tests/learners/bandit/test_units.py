@@ -150,7 +150,7 @@ def test_rewards_are_losses_turned_around(name):
         lost.diagnostics.estimated_losses, -gained.diagnostics.estimated_losses
     )
     assert lost.guarantee().total == gained.guarantee().total
-    assert "every reward is in [1, 2] [holds]" in str(gained.guarantee())
+    assert "every reward is in [1, 2] [held so far]" in str(gained.guarantee())
     said = f"{gained.guarantee()} {gained.diagnostics} {gained._repr_html_()}"
     assert "every loss" not in said
     assert "losses" not in said

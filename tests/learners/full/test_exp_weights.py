@@ -10,11 +10,10 @@ from scipy import stats
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, NoDistribution
+from tests.support.statistics import agrees, by_counts, by_law, differs
 
 POINTS, DISC = kl.Points(np.random.default_rng(5).random((40, 2))), kl.Ball(2)
 LEFT = kl.LinearLoss([1.0, 0.0])
-LEVEL = 1e-3
-"""False-alarm level of each statistical test here, split over its own comparisons."""
 
 
 def make(actions, kernel, horizon, **settings):
@@ -68,8 +67,8 @@ def test_draws_follow_the_distribution():
     index = learner.ask(20_000).index
     counts = np.bincount(index, minlength=40)
     expected = 20_000 * learner.distribution
-    assert stats.chisquare(counts, expected).pvalue > LEVEL
-    assert stats.chisquare(counts, np.full(40, 500.0)).pvalue < LEVEL  # negative control
+    assert agrees(by_counts(counts, expected))
+    assert differs(by_counts(counts, np.full(40, 500.0)))  # negative control
 
 
 def test_weights_survive_losses_that_would_overflow():
@@ -117,16 +116,15 @@ def on_net(learner, spacing):
     return net, p / p.sum()
 
 
-def directions_agree(draws, net, p, level, count=4):
-    """Kolmogorov-Smirnov distances of several projections, each at level / count."""
-    worst = 1.0
+def in_directions(draws, net, p, count=4):
+    """Of several projections of draws against the law on a net."""
+    found = []
     for angle in np.linspace(0, math.pi, count, endpoint=False):
         u = np.asarray([math.cos(angle), math.sin(angle)])
         order = np.argsort(net @ u)
         values, cdf = (net @ u)[order], np.cumsum(p[order])
-        test = stats.kstest(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c))
-        worst = min(worst, test.pvalue * count)
-    return worst > level
+        found.append(by_law(draws @ u, lambda x, v=values, c=cdf: np.interp(x, v, c)))
+    return found
 
 
 def test_quadratics_on_the_ball_follow_the_exact_density():
@@ -136,8 +134,8 @@ def test_quadratics_on_the_ball_follow_the_exact_density():
         learner.tell(learner.ask(), random_quadratic(rng, 2, norm=learner.game.norm))
     net, p = on_net(learner, 0.01)
     draws = learner.ask(3000).action
-    assert directions_agree(draws, net, p, LEVEL)
-    assert not directions_agree(draws, net, np.full(len(net), 1 / len(net)), LEVEL)
+    assert agrees(in_directions(draws, net, p))
+    assert differs(in_directions(draws, net, np.full(len(net), 1 / len(net))))
 
 
 @pytest.mark.slow
@@ -157,9 +155,9 @@ def test_gaussian_losses_by_particles_agree_with_a_fine_net(box):
             learner.tell(decisions, losses[k : k + 8])
         draws.append(learner.ask().action)
     net, p = on_net(learner, 0.04)
-    assert directions_agree(np.asarray(draws), net, p, LEVEL)
-    half = np.sqrt(p) / np.sqrt(p).sum()
-    assert not directions_agree(np.asarray(draws), net, half, LEVEL)
+    assert agrees(in_directions(np.asarray(draws), net, p))
+    flat = np.full(len(net), 1 / len(net))
+    assert differs(in_directions(np.asarray(draws), net, flat))
 
 
 @pytest.mark.slow
@@ -188,9 +186,9 @@ def test_linear_losses_on_a_box_are_drawn_exactly():
     for i, (w, low, high) in enumerate([(0.6, 0, 1), (-0.3, -1, 3)]):
         rate = 30 * eta * w
         cdf = lambda x, r=rate, a=low, b=high: np.expm1(-r * (x - a)) / math.expm1(-r * (b - a))  # noqa: E731
-        assert stats.kstest(draws[:, i], cdf).pvalue > LEVEL / 2
+        assert agrees(by_law(draws[:, i], cdf), among=2)
         wrong = stats.kstest(draws[:, i], lambda x, r=rate, a=low, b=high: (x - a) / (b - a))
-        assert wrong.pvalue < LEVEL / 2
+        assert differs(wrong.pvalue, among=2)
 
 
 def test_prior_on_a_compact_set():
@@ -199,7 +197,7 @@ def test_prior_on_a_compact_set():
     learner = make(kl.Ball(2), kl.Quadratic(), 100, prior=prior)
     net, p = on_net(learner, 0.01)
     np.testing.assert_allclose(p, np.exp(-prior(net)) / np.exp(-prior(net)).sum())
-    assert directions_agree(learner.ask(2000).action, net, p, LEVEL)
+    assert agrees(in_directions(learner.ask(2000).action, net, p))
     uniform = make(kl.Ball(2), kl.Quadratic(), 100)
     spread = float(np.ptp(prior(net)))
     assert learner.problem.log_prior >= spread

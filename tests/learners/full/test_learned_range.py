@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
+from tests.clauses import marks, remarks
 
 N = 6
 POINTS = kl.Points(np.linspace(0, 1, N)[:, None])
@@ -90,7 +91,9 @@ def test_laws_by_hand(horizon, prior):
         loss = np.full(N, 3.0) if t < 4 else rng.normal(size=N) * t
         tell(learner, loss)
         total, width = total + loss, max(width, np.ptp(loss))
-    assert learner.guarantee(rounds=30).notes[-1].endswith(f"heard so far: {width:.6g}")
+    promise = learner.guarantee(rounds=30)
+    assert promise.seen == pytest.approx(width)
+    assert remarks(promise)["range in a round"] == {"heard": f"{width:.6g}"}
 
 
 def test_units_do_not_matter():
@@ -111,15 +114,15 @@ def test_what_is_said():
     learner = make()
     promise = learner.guarantee(rounds=100)
     assert (promise.unit, promise.regret, promise.trivial) == ("ρ", "hindsight", 100)
-    assert promise.statement == "Theorem A2(iii) (finite set, anytime), the range learned (F3)"
-    assert not any("norm" in a.text or "range" in a.text for a in promise.assumptions)
+    assert (promise.theorems, promise.details) == (("A2iii",), ("learned",))
+    assert not {"norm of losses", "width"} & set(marks(promise))
     assert promise.valid
     first = learner.ask()
     tell(learner, np.arange(N))
     learner.tell(first, np.arange(N))
     late = learner.guarantee(rounds=100)
     assert not late.proved
-    assert "with a learned range late losses are not covered" in late.notes
+    assert "range late" in remarks(late)
 
 
 def test_a_snapshot_goes_on():

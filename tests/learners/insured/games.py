@@ -7,9 +7,6 @@ import numpy as np
 import koloss as kl
 from tests.learners.insured.inside import digest, resumed
 
-LEVEL = 1e-6
-"""False-alarm level of every statistical test here; seeds are fixed."""
-
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 POLICIES = ("ucb", "thompson", "optimistic")
 
@@ -78,11 +75,6 @@ def play(learner, losses, rounds, start=0):
         learner.tell(decision, float(losses(t)[decision.index]))
         played.append(decision.index)
     return played
-
-
-def hold(promise):
-    """Which assumptions of a guarantee hold, by their text."""
-    return {assumption.text: assumption.holds for assumption in promise.assumptions}
 
 
 def goes_on(learner, losses=kind, rounds=30):

@@ -7,7 +7,14 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.pairs import PairKernel
-from koloss.learners.insured.bandwidths import CONSTANT, DOUBLED, HALVED, Priors, at_bandwidth
+from koloss.learners.insured.bandwidths import (
+    CONSTANT,
+    DOUBLED,
+    DOUBT,
+    HALVED,
+    Priors,
+    at_bandwidth,
+)
 
 X = np.random.default_rng(0).random((40, 2))
 
@@ -73,8 +80,12 @@ def test_which_bandwidths_are_compared():
     assert all(-HALVED <= k <= DOUBLED for key in priors.keys((DOUBLED, -HALVED)) for k in key)
     line = Priors.of(kl.Gaussian(0.3), learner_of(kl.Gaussian(0.3), X[:, :1]).engine)
     assert line.keys((0,)) == [(k,) for k in range(-HALVED, DOUBLED + 1)]
-    assert priors.odds((0, 0)) == 0
-    assert 0 < priors.odds((1, 1)) < priors.odds((1, 0)) < priors.odds((2, 0))
+    for likeliest in ((0, 0), (2, -1)):
+        odds = [
+            priors.odds(tuple(np.add(likeliest, steps).tolist()), likeliest)
+            for steps in ((0, 0), (1, 1), (1, 0), (2, 0))
+        ]
+        assert odds == [0, DOUBT, 1.5 * DOUBT, 3 * DOUBT]
 
 
 @pytest.mark.parametrize(

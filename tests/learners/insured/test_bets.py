@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from koloss.learners.insured.bets import Bets
-from tests.learners.insured.games import LEVEL
+from tests.support.statistics import agrees, by_share, differs
 
 
 def run_bet(bets, losses, explored):
@@ -124,16 +123,17 @@ class Careless(Bets):
 @pytest.mark.parametrize("mean, share", [(0.0, 0.25), (0.0, 0.5), (0.3, 0.25), (-0.3, 0.5)])
 def test_a_fair_bet_is_rarely_won(mean, share, level):
     # Ville: policy and exploration throw the same coin; one bet ever reaches 1/level with a chance of at most `level`.
-    most = stats.binom(RUNS, level).isf(LEVEL)
-    assert exceeds(coin(mean), coin(mean), level, share=share) <= most
+    won = exceeds(coin(mean), coin(mean), level, share=share)
+    assert agrees(by_share(won, RUNS, level, "greater"))
 
 
 @pytest.mark.slow
 def test_what_is_no_fair_bet_is_won_more_often():
     # Negative controls: losses that are used twice; a policy that is worse by 0.2.
-    most = stats.binom(RUNS, 0.01).isf(LEVEL)
-    assert exceeds(coin(0.0), coin(0.0), 0.01, share=0.5, make=Careless) > most
-    assert exceeds(coin(0.2), coin(0.0), 0.01, share=0.5) > most
+    careless = exceeds(coin(0.0), coin(0.0), 0.01, share=0.5, make=Careless)
+    worse = exceeds(coin(0.2), coin(0.0), 0.01, share=0.5)
+    assert differs(by_share(careless, RUNS, 0.01, "greater"))
+    assert differs(by_share(worse, RUNS, 0.01, "greater"))
 
 
 def test_false_alarms_are_rare():
@@ -142,7 +142,7 @@ def test_false_alarms_are_rare():
     for _ in range(200):
         explored, losses = rng.random(800) < 0.25, rng.choice([-0.5, 0.5], 800)
         stopped += max(run_bet(Bets(), losses.tolist(), explored.tolist())[1]) > 1
-    assert stopped <= stats.binom(200, 0.1).isf(LEVEL)
+    assert agrees(by_share(stopped, 200, 0.1, "greater"))
 
 
 def test_a_policy_that_is_much_worse_is_noticed_soon():

@@ -10,7 +10,14 @@ import pytest
 from scipy import integrate, stats
 
 import koloss as kl
-from koloss.learners.insured.bandwidths import CONSTANT, DOUBT, Priors, forecast_space, narrower
+from koloss.learners.insured.bandwidths import (
+    CONSTANT,
+    DOUBT,
+    PRECAUTION,
+    Priors,
+    forecast_space,
+    narrower,
+)
 from koloss.learners.insured.forecast import (
     HANDICAP,
     MARGIN,
@@ -24,7 +31,7 @@ from koloss.learners.insured.forecast import (
 )
 from koloss.learners.insured.regression import FADED, GUESSED, UNIFORM, Regression
 from koloss.learners.reading import Reader
-from tests.learners.insured.games import LEVEL
+from tests.support.statistics import LEVEL
 
 X = np.random.default_rng(2).random((25, 2))
 FEATURES = kl.kernel_pca(kl.Gaussian(0.6), kl.Points(X), rank=9).features
@@ -310,6 +317,36 @@ def test_with_auto_forecasts_are_richer_than_what_is_insured():
     assert (
         np.abs(forecaster.inside - mean).max() > 0.1
     )  # negative control: the peak is not in their span
+
+
+@pytest.mark.slow
+def test_who_forgets_begins_with_the_bandwidth_of_all_losses():
+    # The world changes at a few actions that are played again and again: noisy losses of these few say nothing of a bandwidth.
+    learner = kl.InsuredBandit(kl.Points(WIDE), "auto", horizon=1000, loss_range=(0, 1), rng=0)
+    forecaster = forecaster_for(learner.settings.kernel, learner.engine)
+    rng, smooth = np.random.default_rng(1), 0.3 * np.cos(4 * WIDE[:, 0])
+    index = np.concatenate([rng.integers(120, size=300), rng.choice([57, 60, 66], 120)])
+    losses = smooth[index] + 0.3 * (np.arange(420) >= 300) + 0.2 * rng.normal(size=420)
+    feed(forecaster, index, losses)
+    forecaster._refit(0)
+    forecaster._refit(1)
+    (long,), (short,) = forecaster.keys
+    first, discount = forecaster.priors.start[0], forecaster.regressions[1].discount
+    weights = discount ** np.arange(420.0, 0, -1)
+    count, guess, found = weights.sum(), GUESSED * np.ptp(losses) ** 2 / 12, {}
+    for step in range(first, 3):
+        half = forecaster.features[index] @ forecaster.priors.root((step,))
+        found[step] = -math.inf
+        for ridge in NOISES.tolist():
+            C = half @ half.T + np.diag(ridge / weights)
+            misfit = losses @ np.linalg.solve(C, losses) + guess / (1 + ridge)
+            size = np.linalg.slogdet(C)[1] - np.log(ridge / weights).sum() + count * math.log(ridge)
+            score = -0.5 * size - 0.5 * (GUESSED + count - 1) * math.log(misfit)
+            score -= UNUSUAL * abs(math.log10(ridge / USUAL))
+            found[step] = max(found[step], score)
+    assert short == max(found, key=lambda step: found[step] - PRECAUTION * abs(step - long))
+    assert max(found, key=lambda step: found[step] - PRECAUTION * (step - first)) == first
+    assert short - first >= 3  # which is where it would be without the others
 
 
 def test_a_kernel_of_ones_own_is_taken_at_its_word():

@@ -9,6 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
+from tests.clauses import remarks
 from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import is_robust, law_of, resumed, stage_of
 
@@ -113,11 +114,13 @@ def test_terms_of_the_bound():
     assert promise.terms["warm-up"] == 2 * learner.rank
     assert promise.terms["range"] == pytest.approx(1 + 0.75 * B + robust["range"])
     assert promise.valid
-    assert "heard so far: nothing" in promise.notes[-1]
+    assert remarks(promise)["range"] == {"heard": "nothing"}
+    assert promise.seen is None
     for t in range(60):
         decision = learner.ask()
         learner.tell(decision, 3.0 + t % 2)
-    assert "heard so far: 1" in learner.guarantee().notes[-1]
+    assert remarks(learner.guarantee())["range"] == {"heard": "1"}
+    assert learner.guarantee().seen == 1
     assert learner.guarantee().proved
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,10 @@ def test_what_is_too_dear_is_played_by_the_robust_learner_without_an_alarm():
 
 
 def test_the_insurance_has_a_kernel_of_its_own():
-    rough, smooth, alone = make(robust_kernel="any"), make(), kl.InsuredBandit(PRICES, kl.White(), **SETTINGS)  # fmt: skip
+    rough, smooth = make(robust_kernel="any"), make()
+    # Any loss within the range, less its middle, is at most half of the range at each of the 30 prices.
+    norm = float(np.ptp(SETTINGS["loss_range"])) / 2 * math.sqrt(30)
+    alone = kl.InsuredBandit(PRICES, kl.White(), loss_norm=norm, **SETTINGS)
     assert (rough.rank, alone.rank) == (30, 30)
     assert smooth.rank < 30
     assert rough.guarantee().terms == alone.guarantee().terms

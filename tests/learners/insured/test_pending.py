@@ -13,6 +13,7 @@ from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from tests.learners.insured.inside import digest, is_robust, resumed
+from tests.support.statistics import agrees, by_errors, differs
 
 X = np.random.default_rng(3).random((23, 2))
 FEATURES = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=8).features
@@ -141,10 +142,12 @@ def test_draws_have_the_covariance_of_what_is_in_flight():
     for _ in range(5):
         flight.open()
     drawn = flight.pending.sample(np.random.default_rng(0), 1.0, 40_000)
-    # Relative error of a deviation from 40,000 draws: 1/√80,000, here with 6 of these.
-    np.testing.assert_allclose(drawn.std(axis=1), flight.deviation(), rtol=6 / np.sqrt(80_000))
+    # Relative error of a deviation from 40,000 draws: 1/√80,000.
+    off = drawn.std(axis=1) / flight.deviation() - 1
+    assert agrees(by_errors(off * np.sqrt(80_000)))
     unaware = flight.forecaster.sample(np.random.default_rng(0), 1.0, 40_000)
-    assert np.abs(unaware.std(axis=1) / flight.deviation() - 1).max() > 0.1
+    off = unaware.std(axis=1) / flight.deviation() - 1
+    assert differs(by_errors(off * np.sqrt(80_000)))
 
 
 def test_a_snapshot_of_what_is_in_flight_goes_on_bit_for_bit():

@@ -9,7 +9,8 @@ import koloss as kl
 from koloss.guarantees import Guarantee, insured
 from koloss.guarantees.promises import Played
 from koloss.learners.bandit.exp2 import prove
-from tests.learners.insured.games import POINTS, hold, kind, make, play
+from tests.clauses import clause_of, marks, remarks
+from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import resumed
 
 LINE = kl.Points(np.linspace(0, 1, 12)[:, None])
@@ -23,23 +24,22 @@ def batches(learner, size, count):
 
 def test_only_what_was_checked_is_said_to_hold():
     learner = make()
-    start = "every loss is in the kernel's RKHS with a norm of at most 2, up to a constant"
-    (text,) = [text for text in hold(learner.guarantee()) if text.startswith(start)]
-    assert hold(learner.guarantee())["every loss is in [0, 1]"] is None  # nothing was heard
+    assert marks(learner.guarantee())["range"] is None  # nothing was received
     play(learner, kind, 5)
-    said = hold(learner.guarantee())
-    assert said["every loss is in [0, 1]"] is True
-    assert said[text] is None
+    said = marks(learner.guarantee())
+    assert said["range"] == "so far"
+    assert said["norm"] is None
+    assert clause_of(learner.guarantee(), "norm").numbers["norm"] == 2
 
 
 def test_batches_are_priced_from_the_first_on():
     learner = make(horizon=2000, early=False)
     before = learner.guarantee()
-    assert hold(before)["actions to come are asked for one by one"] is None
+    assert marks(before)["one by one"] is None
     batches(learner, 40, 1)
     first = learner.guarantee()
-    assert "Theorem B3w (whole epochs)" in first.statement
-    assert "actions to come are drawn in whole epochs of at most 40 rounds" in hold(first)
+    assert first.theorems == ("I1", "B3w")
+    assert clause_of(first, "whole epochs to come").numbers == {"longest": 40}
     assert first.total > before.total
     batches(learner, 40, 24)
     learner.hand_over()
@@ -47,8 +47,8 @@ def test_batches_are_priced_from_the_first_on():
     last = learner.guarantee()
     assert last.terms["robust learner"] == pytest.approx(first.terms["robust learner"])
     assert last.total == pytest.approx(first.total)
-    assert "the losses of a whole epoch do not depend on the actions drawn in it" in hold(last)
-    assert not any("to come" in text for text in hold(last))
+    assert marks(last)["whole"] is None
+    assert not {"whole epochs to come", "one by one", "no longer epoch"} & set(marks(last))
 
 
 def test_longer_batches_after_a_hand_over_count():
@@ -57,7 +57,7 @@ def test_longer_batches_after_a_hand_over_count():
     learner.hand_over()
     batches(learner, 30, 2)
     play(learner, kind, 1)
-    assert "no later epoch is longer than 30 rounds" in hold(learner.guarantee())
+    assert clause_of(learner.guarantee(), "no longer epoch").numbers == {"longest": 30}
     again = resumed(learner.state(), seed=1)
     assert again.guarantee() == learner.guarantee()
 
@@ -84,7 +84,7 @@ def test_fewer_rounds_left_may_cost_more():
     robust = promise.total - promise.terms["budget"] - promise.terms["unheard"]
     robust -= insured.bias(learner.engine.problem, 1.25 * insured.scale(learner.engine.problem, 20_000), 20_000, 20_000)  # fmt: skip
     assert robust == pytest.approx(10_000)
-    assert any("with 10000 rounds left" in note for note in promise.notes)
+    assert remarks(promise)["takes over"] == {"left": 10_000}
     # whenever it takes over
     for left in (20_000, 17_003, 10_001, 10_000, 9_990, 5_001, 4_000, 300):
         tuned = next(n for n in (1250, 2500, 5000, 10_000, 20_000) if n >= left)
@@ -99,7 +99,7 @@ def test_the_largest_bound_by_looking_at_every_round(seed):
     slopes, starts = rng.uniform(0, 1.5, 9), rng.uniform(0, 60, 9)
 
     def bound(k, rounds):
-        return Guarantee("s", rounds, {"exploration": starts[k] + slopes[k] * rounds}, rounds)
+        return Guarantee(("A3",), rounds, {"exploration": starts[k] + slopes[k] * rounds}, rounds)
 
     worst = 0.0
     for made in range(n):  # the robust learner takes over after so many
@@ -125,17 +125,15 @@ def test_late_losses_in_whole_epochs_need_more():
     learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), rng=0)
     first, second = learner.ask(4), learner.ask(4)
     learner.tell(second, np.full(4, 0.5))
-    late = "neither losses nor when they are heard depend on actions not yet heard of"
-    during = "nor do losses of an epoch depend on late actions heard of during it"
-    assert late not in hold(learner.guarantee())
+    assert "unopened" not in marks(learner.guarantee())
     learner.tell(first, np.full(4, 0.5))
-    said = hold(learner.guarantee())
-    assert said[late] is said[during] is None
+    said = marks(learner.guarantee())
+    assert said["unopened"] is said["late in epochs"] is None
     # Epochs that drift do not need it.
     learner = kl.BanditExpWeights(POINTS, kl.Gaussian(0.4), horizon=1000, loss_range=(0, 1), batch=1, rng=0)  # fmt: skip
     decisions = [learner.ask() for _ in range(3)]
     for decision in reversed(decisions):
         learner.tell(decision, 0.5)
-    said = hold(learner.guarantee())
-    assert late in said
-    assert during not in said
+    said = marks(learner.guarantee())
+    assert "unopened" in said
+    assert "late in epochs" not in said

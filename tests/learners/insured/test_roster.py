@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 import koloss as kl
 from koloss.errors import PolicyError, SnapshotError
 from koloss.learners.insured.account import Account
-from koloss.learners.insured.roster import SINCE, UNSEEN
 from koloss.learners.insured.specialists import Specialists
+from tests.clauses import marks, remarks
 from tests.learners.copies import fresh_copy
 from tests.learners.forging import sealed
 from tests.learners.insured.games import Always, Calls, make
@@ -567,9 +567,9 @@ def test_what_the_guarantee_says():
     terms = plain.guarantee().terms
     promise = learner.guarantee()
     assert promise.terms == terms
-    assert UNSEEN in [a.text for a in promise.assumptions]
-    assert SINCE in promise.notes
-    assert SINCE not in plain.guarantee().notes
+    assert marks(promise)["offered"] is None
+    assert "offered" in remarks(promise)
+    assert "offered" not in remarks(plain.guarantee())
     learner.add(1)
     assert learner.guarantee().terms == terms
     learner.withdraw(1)

@@ -189,8 +189,8 @@ def test_the_range_of_losses_must_be_given():
 def test_the_forecast_has_the_prior_of_the_kernel():
     # That of its Gram matrix, scaled to 1, and a constant that may be large.
     learner = make(kl.Points(np.random.default_rng(1).random((20, 2))), kl.Polynomial(2))
-    X = learner.actions
-    K = kl.Polynomial(2)(X)
+    low, high = learner.actions.min(axis=0), learner.actions.max(axis=0)
+    K = kl.Polynomial(2)(2 * (learner.actions - low) / (high - low) - 1)
     regression = stage_of(learner).forecaster.regression
     prior = regression.features @ regression.covariance @ regression.features.T
     np.testing.assert_allclose(prior, K / np.diag(K).max() + CONSTANT, rtol=1e-8, atol=1e-8)

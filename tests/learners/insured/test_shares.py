@@ -16,6 +16,7 @@ from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
 from koloss.learners.reading import Reader
+from tests.clauses import remarks
 from tests.learners.forging import sealed
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
@@ -365,10 +366,11 @@ def test_a_snapshot_of_the_account_knows_the_shares():
 
 def test_the_guarantee_says_what_shares_cost():
     promise, free = make(shares=LIMITS).guarantee(), make().guarantee()
-    assert promise.terms["shares"] == pytest.approx(0.95 * 1000)
-    assert "shares" not in free.terms
-    inside = min(sum(promise.terms.values()) - promise.terms["shares"], 1000)
-    assert f"within the shares the bound is {inside:.4g};" in promise.notes[0]
+    assert promise.price == pytest.approx(0.95 * 1000)
+    assert (promise.comparator, free.comparator) == ("law", "action")
+    assert free.price == 0
+    whole = min(sum(promise.terms.values()) + promise.price, 1000)
+    assert remarks(promise)["shares"] == {"price": promise.price, "whole": whole, "unit": ""}
     assert promise.proved
 
 
@@ -406,11 +408,11 @@ def test_regret_against_the_best_law_is_within_the_bound(policy):
             decision = learner.ask()
             learner.tell(decision, losses[decision.index])
         promise = learner.guarantee()
-        inside = sum(promise.terms.values()) - promise.terms["shares"]
+        inside = sum(promise.terms.values())
         best = -SHARES.best(-total)
         assert paid - best <= inside
         assert best > total.min() + 10  # against one action the shares cost more
-        assert paid - total.min() <= sum(promise.terms.values())
+        assert paid - total.min() <= inside + promise.price
 
 
 # What is said.

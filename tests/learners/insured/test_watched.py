@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import SUSPICION, Bets
@@ -17,7 +16,6 @@ from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, NOISIEST, SPA
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
-from tests.learners.insured.games import LEVEL
 from tests.learners.insured.rounds import (
     DESIGNS,
     EXPLORATIONS,
@@ -34,6 +32,7 @@ from tests.learners.insured.rounds import (
     redesigned,
     round_of,
 )
+from tests.support.statistics import agrees, by_counts
 
 RATES = (0.003, 0.04, 0.25, 0.5)
 
@@ -111,7 +110,7 @@ def test_draws_follow_the_weights():
     index = [place.draw(coin) for coin in np.random.default_rng(0).random(count)]
     counts, support = np.bincount(index, minlength=N), place.weights > 0
     assert counts[~support].sum() == 0
-    assert stats.chisquare(counts[support], count * place.weights[support]).pvalue > LEVEL
+    assert agrees(by_counts(counts[support], count * place.weights[support]))
     assert place.draw(0.0) == place.support[0]
     assert place.draw(np.nextafter(1.0, 0.0)) == place.support[-1]
 

@@ -115,7 +115,7 @@ class PerContext(ContextPlayer):
 def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
     """How to make a learner of the library, told of the contexts what the game tells.
 
-    The insured one shares what it has watched only where the law of contexts is known: elsewhere it plays for any order.
+    Contexts share what is learned where their law is known; elsewhere they may come in any order.
     """
 
     def make(game: Game, seed: Any) -> Any:
@@ -126,7 +126,6 @@ def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
             "loss_range": game.loss_range,
             "contexts": Contexts(told.X, told.weights),
             "context_kernel": told.kernel,
-            "order": told.order if told.weights is not None or kind is BanditExpWeights else "any",
             "rng": seed,
             **settings,
         }
@@ -146,7 +145,7 @@ CONTEXT_LEARNERS = (
     ),
     PlayerSpec(
         "Exponential weights, contexts", "exp-weights-contexts", _learner(BanditExpWeights), needs=(), where="contexts",
-        summary="kl.BanditExpWeights with contexts: features of pairs where contexts are independent, otherwise one for each",
+        summary="kl.BanditExpWeights with contexts: features of pairs where the law of contexts is known, otherwise one for each",
     ),
 )  # fmt: skip
 

@@ -41,12 +41,15 @@ class Turn:
 
 
 class Apart:
-    """Algorithm 1 without a horizon, once for each context. A decision's key is the number cK + a of its pair."""
+    """Algorithm 1 once for each context: with the rates of its share of the horizon, or without a horizon.
+
+    A decision's key is the number cK + a of its pair.
+    """
 
     batch = 1
 
-    def __init__(self, engines: Sequence[PointsEngine]) -> None:
-        self.each = [Exp2(engine, engine.rates, horizon=None, batch=1) for engine in engines]
+    def __init__(self, engines: Sequence[PointsEngine], horizon: int | None = None) -> None:
+        self.each = [Exp2(engine, engine.rates, horizon=horizon, batch=1) for engine in engines]
         self.turns = 0  # calls
 
     def __iter__(self) -> Iterator[Exp2]:
@@ -61,7 +64,7 @@ class Apart:
 
     @property
     def rates(self) -> Rates:
-        """κ; learning rate and exploration change with time."""
+        """Those of the first context; without a horizon κ alone, for learning rate and exploration change with time."""
         return self.each[0].rates
 
     @property
@@ -168,16 +171,23 @@ class Apart:
         each = [exp2.to_dict() for exp2 in self.each]
         return {"turns": self.turns, "which": which, "each": each}
 
+    @property
+    def is_anytime(self) -> bool:
+        """Whether rates change with time."""
+        return self.each[0].horizon is None
+
     @classmethod
-    def from_dict(cls, engines: Sequence[PointsEngine], data: Reader, count: int) -> Apart:
+    def from_dict(
+        cls, engines: Sequence[PointsEngine], data: Reader, count: int, horizon: int | None
+    ) -> Apart:
         """The state in a snapshot of a game with so many contexts."""
         which = data.array("which", (count,), 0, len(engines) - 1, whole=True)
-        apart = cls([engines[k] for k in which.tolist()])
+        apart = cls([engines[k] for k in which.tolist()], horizon)
         parts = data.parts("each")
         if len(parts) != count:
             data.refuse("each", f"must be a list of {count}", len(parts))
         apart.each = [
-            Exp2.from_dict(engines[k], part, None)
+            Exp2.from_dict(engines[k], part, horizon)
             for k, part in zip(which.tolist(), parts, strict=True)
         ]
         if any(exp2.batch != 1 for exp2 in apart.each):

@@ -37,11 +37,12 @@ class ArmsEngine(PointsEngine):
         np.add.at(total, rows, np.asarray(losses) / law.factor[rows])
         return total
 
-    def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
-        return float(np.max(-gain if law.bonus is None else mass * law.bonus - gain))
+    def epoch_sums(self, law: PointsLaw, gain: Floats, mass: float) -> Floats:
+        return gain if law.bonus is None else gain - mass * law.bonus
 
-    def reach(self, law: PointsLaw, moved: Floats, mass: float = 0.0) -> float:
-        return float(np.max(np.abs(moved))) + mass * self.largest_bonus(law)
+    def reach(self, law: PointsLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
+        # It costs no less than the exact test, of what was added alone.
+        return self.rise(law, gamma, moved, mass)
 
     def leverages(self, law: PointsLaw) -> Any:
         return 1 / law.factor
@@ -82,7 +83,7 @@ def arms_engine(
     if shares is not None:  # no design within the shares has a larger least weight
         weights = shares.project(np.zeros(N))
     leverage = float(N) if shares is None else float(1 / weights.min())
-    problem = replace(game, rank=N, leverage=leverage, constant=True)
+    problem = replace(game, rank=N, leverage=leverage, constant=True, arms=True)
     return ArmsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.zeros((N, 0), order="F"),
@@ -90,7 +91,7 @@ def arms_engine(
         weights=weights,
         log_prior=log_prior,
         problem=problem,
-        rates=choose_rates(settings, problem),
+        rates=choose_rates(settings, problem, N),
         low=low,
         high=high,
         center=(low + high) / 2,
@@ -101,7 +102,7 @@ def arms_engine(
         norm=math.inf,
         samples=0.0,
         proxy="indicators",
-        losses="",
+        losses=(),
         printed={},
         shares=shares,
     )

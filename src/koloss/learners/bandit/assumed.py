@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from koloss.actions import Points
+from koloss.guarantees import Clause
 from koloss.guarantees.bandit import BanditProblem
+from koloss.guarantees.base import clause
 from koloss.kernels import Gaussian, Mixed
 from koloss.kernels.algebra import Scaled, Sum
+from koloss.learners.bandit.coordinates import is_mapped
 from koloss.learners.bandit.settings import BanditSettings
 
 Shares = tuple[tuple[float, str], ...]
@@ -50,14 +53,26 @@ def _protected(shares: Shares, norm: float) -> str:
     return f" (norms of at most {each}{mixed if len(shares) > 1 else ''})"
 
 
-def assumed(settings: BanditSettings, norm: float, problem: BanditProblem) -> str:
-    """The class of losses that a bound is for."""
-    if problem.epsilon == 0 and problem.ridge is None:
-        return "every loss is in the kernel's RKHS, up to a constant"
+def assumed(settings: BanditSettings, norm: float, problem: BanditProblem) -> tuple[Clause, ...]:
+    """The class of losses that a bound is for: without a norm where all features are learned, and no net needs one."""
+    if settings.loss_class == "any":
+        return ()
+    near = (clause("misfit", misfit=problem.misfit),) if problem.misfit else ()
+    alike = (clause("alike", lost=problem.lost),) if problem.lost else ()
+    return _class_of(settings, norm, problem), *alike, *near
+
+
+def _class_of(settings: BanditSettings, norm: float, problem: BanditProblem) -> Clause:
+    constant = settings.loss_range is not None and settings.tuning == "sharp"
+    up_to = ", up to a constant" if constant else ""
+    points = isinstance(settings.actions, Points)
+    if problem.epsilon == 0 and problem.ridge is None and (points or settings.loss_norm is None):
+        return clause("span", up_to=up_to)
     unit = " ρ" if settings.learns_range else ""  # the norm is a multiple of the range then
+    mapped = " in coordinates from -1 to 1" if is_mapped(settings.kernel) else ""
     if settings.loss_class == "rank-one":
-        places = "actions y_i" if isinstance(settings.actions, Points) else "points y_i of the net"
-        sums = f"Σ|c_i| ≤ {norm:.6g}{unit}"
-        return f"every loss is Σ c_i Φ(y_i) with {places} and {sums}, up to a constant"
-    general = f"every loss is in the kernel's RKHS with a norm of at most {norm:.6g}{unit}"
-    return f"{general}, up to a constant{_protected(shares(settings.kernel), norm)}"
+        places = "actions y_i" if points else "points y_i of the net"
+        return clause("hull", places=places, norm=norm, unit=unit, up_to=up_to, mapped=mapped)
+    paired = settings.contexts is not None and settings.context_kernel != "pairs"
+    bandwidths = "" if paired else _protected(shares(settings.kernel), norm)
+    return clause("norm", norm=norm, unit=unit, up_to=up_to, mapped=mapped, bandwidths=bandwidths)

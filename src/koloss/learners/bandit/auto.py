@@ -13,19 +13,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from koloss.actions import ActionSet, Points, SpacePoints
+from koloss.guarantees.base import Guarantee
 from koloss.guarantees.promises import Played
 from koloss.kernels import Gaussian, Kernel, Mixed
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.kernels.mixed import kinds_of
-from koloss.learners.bandit.doubts import UNRELATED, are_apart
+from koloss.learners.bandit.doubts import nearest
 from koloss.learners.bandit.exp2 import prove
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import points_engine
-from koloss.learners.bandit.tuning import choose_batch
+from koloss.learners.bandit.tuning import choose_batch, least_rank
+from koloss.proxy.base import discretise
 
 MOST = 12
 """Bandwidths at most."""
@@ -33,6 +35,8 @@ MOST = 12
 ROUNDS = 10_000
 """For which bandwidths are chosen without a horizon."""
 
+ONE_BANDWIDTH = math.exp(-0.5) * (1 - 1e-9)
+"""A Gaussian kernel of two points that are one bandwidth apart, but for rounding."""
 
 SHORTEST, LONGEST = 1e-150, 1e150
 """Bandwidths that a Gaussian kernel takes."""
@@ -41,8 +45,12 @@ SHORTEST, LONGEST = 1e-150, 1e150
 def auto_kernel(settings: BanditSettings) -> Kernel:
     """The sum of Gaussian, or mixed, kernels for a game, all of whose other settings are known.
 
-    Bandwidths are halved for as long as the bound with that one alone is below half of the trivial one, and actions are
-    not unrelated arms already.
+    Bandwidths are halved for as long as
+
+    - half of the actions, or more, have another one within a bandwidth,
+    - the bound with that bandwidth alone is below half of the trivial one, and
+    - the bound of the sum is at most half of what holds without an assumption: that of `loss_class="any"`, which finitely
+      many actions have.
     """
     actions, ranges = settings.actions, _ranges(settings.actions)
     make: Callable[[int], Kernel] = functools.partial(_gaussian, ranges)
@@ -55,14 +63,19 @@ def auto_kernel(settings: BanditSettings) -> Kernel:
             v and kind.endswith("number") for v, kind in zip(varies, kinds, strict=True)
         )
     kernels = [make(0)]
+    chosen = kernels[0]
     most = MOST if any(varies) and settings.loss_class != "any" else 1
-    while len(kernels) < most and not _are_arms(settings.actions, kernels[-1]):
-        narrower = make(len(kernels))
-        if not _is_useful(settings, narrower):
+    while len(kernels) < most:
+        kernels.append(make(len(kernels)))
+        longer = _sum(kernels, dimension)
+        if not _is_useful(settings, kernels[-1], longer):
             break
-        kernels.append(narrower)
-    if len(kernels) == 1:
-        return kernels[0]
+        chosen = longer
+    return chosen
+
+
+def _sum(kernels: list[Kernel], dimension: int) -> Kernel:
+    """Σ_j w_j K_j with w_j ∝ 2^(-jD) and Σ_j w_j = 1."""
     weights = [2.0 ** (-j * dimension) for j in range(len(kernels))]
     total = math.fsum(weights)
     parts = [Scaled(w / total, kernel) for w, kernel in zip(weights, kernels, strict=True)]
@@ -93,16 +106,36 @@ def _mixed(kinds: tuple[str, ...], j: int) -> Mixed:
     return Mixed(kinds, lengths=length, hamming=0.5 / length**2)
 
 
-def _are_arms(actions: ActionSet, kernel: Kernel) -> bool:
-    """Whether the kernel makes unrelated arms of finitely many actions: narrower ones would be the same."""
-    return isinstance(actions, Points) and are_apart(kernel, actions, UNRELATED)
+def _is_useful(settings: BanditSettings, narrowest: Kernel, kernel: Kernel) -> bool:
+    """Whether a sum may have its narrowest kernel: points are as close as that, and what is proved is worth its assumptions.
 
-
-def _is_useful(settings: BanditSettings, kernel: Kernel) -> bool:
-    """Whether what is proved with this kernel alone, at rates and features of its own, is half of the trivial bound or less."""
+    Bounds are at rates and features of their own.
+    """
     own: dict[str, Any] = {"rank": "auto", "learning_rate": None, "exploration_rate": None}
-    game = replace(settings, kernel=kernel, **own)
+    alone, together = (replace(settings, kernel=one, **own) for one in (narrowest, kernel))
+    n, rank = settings.horizon or ROUNDS, least_rank(together)
+    points = discretise(kernel, settings.actions, settings.spacing, rank=rank, rounds=n)
+    if nearest(narrowest, points) < ONE_BANDWIDTH:
+        return False
+    promise = _promise(alone, n)
+    if promise.total >= promise.trivial / 2:
+        return False
+    if not isinstance(settings.actions, Points):
+        return True
+    return _promise(together, n).total <= _promise(_any_losses(together), n).total / 2
+
+
+def _promise(game: BanditSettings, rounds: int) -> Guarantee:
+    """What is proved for a game."""
     engine = points_engine(game, trial=True)
-    n, batch = settings.horizon or ROUNDS, choose_batch(game, engine.problem)
-    promise = prove(engine, engine.rates, batch, n, settings.horizon, Played())
-    return promise.total < promise.trivial / 2
+    batch = choose_batch(game, engine.problem, engine.rows)
+    return prove(engine, engine.rates, batch, rounds, game.horizon, Played())
+
+
+def _any_losses(game: BanditSettings) -> BanditSettings:
+    """The same game, where nothing is assumed of losses but their range."""
+    names = ("loss_norm", "proxy", "design", "covariance", "sample_error", "ridge", "bonus")
+    known: dict[str, Any] = {f.name: f.default for f in fields(game) if f.name in names}
+    if game.loss_range is None:
+        known["loss_bound"] = game.interval(1.0)[1]  # K(a, a) = 1
+    return replace(game, loss_class="any", **known)

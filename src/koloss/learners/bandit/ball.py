@@ -25,11 +25,18 @@ from koloss import _linalg
 from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
 from koloss.designs.sphere import sphere_design
-from koloss.guarantees.bandit import BanditProblem, Level, Rates, anytime_rate
+from koloss.guarantees.anytime import Level
+from koloss.guarantees.bandit import BanditProblem, Rates, anytime_rate
+from koloss.guarantees.base import Clause, clause
 from koloss.kernels import QuadraticLoss
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.points import SAID
-from koloss.learners.bandit.restoring import interval_from_dict, problem_from_dict, rates_from_dict
+from koloss.learners.bandit.restoring import (
+    interval_from_dict,
+    problem_from_dict,
+    rates_from_dict,
+    skip_sentence,
+)
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
 from koloss.learners.ledger import Drawn
@@ -59,14 +66,15 @@ class BallLaw:
     gamma: float
     log_normalizer: float
     ahead: Any = None  # actions drawn and not yet handed out
+    mean: Any = None  # E φ under q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
-        self.matrix = self.vector = self.ahead = None
+        self.matrix = self.vector = self.ahead = self.mean = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "mean"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,16 +90,17 @@ class BallEngine:
     low: float
     high: float
     center: float
-    losses: str  # what is assumed of losses
+    losses: tuple[Clause, ...]  # what is assumed of losses
     outside: str  # what becomes of losses that are not in [low, high]
     learned: bool  # whether [low, high] is only a unit
     sign: int  # -1 where rewards are told
     rates: Rates  # that minimise the bound, or those asked for
 
-    place: ClassVar[str] = " on the ball (B5)"
+    place: ClassVar[tuple[str, ...]] = ("ball",)
+    rows: ClassVar[None] = None  # of the features, where actions are finitely many
     proxy: ClassVar[str] = "exact features"
     samples: ClassVar[float] = 0.0
-    rounded: ClassVar[str] = ""
+    rounded: ClassVar[tuple[Clause, ...]] = ()
     eigenvalue: ClassVar[float] = 0.0
     printed: ClassVar[dict[str, Any]] = {}
 
@@ -166,6 +175,8 @@ class BallEngine:
         U[explore] = directions
         if k < count:
             U[~explore] = sampler.draw(law.matrix, law.vector, count - k, rng=rng).points
+        else:  # what it remembers must not depend on coins
+            sampler.look(law.matrix, law.vector)
         return U
 
     def estimate(self, law: BallLaw, points: Any, losses: Any) -> Any:
@@ -174,16 +185,36 @@ class BallEngine:
         turned = _linalg.solve(law.factor, np.dot(losses, rows))
         return turn_features(turned, law.frame, quadratic=self.quadratic)
 
-    # The end of an epoch (theory B3).
+    # The end of an epoch (theory B3′).
 
-    def rise(self, law: BallLaw, gain: Floats, mass: float) -> float:
-        """Largest -X(u) for the sum X of the epoch's estimates."""
+    def rise(self, law: BallLaw, gamma: float, gain: Floats, mass: float) -> float:
+        """Largest q·X - X(u) for the sum X of the epoch's estimates."""
         smallest, constant = self.minimum(gain)
-        return -float(smallest.lower_bound + constant)
+        return float(self.mean_features(law) @ gain) - float(smallest.lower_bound + constant)
 
-    def reach(self, law: BallLaw, moved: Floats, mass: float = 0.0) -> float:
-        """Upper bound on |X(u)| for estimates that add up to `moved`: X(u)² ≤ X'Σ(π)X · u's leverage, at most m."""
-        return math.sqrt(float(moved @ self.design[0] @ moved) * self.problem.leverage)
+    def mean_features(self, law: BallLaw) -> Floats:
+        """E φ under q, computed once for a law."""
+        if law.mean is None:
+            moments = quadratic_moments(law.matrix, law.vector)
+            law.mean = self._features_of(moments.mean, moments.second)
+        mean: Floats = law.mean
+        return mean
+
+    def _features_of(self, mean: Floats, second: Floats) -> Floats:
+        """E φ of a law with these moments."""
+        parts = [mean]
+        if self.quadratic:
+            _, i, j, factor = pairs(self.dimension)
+            parts.insert(0, factor * second[i, j])
+        if self.intercept:
+            parts.append(np.ones(1))
+        return np.concatenate(parts)
+
+    def reach(self, law: BallLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
+        """Upper bound on q·X - X(u) for estimates that add up to `moved`: X(u)² ≤ X'Σ(π)X · u's leverage, at most m."""
+        mean = self.mean_features(law)
+        farthest = math.sqrt(float(moved @ self.design[0] @ moved) * self.problem.leverage)
+        return float(mean @ moved) + farthest
 
     # What is known.
 
@@ -233,8 +264,10 @@ class BallEngine:
 
     def for_misfit(self, misfit: float) -> BallEngine:
         """The same play, against losses that are up to so far from the class."""
-        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
-        return replace(self, problem=problem, losses=self.losses + near)
+        near = clause("misfit", misfit=misfit)
+        return replace(
+            self, problem=replace(self.problem, misfit=misfit), losses=(*self.losses, near)
+        )
 
     def at(self, t: int) -> BallEngine:
         """The engine of round t, always the same."""
@@ -246,8 +279,18 @@ class BallEngine:
         return eta, min(1.0, self.problem.exploration(eta, self.rates.kappa))
 
     def levels(self, n: int) -> list[Level]:
-        """The game of the first n rounds, without a horizon."""
-        return [(1, self.problem_at(n))]
+        """The game of the first n rounds, without a horizon, in blocks that begin at powers of two.
+
+        In each η_t is at most that with the logarithm of its last round, and 1/η_t, which a misfit is charged by a root of, at most that
+        with the logarithm of its first.
+        """
+        blocks = []
+        for first in (1 << k for k in range(n.bit_length())):
+            last = min(2 * first - 1, n)
+            game, early = self.problem_at(last), self.problem_at(first)
+            lag = (game.log_prior / early.log_prior) ** 0.25
+            blocks.append((first, replace(game, misfit=lag * game.misfit)))
+        return blocks
 
     def problem_at(self, t: int) -> BanditProblem:
         """d log(t + 1) in the place of log N (theory B4)."""
@@ -280,7 +323,7 @@ class BallEngine:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
-        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
+        return {**values, "problem": self.problem.to_dict(), "rates": asdict(self.rates)}
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> BallEngine:
@@ -295,17 +338,19 @@ class BallEngine:
         problem = data.part("problem")
         m = len(sphere_design(d, quadratic, intercept)[0])
         problem.number("leverage", m, m)
+        skip_sentence(data)
+        norm = data.number("norm", positive=True) if data.has("norm") else None
         return cls(
             dimension=data.count("dimension", d, d),
             radius=data.number("radius", r, r),
             quadratic=quadratic,
             intercept=intercept,
-            norm=data.number("norm", positive=True) if data.has("norm") else None,
+            norm=norm,
             problem=problem_from_dict(problem, m, settings),
             low=low,
             high=high,
             center=center,
-            losses=data.word("losses"),
+            losses=_losses(quadratic, intercept, norm),
             outside=settings.outside,
             learned=settings.learns_range,
             sign=settings.sign,
@@ -426,17 +471,17 @@ def ball_engine(settings: BanditSettings) -> BallEngine:
         rates=Rates(0.0, 0.0, 1.0),
     )
     for _ in range(6 if n is not None else 0):  # the best δ for η, the best η for δ
-        eta = choose_rates(settings, engine.problem).learning_rate
+        eta = choose_rates(settings, engine.problem, None).learning_rate
         log_prior, _ = engine.comparator(engine.problem.rounds, eta)
         if log_prior == engine.problem.log_prior:
             break
         engine = replace(engine, problem=replace(engine.problem, log_prior=log_prior))
-    return replace(engine, rates=choose_rates(settings, engine.problem))
+    return replace(engine, rates=choose_rates(settings, engine.problem, None))
 
 
-def _losses(quadratic: bool, intercept: bool, norm: float | None) -> str:
+def _losses(quadratic: bool, intercept: bool, norm: float | None) -> tuple[Clause, ...]:
     form = ("x'Ax + b'x" if quadratic else "b'x") + (" + c" if intercept else "")
-    bound = ""
-    if norm is not None:
-        bound = f" with {'|A|² + |b|²' if quadratic else '|b|²'} at most {norm**2:.6g}"
-    return f"every loss is {form}{bound}"
+    if norm is None:
+        return (clause("form", form=form),)
+    coefficients = "|A|² + |b|²" if quadratic else "|b|²"
+    return (clause("form and norm", form=form, coefficients=coefficients, square=norm**2),)

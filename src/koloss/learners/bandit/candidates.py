@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from koloss import _linalg
 from koloss._arrays import to_numpy
 from koloss.actions import Points
-from koloss.designs import whiten
+from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
+from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.kernels.rescaled import Rescaled
+from koloss.learners.bandit.doubts import warn_of_lost
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
     LossClass,
@@ -29,17 +32,25 @@ from koloss.learners.bandit.schedule import Schedule, choose_schedule
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import (
     all_features,
+    choose_batch,
     choose_design,
     choose_proxy,
     choose_rates,
     is_exact,
+    spans,
 )
 from koloss.proxy import Proxy
+from koloss.proxy.base import check_reached
+from koloss.proxy.span import span_of
 
 Floats = NDArray[np.float64]
 
 NEAR = 0.03
 """How much a design may change the bound of a plan."""
+
+
+TILT = 1e-6
+"""By how much the last action counts less than the first where designs are looked for; leverages are those without it."""
 
 
 class Candidate(NamedTuple):
@@ -67,7 +78,12 @@ class Plan(NamedTuple):
 def choose(
     settings: BanditSettings, points: Points, game: BanditProblem, hull: bool, norm: float, printed: dict[str, Any]
 ) -> Candidate:  # fmt: skip
-    """The candidate of least bound: without a penalty, as many features as the bound asks for; with one, all (theory F1)."""
+    """The candidate of least bound: without a penalty, as many features as the bound asks for; with one, all (theory F1).
+
+    Where losses are anything in the span of the features there is nothing to compare: other bounds would be for another class.
+    """
+    if spans(settings):
+        return _spanning(settings, points, replace(game, bonus=settings.bonus is True))
     plain = (
         settings.wants_no_ridge or game.log_prior == 0
     )  # with one action there is nothing to learn
@@ -92,7 +108,7 @@ def _plain(
     def error(proxy: Proxy, rank: int) -> float:
         return loss_class(proxy, hull, norm).error(rank)
 
-    chosen = choose_proxy(settings, points, game, error, printed)
+    chosen, N = choose_proxy(settings, points, game, error, printed), len(points)
     epsilon = 0.0 if is_exact(chosen) else error(chosen, chosen.rank)
 
     def candidate() -> Candidate:
@@ -101,15 +117,44 @@ def _plain(
             scale = math.sqrt(float(chosen.residual_curve[0])) or 1.0
             features = np.column_stack([features, np.full(len(points), scale)])
         design = choose_design(features, settings.design, settings.laws(len(points)))
-        white = whiten(features, design).features
-        rank, leverage = white.shape[1], float(np.max(_linalg.squared_lengths(white)))
-        problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
-        rates, weights = choose_rates(settings, problem, printed), to_numpy(design.weights)
-        bound, below = _bound(settings, problem, rates), chosen.negative_eigenvalue
-        return Candidate(bound, white, None, weights, problem, rates, chosen.method, below)
+        method, below = chosen.method, chosen.negative_eigenvalue
+        return _designed(settings, features, design, game, epsilon, printed, method, below)
 
     best = bandit.with_rank(game, chosen.rank + int(game.constant), epsilon)
-    return Plan(_bound(settings, best, choose_rates(settings, best, printed)), candidate)
+    return Plan(_bound(settings, best, choose_rates(settings, best, N, printed)), candidate)
+
+
+def _spanning(settings: BanditSettings, points: Points, game: BanditProblem) -> Candidate:
+    """All features, without a penalty and without an error (theory B6)."""
+    kernel = settings.kernel
+    span = span_of(kernel, points.X, constant=game.constant)
+    check_reached(None, int(np.max(to_numpy(kernel.diag(points.X))) > 0), "the features")
+    if span.lost:
+        warn_of_lost(kernel, span)
+    if not (
+        isinstance(kernel, Rescaled) and kernel.centred
+    ):  # what is far from 0 looks alike by rounding
+        most = min(span.features, len(points) - game.constant)
+        game = replace(game, lost=max(most - span.columns.shape[1] + game.constant, 0))
+    # Of designs that are equally good, as there are on grids, rounding must not choose: earlier actions go first.
+    earlier = 1 - TILT * np.arange(len(points)) / len(points)
+    laws = settings.laws(len(points))
+    design = choose_design(span.columns * earlier[:, None], settings.design, laws)
+    return _designed(settings, span.columns, design, game, 0.0, {}, "exact features", 0.0)
+
+
+def _designed(
+    settings: BanditSettings, features: Floats, design: Design, game: BanditProblem, epsilon: float,
+    printed: dict[str, Any], method: str, below: float,
+) -> Candidate:  # fmt: skip
+    """Features without a penalty, whitened by a design, and the rates for them."""
+    white = whiten(features, design).features
+    rank, leverage = white.shape[1], float(np.max(_linalg.squared_lengths(white)))
+    problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
+    N, weights = len(features), to_numpy(design.weights)
+    rates = choose_rates(settings, problem, N, printed)
+    bound = _bound(settings, problem, rates, choose_batch(settings, problem, N))
+    return Candidate(bound, white, None, weights, problem, rates, method, below)
 
 
 def _penalised(
@@ -137,10 +182,11 @@ def _penalised(
         design = choose_ridge_design(features, columns, cap, settings.design, laws)
         white, columns = whiten_ridge(features, columns, design)
         gamma, largest = design.exploration, design.largest
-        if laws is not None and settings.learning_rate is None:
-            # The rates were those for the best of all designs.
+        b = choose_batch(settings, problem, len(points))
+        if (laws is not None or b > 1) and settings.learning_rate is None:
+            # The rates were those for the best of all designs, and for epochs of one round.
             leverage = Leverage(white, design.weights, columns)
-            tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
+            tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)), b)
             eta = tuned.learning_rate
             largest = problem.largest_leverage(eta, tuned.kappa)
             gamma = leverage.exploration(largest)
@@ -149,7 +195,7 @@ def _penalised(
             largest = Leverage(white, design.weights, columns)(gamma)
         problem = replace(problem, leverage=gamma * largest)
         rates = Rates(eta, min(1.0, gamma), problem.rise(eta, gamma))
-        bound = _bound(settings, problem, rates)
+        bound = _bound(settings, problem, rates, b)
         weights, method, below = design.weights, proxy.method, proxy.negative_eigenvalue
         return Candidate(bound, white, columns, weights, problem, rates, method, below)
 
@@ -201,10 +247,10 @@ def with_columns(
     return features, columns
 
 
-def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates) -> float:
-    """By which candidates are compared: for epochs of one round."""
+def _bound(settings: BanditSettings, problem: BanditProblem, rates: Rates, b: int = 1) -> float:
+    """By which candidates are compared: for epochs of at most b rounds."""
     if problem.log_prior == 0:
         return float(problem.rank)
     if settings.horizon is None:
-        return sum(bandit.anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
-    return float(sum(problem.terms(rates.learning_rate, rates.kappa).values()))
+        return sum(anytime_terms([(1, problem)], rates.kappa, problem.rounds).values())
+    return float(sum(problem.terms(rates.learning_rate, rates.kappa, b=b).values()))

@@ -12,7 +12,7 @@ they cannot upset the others (Lemma F6.2). A decision's key is the number cK + a
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,19 +24,14 @@ from koloss._arrays import equal
 from koloss._inversion import invert
 from koloss.actions import Points
 from koloss.designs.contexts import CappedDesign
-from koloss.guarantees import bandit
-from koloss.learners.bandit.context_designs import (
-    BlockSchedule,
-    capped_from_dict,
-    find_design,
-    first_of_block,
-    is_dear,
-)
+from koloss.learners.bandit.assumed import assumed
+from koloss.learners.bandit.context_designs import capped_from_dict
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import (
     interval_from_dict,
     problem_from_dict,
     rates_from_dict,
+    skip_sentence,
 )
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
@@ -52,11 +47,10 @@ class PairsLaw:
 
     factor: Any  # lower triangular, Fortran order
     discounts: Any  # (C,), w
-    weights: Any  # (C,), of its estimates in each context: 1, or 1 - γ_c without a horizon
     p: Any  # (C, K)
     cdf: Any  # (C, K)
     bonus: Any = None  # (C K,), b e(z) + ε s(z), without a penalty ε √(φ'A⁻¹φ)
-    largest: float | None = None  # the largest where contexts exploit, once it has been asked for
+    around: Any = None  # what `reach` needs of q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need."""
@@ -64,7 +58,7 @@ class PairsLaw:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "largest"}
+        return {name: getattr(self, name) for name in self.__slots__ if name != "around"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,13 +69,8 @@ class PairsEngine(PointsEngine):
     `leverage` is its own. Coordinates are those of `whitened`; with a ridge A(u) = I in them, for the first design.
     """
 
-    law_of_contexts: Floats  # (C,), μ that the design is for
+    law_of_contexts: Floats  # (C,), μ
     capped: CappedDesign  # where to explore, in each context
-    manner: str = (
-        "known"  # the law of contexts: "known", "counted", "paid", or contexts come "in turn"
-    )
-    first: int = 1  # round in which this design began, where it changes
-    dear: bool = False  # whether a design was dearer than anytime rates allow for
     slots: Rows | None = None  # (C, K), the actions that pairs stand for, where not all are allowed
 
     # Algorithm 1.
@@ -91,17 +80,9 @@ class PairsEngine(PointsEngine):
         """Numbers of contexts and actions."""
         return len(self.law_of_contexts), len(self.points)
 
-    def scores(self, theta: Floats) -> Floats:
-        """S(c, a) but for bonuses; without a horizon every context has a θ of its own."""
-        if theta.ndim == 1:
-            return self.features @ theta
-        C, K = self.shape
-        stacked: Floats = self.features.reshape(C, K, -1) @ theta[:, :, None]
-        return stacked.ravel()
-
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
         """p(·|c) = (1 - γ_c) q(·|c) + γ_c π(·|c) for all contexts, an array of shape (C, K)."""
-        score = self.scores(theta)
+        score = self.features @ theta
         if credit is not None:
             score = score - credit
         return self.conditional(-eta * score.reshape(self.shape))
@@ -114,18 +95,15 @@ class PairsEngine(PointsEngine):
         return p
 
     def law(
-        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0,
-        mu: Floats | None = None,
+        self, theta: Floats, credit: Floats | None, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> Any:  # fmt: skip
-        """p(·|c), its cumulative sums, and the factor of A; μ is that of the engine unless told."""
+        """p(·|c), its cumulative sums, and the factor of A."""
         p = self.mixture(theta, credit, eta, gamma)
         cdf = np.cumsum(p, axis=1)
         cdf /= cdf[:, -1:]
-        mu = self.law_of_contexts if mu is None else mu
         discounts = self.capped.discounts
-        joint = (discounts * mu)[:, None] * p
-        weights = 1 - self.capped.shares if self.changes else np.ones(len(mu))
-        law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, weights, p, cdf)
+        joint = (discounts * self.law_of_contexts)[:, None] * p
+        law = PairsLaw(self._factor(joint.ravel(), eta, rng), discounts, p, cdf)
         if self.problem.bonus:
             law.bonus = self._bonus(law, nu)
         return law
@@ -162,34 +140,43 @@ class PairsEngine(PointsEngine):
         values = losses * law.discounts[np.floor_divide(rows, len(self.points))]
         return _linalg.solve(law.factor, np.dot(values, self.features[rows]))
 
-    def rise(self, law: Any, gain: Floats, mass: float) -> float:
-        """Largest -X(z) at a pair whose context exploits, for the sum X of the epoch's estimates."""
-        rises = -(self.features @ gain)
-        if law.bonus is not None:
-            rises += mass * law.bonus
-        if self.capped.exploits.all():
-            return float(rises.max())
-        exploiting = rises.reshape(self.shape)[self.capped.exploits]
-        return float(np.max(exploiting, initial=0.0))
-
-    def reach(self, law: Any, moved: Floats, mass: float = 0.0) -> float:
-        """The same where contexts exploit: |φ(z)'moved| is at most what Cauchy and Schwarz say in the norm of A."""
-        capped, epsilon = self.capped, self.problem.epsilon
-        largest = math.sqrt(capped.largest_exploiting)  # √(φ'A⁻¹φ), since A ⪰ Σ(u)
-        if law.bonus is not None and epsilon > 0 and self.columns is None:
-            largest = self.largest_bonus(law) / epsilon
-        farthest = largest * float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
-        return farthest + mass * self.largest_bonus(law)
-
-    def largest_bonus(self, law: Any) -> float:
-        """Of all actions where contexts exploit, computed once for a law; zero without bonuses."""
-        if law.bonus is None:
+    def rise(self, law: Any, gamma: float, gain: Floats, mass: float) -> float:
+        """Largest q(·|c)·X - X(c, a) in a context that exploits, for the sum X of the epoch's estimates."""
+        here = self.capped.exploits
+        if not here.any():
             return 0.0
-        if law.largest is None:
-            each: Floats = law.bonus.reshape(self.shape).max(axis=1)
-            law.largest = float(np.max(each[self.capped.exploits], initial=0.0))
-        largest: float = law.largest
-        return largest
+        X = self.epoch_sums(law, gain, mass).reshape(self.shape)[here]
+        return float(np.max(np.einsum("ij,ij->i", self._weights(law), X) - X.min(axis=1)))
+
+    def _weights(self, law: Any) -> Floats:
+        """q(·|c) of the contexts that exploit, from p(·|c) = (1 - γ_c) q(·|c) + γ_c π(·|c)."""
+        here = self.capped.exploits
+        shares = self.capped.shares[here, None]
+        q: Floats = (law.p[here] - shares * self.capped.laws[here]) / (1 - shares)
+        return q
+
+    def reach(self, law: Any, gamma: float, moved: Floats, mass: float = 0.0) -> float:
+        """Where contexts exploit, |φ(z)'moved| is at most what Cauchy and Schwarz say in the norm of A, and so is its mean."""
+        if law.around is None:
+            law.around = self._around(law, gamma)
+        farthest: float = law.around[0]
+        bonus: float = law.around[1]
+        step = float(np.linalg.norm(dtrmv(law.factor, moved, lower=1, trans=1)))
+        return farthest * step + mass * bonus
+
+    def _around(self, law: Any, gamma: float) -> tuple[float, float]:
+        """At least |φ(z) - φ̄_c| in the norm of A⁻¹, with φ̄_c the mean of the context under q, and the largest bonus."""
+        capped, epsilon, here = self.capped, self.problem.epsilon, self.capped.exploits
+        if not here.any():
+            return 0.0, 0.0
+        largest, bonus = math.sqrt(capped.largest_exploiting), 0.0  # A ⪰ Σ(u)
+        if law.bonus is not None:
+            bonus = float(law.bonus.reshape(self.shape)[here].max())
+            if epsilon > 0 and self.columns is None:
+                largest = bonus / epsilon
+        stacked = self.features.reshape(*self.shape, -1)[here]
+        middles = np.einsum("ij,ijk->ik", self._weights(law), stacked)
+        return largest + math.sqrt(float(np.max(_linalg.leverages(law.factor, middles)))), bonus
 
     def leverages(self, law: Any) -> Any:
         """φ'A⁻¹φ of every pair."""
@@ -201,45 +188,6 @@ class PairsEngine(PointsEngine):
     def size(self) -> str:
         C, K = self.shape
         return f"{C:,} contexts, {super().size.replace(f'{C * K:,} points', f'{K:,} points')}"
-
-    # Without a horizon: a design serves until the number of the round has doubled.
-
-    @property
-    def is_anytime(self) -> bool:
-        """Whether rates change with time."""
-        return self.rates.learning_rate == 0
-
-    @property
-    def changes(self) -> bool:
-        """Whether designs change, so that every context takes part in an estimate by its own share 1 - γ_c."""
-        return self.is_anytime
-
-    def at(self, t: int) -> PairsEngine:
-        """The engine of round t."""
-        first = first_of_block(t)
-        if first == self.first or self.manner == "counted":
-            return self
-        return self.redesigned(self.law_of_contexts, first)
-
-    def redesigned(self, mu: Floats, first: int) -> PairsEngine:
-        """The same with the penalty of a round, and the design for it and for a law of contexts."""
-        problem, columns, level, kappa = self.problem, self.columns, self.level, self.rates.kappa
-        if self.schedule is not None and columns is not None:
-            level = self.schedule.level(first)
-            problem = self.schedule.problem(problem, kappa, level)
-            columns = columns * 2.0 ** (self.level - level)
-        eta = self.rates.learning_rate or bandit.anytime_rate(problem, kappa, first)
-        reach = float(problem.largest_leverage(eta, kappa))
-        least = float(problem.dimension) if self.is_anytime else 0.0
-        capped = find_design(self.features, self.weights, self.leverage, mu, reach, columns, least)
-        dear = self.dear or is_dear(problem, capped, reach)
-        moved = replace(self, problem=problem, columns=columns, level=level)
-        return replace(moved, law_of_contexts=mu, capped=capped, first=first, dear=dear)
-
-    def rates_at(self, t: int) -> tuple[float, float]:
-        """η and γ of round t."""
-        eta = self.rates.learning_rate or bandit.anytime_rate(self.problem, self.rates.kappa, t)
-        return eta, self.capped.cost
 
     # Snapshots.
 
@@ -269,18 +217,14 @@ class PairsEngine(PointsEngine):
             data.nothing("columns")
         else:
             columns = data.array("columns", (features.shape[1], None))
-        schedule, level = None, data.count("level")
-        if columns is not None and settings.horizon is None:
-            schedule = BlockSchedule.from_dict(data.part("schedule"))
-        else:
-            data.nothing("schedule")
-            data.number("level", 0, 0)
+        data.nothing("schedule")
+        data.number("level", 0, 0)
         low, high, center = interval_from_dict(data, settings)
         mu = data.distribution("law_of_contexts", C)
-        manner = data.word("manner", (settings.manner,))
-        given = manner not in ("counted", "paid")
-        if mu.min() <= 0 or (given and not equal(mu, known.weights)):
+        if not equal(mu, known.weights):
             data.refuse("law_of_contexts", "must be that of the contexts", mu)
+        skip_sentence(data)
+        norm = data.number("norm", positive=True)
         return cls(
             points=points,
             features=features,
@@ -295,21 +239,17 @@ class PairsEngine(PointsEngine):
             outside=settings.outside,
             learned=False,
             sign=settings.sign,
-            norm=data.number("norm", positive=True),
+            norm=norm,
             net=data.number("net", 0),
             samples=0.0,
             proxy=data.word("proxy"),
-            losses=data.word("losses"),
+            losses=assumed(settings, norm, problem),
             eigenvalue=data.number("eigenvalue", most=0),
             printed={},
-            schedule=schedule,
-            level=level,
+            schedule=None,
             leverage=data.number("leverage", positive=True),
             law_of_contexts=mu,
             capped=capped_from_dict(data.part("capped"), features, columns, mu, K),
-            manner=manner,
-            first=data.count("first", 1),
-            dear=data.flag("dear"),
             slots=known.slots(K),
         )
 
@@ -318,7 +258,6 @@ class PairsEngine(PointsEngine):
         law = PairsLaw(
             factor=self._factor_from_dict(data),
             discounts=data.array("discounts", (C,), 0, 1),
-            weights=data.array("weights", (C,), 0, 1),
             p=None,
             cdf=None,
         )

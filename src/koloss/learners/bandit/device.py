@@ -8,6 +8,7 @@ but, where a norm does not tell whether the weights have drifted, the exact test
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from koloss import _linalg
 from koloss._arrays import Array, to_numpy
 from koloss._device import DeviceFeatures
+from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.points import Outset, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
@@ -26,9 +28,6 @@ Floats = NDArray[np.float64]
 
 BROUGHT = 2**20
 """Features of drawn actions are brought to the host with them, unless they are more numbers than this."""
-
-SINGLE_SUMS = "sums of single precision on the device are as good as exact (up to a relative error of about {:.0e})"
-"""What a bound assumes where tensor cores add up the covariance."""
 
 
 @dataclass(slots=True)
@@ -71,7 +70,6 @@ class DeviceEngine(PointsEngine):
         place = features.vector if fused is None else fused.single
         hidden = {
             "_penalty": None if columns is None else columns @ columns.T,
-            "_length": features.largest(features.squared_lengths()),
             "_fused": fused,
             "_design": place(self.weights),
             "_explored": None,  # Σ(π), once it is needed
@@ -85,11 +83,11 @@ class DeviceEngine(PointsEngine):
         raise AttributeError(name)
 
     @property
-    def rounded(self) -> str:
-        """What a bound assumes of sums on the device."""
+    def rounded(self) -> tuple[Clause, ...]:
+        """What a bound assumes of sums on the device, where tensor cores add up the covariance."""
         if self._fused is None:
-            return ""
-        return SINGLE_SUMS.format(5e-4 if self._fused.is_coarse else 5e-7)
+            return ()
+        return (clause("rounding", error=5e-4 if self._fused.is_coarse else 5e-7),)
 
     def no_credit(self) -> Any:
         return self.as_credit(np.zeros(len(self.points)))
@@ -291,16 +289,32 @@ class DeviceEngine(PointsEngine):
 
     # The end of an epoch.
 
-    def rise(self, law: Any, gain: Floats, mass: float) -> float:
-        rises = -self.features.product(gain)
+    def rise(self, law: Any, gamma: float, gain: Floats, mass: float) -> float:
+        X, xp = self.features.product(gain), self.features.xp
         if law.bonus is not None:
-            rises = rises + mass * law.bonus
-        return self.features.largest(rises)
+            X = X - mass * law.bonus
+        if gamma >= 1:
+            return self.features.largest(X) + self.features.largest(-X)
+        q = self._weights(law, gamma)
+        return self.features.largest(xp.sum(q * X) - X)
 
-    def largest_bonus(self, law: Any) -> float:
-        if law.largest is None and law.bonus is not None:
-            law.largest = self.features.largest(law.bonus)
-        return super().largest_bonus(law)
+    def _weights(self, law: Any, gamma: float) -> Array:
+        """q in double precision, from p = (1 - γ)q + γπ, whose sum is 1 but for rounding."""
+        xp = self.features.xp
+        p = xp.astype(law.p, xp.float64)
+        return (p / xp.sum(p) - gamma * self._placed(self.weights)) / (1 - gamma)
+
+    def _around(self, law: Any, gamma: float) -> tuple[float, float]:
+        features, bonus, xp = self.features, law.bonus, self.features.xp
+        lengths = features.squared_lengths()
+        if gamma >= 1:
+            spread = 0.0 if bonus is None else features.largest(bonus)
+            return 2 * math.sqrt(features.largest(lengths)), spread
+        q = self._weights(law, gamma)
+        middle = to_numpy(q) @ features
+        lengths = lengths - 2 * features.product(middle)
+        spread = 0.0 if bonus is None else features.largest(bonus - xp.sum(q * bonus))
+        return math.sqrt(max(features.largest(lengths) + float(middle @ middle), 0.0)), spread
 
     # What is known.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.realised import estimated_regret
 
 Floats = NDArray[np.float64]
 
@@ -24,12 +25,17 @@ class BanditDiagnostics:
     late: int  # losses heard after their epoch
     learning_rate: float  # η of the current epoch
     exploration: float  # γ of the current epoch
-    drift: float  # largest rise of a log-weight since the epoch began
+    drift: (
+        float  # how far weights have moved since the epoch began: no log-weight has risen by more
+    )
     entropy: float  # of the next law, in nats; on a ball of q, relative to the uniform one
     max_leverage: float  # max_a φ(a)'Σ⁻¹φ(a) of the current epoch; on a ball its bound G/γ
     estimated_losses: (
         Floats | None
     )  # mean loss of every action; None on a ball (`estimated_loss(X)`)
+    estimated_regret: float | None = (
+        None  # one draw of what bounds the regret on average (theory R), no bound for this game; None where it is not known
+    )
     told: str = field(default="losses", repr=False)  # or rewards
     contexts: NDArray[np.int64] | None = (
         None  # decisions in each context, where there are contexts; estimates are (C, N) then
@@ -43,6 +49,9 @@ class BanditDiagnostics:
         if self.estimated_losses is not None:
             low, high = self.estimated_losses.min() + 0.0, self.estimated_losses.max() + 0.0
             lines.append(f"  estimated {self.told} from {low:.4g} to {high:.4g}")
+        if self.estimated_regret is not None:
+            what = "one draw of what bounds the regret on average"
+            lines.append(f"  estimated regret {self.estimated_regret:.4g} ({what})")
         if self.contexts is not None and len(self.contexts) > 1:
             low, high = int(self.contexts.min()), int(self.contexts.max())
             lines.append(f"  {len(self.contexts)} contexts, each seen from {low} to {high} times")
@@ -79,5 +88,6 @@ def diagnose(exp2: Exp2, outstanding: int) -> BanditDiagnostics:
         entropy=entropy,
         max_leverage=max_leverage,
         estimated_losses=estimated_losses,
+        estimated_regret=estimated_regret([exp2]),
         told="rewards" if engine.sign < 0 else "losses",
     )

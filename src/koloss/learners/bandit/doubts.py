@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from koloss._arrays import take, to_numpy
-from koloss.actions import Points
+from koloss.actions import Points, SpacePoints
 from koloss.errors import KolossWarning
+from koloss.guarantees.bandit import BanditProblem, with_rank
+from koloss.kernels import Kernel, Linear, Mixed, Rescaled, Scaled, White
 from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.bandit.tuning import quick_bound, spans
+from koloss.proxy import Proxy
+from koloss.proxy.span import Span
 
 LOOKED_AT = 64
 """Actions whose neighbours are looked for."""
@@ -21,6 +27,12 @@ UNRELATED = 1.9
 
 AT_A_TIME = 16_384
 """Actions that these are compared with at a time."""
+
+ON_A_LINE = 17
+"""Points on which it is seen how far losses can move along a coordinate, and bend."""
+
+LEAST = 0.1
+"""Of the range, by which a loss should be able to."""
 
 DEAR = 4e9
 """Multiplications of a refresh, of Σ or of the bonuses, from which on a learner says so: about a second."""
@@ -35,11 +47,12 @@ def doubts(
     """
     if len(points) < 2 or distance == 0 or settings.loss_class == "any":
         return
-    if settings.loss_range is not None and settings.loss_norm is not None:
-        _check_reach(settings, distance, norm)
-    if not _has_bandwidth(settings.kernel):
+    stated = settings.loss_range is not None and settings.loss_norm is not None
+    if stated and _is_out_of_reach(settings, distance, norm):
         return
-    if distance < size / 4:
+    if not _has_bandwidth(settings.kernel):
+        _doubt_coordinates(settings, points, norm)
+    elif distance < size / 4:
         _warn(
             "`kernel` hardly tells the actions apart: its bandwidth is larger than the whole set",
             f"got {settings.kernel!r}, for which no two actions differ by more than {2 * distance / size:.3g} of its size",
@@ -49,19 +62,79 @@ def doubts(
             "`kernel` makes unrelated arms of the actions: its bandwidth is smaller than every distance",
             f"got {settings.kernel!r}; are they in the same units? One bandwidth per coordinate is allowed",
         )
+    else:
+        _doubt_coordinates(settings, points, norm)
 
 
-def _check_reach(settings: BanditSettings, distance: float, norm: float) -> None:
-    low, high = (
-        (-0.5, 0.5) if isinstance(settings.loss_range, str) else settings.loss_range or (0, 0)
-    )
+def _width(settings: BanditSettings) -> float:
+    """Of the range; 1 where that is the unit."""
+    if settings.loss_range is None or isinstance(settings.loss_range, str):
+        return 1.0
+    low, high = settings.loss_range
+    return high - low
+
+
+def _doubt_coordinates(settings: BanditSettings, points: Points, norm: float) -> None:
+    """Warn where a norm is assumed, and with it no loss moves along some coordinate, or none bends.
+
+    Between two points of a line a loss ⟨w, Φ⟩ of norm W differs by at most W‖Φ(x) - Φ(y)‖; its second difference at x, y and the
+    middle m is at most W‖Φ(x) - 2Φ(m) + Φ(y)‖.
+    """
+    kernel, width = settings.kernel, _width(settings)
+    if settings.loss_range is None or settings.loss_class != "general" or spans(settings):
+        return
+    if not isinstance(kernel, Kernel) or isinstance(kernel, (Mixed, White)):
+        return
+    if isinstance(settings.proxy, Proxy) and settings.loss_norm is None:
+        return
+    lower, upper = points.bounds()
+    for i in np.flatnonzero(upper > lower).tolist():
+        X = np.tile((lower + upper) / 2, (ON_A_LINE, 1))
+        X[:, i] = np.linspace(lower[i], upper[i], ON_A_LINE)
+        moves, bends = (norm * size / width for size in _variation(to_numpy(kernel(X, X))))
+        several = len(np.unique(to_numpy(points.X[:, i]))) > 2
+        if moves >= LEAST and (bends >= LEAST or not several or _is_linear(kernel)):
+            continue
+        name = f"coordinate {i}"
+        if isinstance(settings.actions, SpacePoints):
+            name = repr(settings.actions.space.names[i])
+        what, most = ("move", moves) if moves < LEAST else ("bend", bends)
+        _warn(
+            f"no loss with the norm that is assumed, {norm:.4g}, can {what} along {name} by more than {most:.2g} of the range",
+            "state a larger `loss_norm`, a shorter bandwidth, or other units for it if losses depend on it",
+        )
+        return
+
+
+def _variation(gram: Any) -> tuple[float, float]:
+    """Largest ‖Φ(x) - Φ(y)‖ and ‖Φ(x) - 2Φ(m) + Φ(y)‖ for points at equal distances on a line, from their Gram matrix."""
+    K, d = gram, np.diagonal(gram)
+    j, k = np.triu_indices(len(K), 1)
+    moves = d[j] + d[k] - 2 * K[j, k]
+    even = (j + k) % 2 == 0
+    j, k = j[even], k[even]
+    m = (j + k) // 2
+    bends = d[j] + 4 * d[m] + d[k] - 4 * K[j, m] - 4 * K[m, k] + 2 * K[j, k]
+    return math.sqrt(max(float(moves.max()), 0.0)), math.sqrt(max(float(bends.max()), 0.0))
+
+
+def _is_linear(kernel: Any) -> bool:
+    while isinstance(kernel, (Scaled, Rescaled)):
+        kernel = kernel.kernel
+    return isinstance(kernel, Linear)
+
+
+def _is_out_of_reach(settings: BanditSettings, distance: float, norm: float) -> bool:
+    width = _width(settings)
     hull = settings.loss_class == "rank-one"
     reach = 2 * norm * (distance**2 if hull else distance)
-    if reach < high - low:
-        _warn(
-            "`loss_norm` is too small for the range: no loss of the class fills it",
-            f"got {norm:.6g}, with which a loss varies by at most {reach:.3g} of {high - low:.6g}",
-        )
+    if reach >= width:
+        return False
+    _warn(
+        "`loss_norm` is too small for the range: no loss of the class fills it",
+        f"got {norm:.6g}, with which a loss varies by at most {reach:.3g} of {width:.6g}",
+    )
+    return True
 
 
 def _has_bandwidth(kernel: Any) -> bool:
@@ -70,18 +143,29 @@ def _has_bandwidth(kernel: Any) -> bool:
 
 def are_apart(kernel: Any, points: Points, square: float) -> bool:
     """Whether Φ of some actions is farther than this, squared, from that of every other."""
+    # Neighbours are soon found where there are any.
+    return all(squares.min() > square for squares in _distances(kernel, points))
+
+
+def nearest(kernel: Any, points: Points) -> float:
+    """The kernel of an action and the nearest one that differs from it, where K(a, a) = 1: the median over some actions."""
+    distinct = Points(np.unique(to_numpy(points.X), axis=0))
+    least = [squares.min(axis=1) for squares in _distances(kernel, distinct)]
+    return 1 - float(np.median(np.min(least, axis=0))) / 2
+
+
+def _distances(kernel: Any, points: Points) -> Iterator[Any]:
+    """‖Φ(a) - Φ(b)‖² of some actions a, in rows, and all others b, in columns, so many at a time; of a and itself infinity."""
     N = len(points)
     rows = np.unique(np.linspace(0, N - 1, min(N, LOOKED_AT)).astype(int))
     looked_at = take(points.X, rows)
     own = to_numpy(kernel.diag(looked_at))[:, None]
-    for start in range(0, N, AT_A_TIME):  # neighbours are soon found where there are any
+    for start in range(0, N, AT_A_TIME):
         others = points.X[start : start + AT_A_TIME, :]
         squares = own + to_numpy(kernel.diag(others)) - 2 * to_numpy(kernel(looked_at, others))
         here = (rows >= start) & (rows < start + AT_A_TIME)
         squares[here, rows[here] - start] = np.inf
-        if squares.min() <= square:
-            return False
-    return True
+        yield squares
 
 
 def _warn(what: str, more: str) -> None:
@@ -97,6 +181,32 @@ def short_cost(points: int, features: int) -> str:
     """The same in a word."""
     power = min(4, int(math.log10(cost(points, features))) // 3)
     return f"{cost(points, features) / 1000**power:.3g} {('', 'k', 'M', 'G', 'T')[power]}flop"
+
+
+def warn_of_lost(kernel: Any, span: Span) -> None:
+    """Warn of features that rounding makes alike: losses that are the difference of two such are not seen."""
+    _warn(
+        f"{span.lost} of the {span.features} features of `kernel` cannot be told apart from others in double precision here",
+        f"got {kernel!r}; have features of a similar size that vanish within the set, or fewer of them",
+    )
+
+
+def warn_of_span(problem: BanditProblem, bound: float, width: float) -> None:
+    """Warn where all features are too many to be learned in time, though two would not be: a norm would choose some."""
+    trivial = problem.rounds * width
+    if problem.log_prior > 0 and quick_bound(with_rank(problem, 2, 0.0)) < trivial <= bound:
+        _warn(
+            f"nothing is promised: the {problem.rank} features of the kernel are too many for {problem.rounds:,} rounds",
+            "state `loss_norm`, a bound on the norm of losses, and only as many are learned as such losses need",
+        )
+
+
+def warn_of_size(points: int) -> None:
+    """Warn of features that are too many to be kept, so that a norm had to be assumed."""
+    _warn(
+        f"the features of `kernel` at {points:,} actions are too many to be kept, and fewer are used, for losses of a bounded norm",
+        "state that norm as `loss_norm`; its default is twice the least with which a loss can fill the range",
+    )
 
 
 def warn_of_cost(points: int, features: int) -> None:

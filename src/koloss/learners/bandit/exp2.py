@@ -36,6 +36,7 @@ from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
 from koloss.learners.bandit.masks import Masked, Masks, Part
 from koloss.learners.bandit.points import Outset, PointsEngine
+from koloss.learners.bandit.realised import Tally
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
 from koloss.learners.ledger import Drawn
@@ -70,6 +71,7 @@ class Epoch:
     draws: int = 0
     heard: int = 0  # losses heard before it was over
     over: bool = False
+    beside: float = 0.0  # most that bonuses of late losses heard during it add to its drift, over η
 
     @property
     def together(self) -> bool:
@@ -87,6 +89,8 @@ class Epoch:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self._counts_bonuses or self.anchor_heard is None:
             del values["anchor_heard"]
+        if not self.beside:
+            del values["beside"]
         return {**values, "law": self.law.to_dict()}
 
     @property
@@ -115,6 +119,9 @@ class Exp2:
         self.late = 0  # losses heard after their epoch was over
         self.mass = 0.0  # Σ of the weights of all estimates
         self.level = 0.0  # and of these times the centres
+        self.tally: Any = Tally(
+            horizon is None, self.theta, self.credit
+        )  # for the estimated regret
         self.epochs = 0
         self.at_once = 0  # decisions made in epochs that were drawn at once
         self.longest_at_once = 0
@@ -216,23 +223,44 @@ class Exp2:
         admitted = self.range.admitted(losses)
         if epoch.together:
             values = centred(np.asarray(admitted), epoch.center, epoch.half)
+            paid = float(values.sum())
             if epoch.weight != 1.0:
                 values *= epoch.weight
             estimate = engine.estimate(epoch.law, keys, values)
         else:
-            value = centred(admitted[0], epoch.center, epoch.half) * epoch.weight
-            estimate = engine.estimate(epoch.law, keys[0], value)
+            paid = centred(admitted[0], epoch.center, epoch.half)
+            estimate = engine.estimate(epoch.law, keys[0], paid * epoch.weight)
         self._add(epoch, estimate, count)
+        bonus = None if self.credit is None else (count * epoch.scale, epoch.law.bonus)
+        if self.tally is not None:
+            self.tally.add(paid, count, epoch.weight, estimate, bonus)
         self.mass += count * epoch.weight
         self.level += count * epoch.weight * epoch.center
         self.heard += count
         moved = self.range.hear(losses)
         if epoch.over:
             self.late += count
+            largest = 0.0
+            if self.credit is not None:
+                largest = float(to_numpy(epoch.law.bonus).max())
+            self._include(estimate, count * epoch.weight * epoch.scale * largest, moved)
             return
         epoch.heard += count
         epoch.gain = epoch.gain + estimate
         if moved or (not epoch.at_once and self.batch > 1 and self._has_drifted(epoch)):
+            epoch.shrink()
+
+    def _include(self, estimate: Floats, bonus: float, moved: bool) -> None:
+        """Count a late estimate, with bonuses of at most so much, in the drift of the epoch during which it is heard."""
+        epoch = self.epoch
+        if epoch is None or epoch.over or epoch.at_once:
+            return
+        if epoch.heard == epoch.draws >= self.batch:  # nobody waits for it
+            return
+        epoch.gain = epoch.gain + estimate
+        epoch.beside += bonus
+        epoch.anchor_drift += epoch.eta * bonus
+        if moved or self._has_drifted(epoch):
             epoch.shrink()
 
     def _add(self, epoch: Epoch, estimate: Floats, count: int) -> None:
@@ -278,37 +306,46 @@ class Exp2:
         m, admitted = len(self.theta), self.range.admitted((loss,))[0]
         weight, center, scale, half = late.numbers[:4].tolist()
         direction, bonus = late.numbers[4 : m + 4], late.numbers[m + 4 :]
-        self.theta += direction * (centred(admitted, center, half) * weight)
+        paid = centred(admitted, center, half)
+        estimate = direction * (paid * weight)
+        self.theta += estimate
+        largest, rewarded = 0.0, None
         if self.credit is not None:
             self.reward(weight * scale * bonus)
+            largest = weight * scale * float(bonus.max())
+            rewarded = (scale, self.engine.as_credit(bonus))  # type: ignore[union-attr]
+        if self.tally is not None:
+            self.tally.add(paid, 1, weight, estimate, rewarded)
         self.mass += weight
         self.level += weight * center
         self.heard += 1
         self.late += 1
-        self.range.hear((loss,))
+        self._include(estimate, largest, self.range.hear((loss,)))
 
     def _has_drifted(self, epoch: Epoch) -> bool:
-        """Whether some log-weight has risen by more than h since the epoch began (theory B3).
+        """Whether η(q·X - X(a)) is above h for some action, with X the sum of the epoch's estimates and bonuses (theory B3′).
 
-        Most of the time a norm shows that it has not; where it does not, the exact test is made.
+        Then no weight has been more than e^h times as large since the epoch began. Most of the time a norm shows it; where it does
+        not, the exact test is made.
         """
-        # With X the sum of the estimates of the epoch, M their mass, and X₀, M₀ those at the anchor, the last exact test,
-        #     max_a (-X(a) + Mβ(a)) ≤ max_a (-X₀(a) + M₀β(a)) + max_a |X(a) - X₀(a)| + (M - M₀) max_a β(a),
-        # since β ≥ 0 and a maximum of sums is at most the sum of the maxima. `reach` bounds the last two terms. So where
-        # this is at most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
+        # With X₀ the sum at the anchor, the last exact test, max_a (q·X - X(a)) ≤ max_a (q·X₀ - X₀(a)) + max_a (q·Y - Y(a)) for
+        # Y = X - X₀, since a maximum of sums is at most the sum of the maxima. `reach` bounds the last term. So where this is at
+        # most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
+        most = bandit.most_drift(self.batch)
         if epoch.anchor_heard is not None:
             mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
-            reach = self.engine.reach(epoch.law, epoch.gain - epoch.anchor, mass)
-            if epoch.anchor_drift + epoch.eta * reach <= bandit.DRIFT:
+            reach = self.engine.reach(epoch.law, epoch.gamma, epoch.gain - epoch.anchor, mass)
+            if epoch.anchor_drift + epoch.eta * reach <= most:
                 return False
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
         epoch.anchor_heard = epoch.heard
-        return epoch.anchor_drift > bandit.DRIFT
+        return epoch.anchor_drift > most
 
     def drift(self, epoch: Epoch) -> float:
-        """Largest rise of a log-weight since the epoch began."""
-        rise = self.engine.rise(epoch.law, epoch.gain, epoch.heard * epoch.weight * epoch.scale)
-        return max(0.0, epoch.eta * rise)
+        """Largest η(q·X - X(a)) since the epoch began: at least the rise of any log-weight."""
+        mass = epoch.heard * epoch.weight * epoch.scale
+        rise = self.engine.rise(epoch.law, epoch.gamma, epoch.gain, mass)
+        return epoch.eta * (max(0.0, rise) + epoch.beside)
 
     # Requests among some of the actions.
 
@@ -338,12 +375,12 @@ class Exp2:
 
     def outlook(self) -> Floats:
         """Probability of every action of a finite set in the next single decision."""
-        engine = self.engine
-        assert isinstance(engine, PointsEngine)
         if not self.is_over():
             assert self.epoch is not None
             return np.array(to_numpy(self.epoch.law.p), dtype=np.float64)
-        return engine.mixture(self.theta, self.credited, *self.rates_now())
+        rates = self.rates_now()  # which moves on to the engine of the next round
+        assert isinstance(self.engine, PointsEngine)
+        return self.engine.mixture(self.theta, self.credited, *rates)
 
     def recommend(self) -> Recommendation:
         """The best action by the estimates."""
@@ -400,6 +437,7 @@ class Exp2:
             "theta": self.theta.copy(),
             "credit": None if self.credit is None else np.array(to_numpy(self.credit)),
             "range": self.range.to_dict(),
+            "tally": None if self.tally is None else self.tally.to_dict(),
             "sampler": self.engine.save(),
         }
 
@@ -427,6 +465,10 @@ class Exp2:
             data.nothing("credit")
         exp2.level = data.number("level", -LARGEST, LARGEST)
         exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
+        if data.has_key("tally") and data.has("tally"):
+            exp2.tally.load(data.part("tally"), heard, getattr(engine, "as_credit", None))
+        else:  # an older snapshot
+            exp2.tally = None
         if data.has_key("masks"):
             exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions), made)  # type: ignore[arg-type]
         engine.load(data, "sampler")
@@ -483,12 +525,16 @@ class Exp2:
             draws=draws,
             heard=heard,
             over=over,
+            beside=data.number("beside", 0) if data.has_key("beside") else 0.0,
         )
 
     def check(self, data: Reader) -> None:
         """Refuse a state with which the next decision could not be made."""
+        engine = self.engine  # an epoch that goes on keeps its own
         with np.errstate(all="ignore"):
-            good = self.engine.can_play(self.theta, self.credited, *self.rates_now())  # type: ignore[arg-type]
+            rates = self.rates_now()
+            good = self.engine.can_play(self.theta, self.credited, *rates)  # type: ignore[arg-type]
+        self.engine = engine
         if not good:
             data.refuse("learner.exp2.theta", "must give probabilities", self.theta)
 
@@ -517,6 +563,7 @@ def prove(
         sampled=engine.samples > 0,
         eigenvalue=engine.eigenvalue,
         rounded=engine.rounded,
+        ceiling=engine.sign * engine.high if heard.outside == "clip" else None,
     )
     if horizon is None:
         levels = engine.levels(rounds)
@@ -530,13 +577,12 @@ def prove(
     last = engine.problem if horizon is not None else levels[-1][1]
     R = last.largest_leverage(eta, rates.kappa)
     if heard.learned:
-        seen = f"{heard.heard_high - heard.heard_low:.6g}" if heard.known else "nothing"
+        seen = heard.heard_high - heard.heard_low if heard.known else None
         promise = promises.in_units_of_the_range(promise, last, played, seen, heard.listened)
     elif heard.outside == "widen":
         promise = promises.widened(promise, last, R, heard.factor, played.longest_at_once)
-    elif heard.beyond:
-        rule, sums = heard.outside, (heard.beyond, heard.squares)
-        promise = promises.outside(promise, last, rule, *sums, R=R, n=rounds)
+    elif game.ceiling is not None:
+        promise = promises.clipped(promise, game.ceiling, heard.beyond)
     return promise.of_rewards() if engine.sign < 0 else promise
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_int, as_interval
+from koloss._arrays import as_flag, as_int, as_interval
 from koloss.actions import ActionSet, Contexts
 from koloss.designs import Design
 from koloss.errors import NoDistribution
@@ -35,6 +35,7 @@ from koloss.learners.bandit.promised import (
     printed_by,
     proved_by,
 )
+from koloss.learners.bandit.realised import realise
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import engine_for
 from koloss.learners.bandit.shared import Alone, SharedExp2
@@ -68,8 +69,9 @@ class BanditExpWeights(OnBall):
         Finite, or compact: then a net is played. Of a `Space` its `points()` are, and decisions have `params`.
     kernel : Kernel or "auto"
         Or any object with `k(X, Y)` and `k.diag(X)`. "auto" is for losses of unknown smoothness: a sum of Gaussian kernels
-        with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate, down to where the bound with that one alone
-        is half of the trivial one. The guarantee names the norm that it allows at each bandwidth, half as large from one
+        with bandwidths of 1/2, 1/4, 1/8, ... of the range of each coordinate: no narrower than the actions are
+        apart, each with a bound below half of the trivial one, and together with at most half of that of a `loss_class`
+        of "any". The guarantee names the norm that it allows at each bandwidth, half as large from one
         to the next in two dimensions. It is no better than the smallest bandwidth needs: name one where it is known.
     horizon : int or None
         Number n of rounds; None for rates that need no horizon (√2 times the bound).
@@ -79,27 +81,31 @@ class BanditExpWeights(OnBall):
         One interval that holds all losses of all rounds. Then a constant feature is added and losses are
         centred, which halves the bound for losses in [0, L]. "learn": neither range nor location is known, the rates go
         by what was heard before, and the bound is a multiple of the range ρ (theory F3).
-    outside : "raise", "widen", "clip" or "keep"
-        What becomes of a loss outside the interval stated: an error; a wider interval; the end that it is beyond; or it is
-        used as it is, and nothing else changes. The guarantee charges what was heard outside.
+    outside : "raise", "widen" or "clip"
+        What becomes of a loss outside the interval stated: an error; a wider interval, for which the guarantee charges; or one
+        above counts as the high end (of rewards, one below as the low end), and only one on the other side is an error. The
+        guarantee is then for losses as they count, and says what it is for losses as they are.
     loss_norm : float, optional
         W: bound on the RKHS norm of losses up to a constant, or on Σ|c_i| for "rank-one" losses, in the units of the losses;
-        in units of their range where that is learned. By default twice the least with which a loss can fill the range
-        (theory F2); without a range 1, or 𝒢 where that is larger and losses are not "rank-one". On a ball nothing is assumed
-        of it where there is a `loss_bound` or `loss_range`.
+        in units of their range where that is learned. Nothing is assumed of it by default where the kernel has up to 500
+        features: losses are anything in their span, and units of coordinates do not matter (theory B6); nor on a ball where there
+        is a `loss_bound` or `loss_range`. Otherwise, or with a `ridge` or a smaller `rank`, twice the least with which a loss can
+        fill the range (theory F2); without a range 1, or 𝒢 where that is larger and losses are not "rank-one". A norm that is
+        stated is that of the kernel in your own coordinates.
     tuning : "sharp" or "paper"
         Rates that minimise the proved bound, or those of the paper's Corollary.
     proxy : str or Proxy, optional
         "pivoted_cholesky", "kernel_pca", "exact_features", or one ready made. By default exact features
         where the kernel has up to 500, otherwise pivoted Cholesky.
     rank : int or "auto"
-        Number of features; by default all that matter to the bound with a ridge, and without one as many as minimise it, but
+        Number of features; by default all where no norm is assumed, all that matter to the bound with a ridge, and without one as many as minimise it, but
         never so many that a refresh takes much more than a tenth of a second: 366 for 3,721 points. A number lifts that limit.
     design : "john", "spanner", "uniform" or Design
         Where to explore.
     batch : int or "auto"
-        Most rounds in an epoch of single decisions, a quarter of the (effective) dimension by default. Such an epoch ends
-        early once a log-weight has risen by more than a half. `ask(count)` makes an epoch of its own.
+        Most rounds in an epoch of single decisions: by default one where a new law costs little (N m² up to 500,000, for N
+        actions and m features), otherwise a quarter of the (effective) dimension. Such an epoch ends early once weights have
+        moved too far (theory B3′). `ask(count)` makes an epoch of its own.
     covariance : "exact" or "sampled"
         Whether Σ is computed, or estimated from draws (Appendix D of the paper).
     sample_error : float
@@ -110,8 +116,7 @@ class BanditExpWeights(OnBall):
         are cut off, none is penalised. There is none with the sampled covariance and with the paper's tuning (theory F1).
     bonus : bool or "auto"
         Whether actions get a bonus for the bias that their estimates may have, by the penalty and by what the features miss.
-        By default with a ridge, and without one where the bound is smaller with it. True for contexts whose shares are counted: the
-        bonus pays for the error of the counts as well, and there is a bound (theory F6.5).
+        By default with a ridge, and without one where the bound is smaller with it.
     prior : array of shape (N,), optional
         First distribution over the actions; uniform by default.
     loss_class : "general", "rank-one" or "any"
@@ -140,17 +145,13 @@ class BanditExpWeights(OnBall):
         Every law that decisions are drawn from has them exactly; what that may cost is a term of the guarantee.
     contexts : Contexts, optional
         What is known of a round before an action is chosen: `ask(context=...)` (theory F6). The regret is then against the best
-        mapping from contexts to actions. The ridge is then on features of pairs, chosen for the shares of the contexts; there is none
-        where each context has a learner of its own. Of a Space of many contexts a few stand for all others, and nothing is proved.
+        mapping from contexts to actions. Where they have `weights` and there is a horizon, contexts are drawn independently by
+        these weights, and all of them learn from every loss; the ridge is then on features of pairs, chosen for the weights.
+        Otherwise each context has a learner of its own, without a ridge, and contexts may come in any order.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
         coordinates of a context and then those of an action. By default two labels have a half in common, and coordinates get
         a Gaussian kernel with bandwidths of half their ranges.
-    order : "independent" or "any", optional
-        How contexts come: drawn independently of losses, so that all contexts learn from every loss; or in any order, in turn or
-        as an adversary likes: then each context has a learner of its own. By default "independent" where contexts have weights,
-        and otherwise "any"; contexts with a period come in turn and share what is the same from period to period. "independent"
-        without weights: shares are counted, with a bound if `bonus` is True.
     rng : seed or Generator, optional
 
     Examples
@@ -191,7 +192,7 @@ class BanditExpWeights(OnBall):
         horizon: int | None,
         loss_bound: float | None = None,
         loss_range: tuple[float, float] | Literal["learn"] | None = None,
-        outside: Literal["raise", "clip", "widen", "keep"] = "raise",
+        outside: Literal["raise", "clip", "widen"] = "raise",
         loss_norm: float | None = None,
         tuning: Literal["sharp", "paper"] = "sharp",
         proxy: str | Proxy | None = None,
@@ -214,14 +215,13 @@ class BanditExpWeights(OnBall):
         shares: Any = None,
         contexts: Contexts | None = None,
         context_kernel: KernelLike | Literal["pairs"] | None = None,
-        order: Literal["independent", "any"] | None = None,
         rng: Any = None,
         **former: Any,
     ) -> None:
         settings = BanditSettings.of(locals())
         if settings.contexts is None:
             engine = engine_for(settings)
-            batch = choose_batch(settings, engine.problem)
+            batch = choose_batch(settings, engine.problem, engine.rows)
             self._play(Exp2(engine, engine.rates, horizon=settings.horizon, batch=batch))
         else:
             self._play(player_for(settings))
@@ -407,6 +407,7 @@ class BanditExpWeights(OnBall):
         loss_norm: float | None = None,
         misfit: float | None = None,
         confidence: float | None = None,
+        realised: bool = False,
     ) -> Guarantee:
         """The regret bound, term by term.
 
@@ -424,11 +425,23 @@ class BanditExpWeights(OnBall):
             where that is learned.
         confidence : float, optional
             For the regret in hindsight: a bound that holds with at least this probability, not in expectation (theory F7).
+        realised : bool, default False
+            Of the rounds played so far: the estimated regret, one draw of what bounds the regret on average (theory R). With a
+            `confidence`, where `regret` is "hindsight", a bound for this game.
         """
+        if as_flag("realised", realised):
+            said = {"rounds": rounds, "printed": printed, "loss_norm": loss_norm, "misfit": misfit}
+            for name, value in said.items():
+                if value is not None:
+                    raise ValueError(
+                        f"`{name}` must be left out where `realised` is True, got {value!r}"
+                    )
+            return self._realised(confidence)
         if confidence is not None:
             confidence = checked_confidence(confidence, self._exp2, self.settings)
-            norm = {"loss_norm": loss_norm, "misfit": misfit}
-            promise = self.guarantee(rounds=rounds, printed=printed, **norm)
+            promise = self.guarantee(
+                rounds=rounds, printed=printed, loss_norm=loss_norm, misfit=misfit
+            )
             return hindsight.with_confidence(promise, self.engine.problem, self.rates, confidence)
         several = self._player is not None and not isinstance(self._player, Alone)
         for name, value in (("loss_norm", loss_norm), ("misfit", misfit)):
@@ -441,7 +454,18 @@ class BanditExpWeights(OnBall):
         n = self.settings.horizon or max(self.ledger.made, 1)
         n = n if rounds is None else as_int("rounds", rounds, minimum=1)
         engine = for_other_losses(self.engine, self.settings, loss_norm, misfit)
-        return proved_by(engine, self._exp2, self.settings, n, self.ledger)
+        promise = proved_by(engine, self._exp2, self.settings, n, self.ledger)
+        return self._beside_random(promise)
+
+    @locked
+    def _realised(self, confidence: float | None) -> Guarantee:
+        if confidence is not None:
+            confidence = checked_confidence(confidence, self._exp2, self.settings, realised=True)
+        promise, player = self._proved(max(self.ledger.made, 1)), self._player
+        if isinstance(player, SharedExp2) and not isinstance(player, Alone):
+            raise ValueError("`realised` must be False where several contexts share a learner")
+        each = player.each if isinstance(player, Apart) else [self._exp2]
+        return self._beside_random(realise(each, promise, confidence))
 
     def _proved(self, rounds: int) -> Guarantee:
         if self._player is not None and not isinstance(self._player, Alone):

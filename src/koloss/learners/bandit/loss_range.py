@@ -5,23 +5,23 @@ half-width h, takes its place, and η is L/h times the tuned rate. Nothing is cl
 estimate at its full size, ŵ = A⁻¹φ(a)·(loss - c); only then the interval widens. The first decisions are drawn from the design
 and only listened to.
 
-*Stated*: a loss outside is an error ("raise"), moves the ends ("widen", as above from the interval stated), is taken as the end
-it is beyond ("clip"), or as it is, with everything else as stated ("keep").
+*Stated*: a loss outside is an error ("raise"), or moves the ends ("widen", as above from the interval stated); or one above
+counts as the high end, and one below is an error ("clip").
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from koloss.learners.losses import FARTHEST
 from koloss.learners.reading import LARGEST, Reader
 
-OUTSIDE = ("raise", "clip", "widen", "keep")
+OUTSIDE = ("raise", "clip", "widen")
 
 WIDEST = LARGEST
 """Half-width of an interval to which nothing is clipped."""
@@ -43,8 +43,7 @@ class LossRange:
     learned: bool = False
     heard_low: float = math.inf
     heard_high: float = -math.inf
-    beyond: float = 0.0  # Σ of distances to the interval
-    squares: float = 0.0  # and of their squares
+    beyond: float = 0.0  # Σ of what losses were above the high end, where they count as that
     listened: int = 0  # decisions made before anything was heard
 
     def __post_init__(self) -> None:
@@ -75,22 +74,22 @@ class LossRange:
 
     @property
     def has_been_left(self) -> bool:
-        """Whether a loss was outside of what was stated."""
-        return not self.learned and (self.beyond > 0 or self.factor > 1)
+        """Whether it is wider than what was stated."""
+        return not self.learned and self.factor > 1
 
     @property
     def limits(self) -> tuple[float, float]:
         """What is refused."""
-        if self.outside == "raise" and not self.learned:
-            return self.low, self.high
-        return -sys.float_info.max, sys.float_info.max
+        if self.moves:
+            return -FARTHEST, FARTHEST
+        return self.low, FARTHEST if self.outside == "clip" else self.high
 
     def admitted(self, losses: Any) -> Any:
         """Losses as they enter the estimates."""
-        return np.clip(losses, self.low, self.high) if self.outside == "clip" else losses
+        return np.minimum(losses, self.high) if self.outside == "clip" else losses
 
     def hear(self, losses: Sequence[float]) -> bool:
-        """Count what is outside, and widen where that is the rule; whether the interval has moved."""
+        """Count what is above, or widen where that is the rule; whether the interval has moved."""
         if self.outside == "raise" and not self.learned:
             return False
         low, high = float(np.min(losses)), float(np.max(losses))
@@ -99,15 +98,12 @@ class LossRange:
         if self.moves:
             self.heard_low, self.heard_high = min(self.heard_low, low), max(self.heard_high, high)
             return True
-        values = np.asarray(losses)
-        distances = np.maximum(0.0, np.maximum(self.low - values, values - self.high))
-        self.beyond += float(np.sum(distances))
-        self.squares += float(np.sum(np.square(distances)))
+        self.beyond += float(np.sum(np.maximum(np.asarray(losses) - self.high, 0.0)))
         return False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return asdict(self)
+        return {**asdict(self), "squares": 0.0}  # of what was beyond either end, before
 
     @classmethod
     def from_dict(cls, data: Reader, stated: LossRange) -> LossRange:
@@ -125,6 +121,7 @@ class LossRange:
         if not made.moves and ends != [stated.low, stated.high]:
             data.refuse("heard_low", "must be what was stated", ends)
         made.heard_low, made.heard_high = ends
-        made.beyond, made.squares = data.number("beyond", 0), data.number("squares", 0)
+        made.beyond = data.number("beyond", 0)
+        data.number("squares", 0, 0)
         made.listened = data.count("listened")
         return made

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import one_of, to_numpy
+from koloss._arrays import to_numpy
 from koloss._threads import threads_for
 from koloss.actions import Contexts, Points
 from koloss.kernels import Gaussian, Kernel
@@ -31,45 +31,28 @@ MOST_PAIRS = 1_000_000
 
 
 def manner_of(settings: BanditSettings) -> str:
-    """How contexts are played: "alone", where there is one; "apart"; or sharing: "in turn", or drawn by a law.
+    """How contexts are played: "alone", where there is one; "known" or "apart".
 
-    The law is "known", "counted", "paid" (counted, and a bonus pays for that) or of a "reservoir".
+    Where the law that they are drawn by is known, and the horizon, all learn from every loss; otherwise they come in any order,
+    and each has a learner of its own.
     """
     contexts = settings.contexts
     assert contexts is not None
-    if contexts.space is not None:
-        return "reservoir"
     if len(contexts) == 1:
         return "alone"
-    if settings.order == "any":
-        return "apart"
-    if contexts.period is not None:
-        return "in turn"
-    if contexts.weights is None:
-        counted = "paid" if settings.bonus is True else "counted"
-        return counted if settings.order == "independent" else "apart"
-    return "known"
+    return "apart" if contexts.weights is None or settings.horizon is None else "known"
 
 
 def check_contexts(settings: BanditSettings) -> None:
     """Refuse what contexts cannot be played with."""
     contexts, kernel = settings.contexts, settings.context_kernel
     if contexts is None:
-        for name in ("context_kernel", "order"):
-            if getattr(settings, name) is not None:
-                value = reprlib.repr(getattr(settings, name))
-                raise ValueError(f"`{name}` must be left out without `contexts`, got {value}")
+        if kernel is not None:
+            value = reprlib.repr(kernel)
+            raise ValueError(f"`context_kernel` must be left out without `contexts`, got {value}")
         return
     if not isinstance(contexts, Contexts):
         raise TypeError(f"`contexts` must be Contexts, got {type(contexts).__name__}")
-    if settings.order is not None:
-        one_of("order", settings.order, ("independent", "any"))
-    if settings.order == "independent" and contexts.period is not None:
-        raise ValueError("`order` must be 'any' or left out where contexts have a period")
-    if settings.order == "any" and contexts.space is not None:
-        raise ValueError(
-            "`order` must be 'independent' or left out where any point of a Space may come, got 'any'"
-        )
     fits = kernel is None or kernel == "pairs" or (callable(kernel) and hasattr(kernel, "diag"))
     if not fits and not _is_described(kernel):
         rule = "must be a Kernel, or have k(X, Y) and k.diag(X), or be 'pairs'"
@@ -85,7 +68,8 @@ def _check_allowed(settings: BanditSettings, allowed: NDArray[np.bool_], manner:
     """Whether actions can be allowed context by context."""
     actions = settings.actions
     if manner in ("alone", "apart"):
-        why = {"alone": "one context is given", "apart": "each context has a learner of its own"}
+        apart = "each context has a learner of its own, as without `weights` and a `horizon`"
+        why = {"alone": "one context is given", "apart": apart}
         raise ValueError(f"`allowed` of `contexts` must be left out where {why[manner]}")
     if not isinstance(actions, Points):
         raise ValueError(
@@ -114,39 +98,21 @@ PLAYED: dict[str, tuple[Any, ...]] = {
 """What settings may be with several contexts: nothing is proved for others."""
 
 
-UNLESS = " that do not share, of which a few stand for others, or for whose counts a bonus pays"
-"""Where there is no ridge."""
-
-
 def _check_shared(settings: BanditSettings, manner: str) -> None:
     rules = dict(PLAYED)
-    if manner != "apart":
+    if manner == "known":
         rules["loss_class"] = ("general", "rank-one")
-    if manner == "reservoir":
-        rules["bonus"] = ("auto", False)
-    if manner in ("apart", "in turn", "paid"):
-        period = settings.contexts.period if manner == "in turn" else 1  # type: ignore[union-attr]
-        rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", period)}
-    if manner == "apart":
-        rules["learning_rate"] = (None,)
-    if manner in ("apart", "reservoir", "paid"):
-        rules["ridge"] = ("auto", 0)
+    else:
+        rules |= {"delay": (0,), "hold": (0,), "batch": ("auto", 1)}
+        rules |= {"learning_rate": (None,), "ridge": ("auto", 0)}
     for name, allowed in rules.items():
         value = getattr(settings, name)
         if isinstance(value, np.ndarray) or not any(value is a or value == a for a in allowed):
             rule = " or ".join(map(repr, allowed))
-            unless = UNLESS if name == "ridge" else ""
+            unless = " that do not share" if name == "ridge" else ""
             raise ValueError(
                 f"`{name}` must be {rule} with several contexts{unless}, got {reprlib.repr(value)}"
             )
-    if manner == "in turn" and settings.horizon is None:
-        raise ValueError(
-            "`horizon` must be given where contexts have a period; `order` of 'any' needs none"
-        )
-    if manner == "paid" and settings.horizon is None:
-        raise ValueError(
-            "`horizon` must be given where a `bonus` pays for shares that are counted, got None"
-        )
     if settings.learns_range:
         raise ValueError("`loss_range` must be an interval with several contexts, got 'learn'")
     if settings.context_kernel == "pairs" and not isinstance(settings.actions, Points):
@@ -182,6 +148,28 @@ class PairKernel:
         )
         return values
 
+    def feature_dimension(self, dimension: int) -> int | None:
+        """Number of products of a feature of a context and one of an action; None where one kernel has not finitely many."""
+        k = self.split
+        sizes = (finite_size(self.contexts, k), finite_size(self.actions, dimension - k))
+        return None if None in sizes else math.prod(map(int, sizes))  # type: ignore[arg-type]
+
+    def features(self, X: Any) -> Floats:
+        """These products."""
+        X, k = to_numpy(X), self.split
+        left, right = (
+            to_numpy(self.contexts.features(X[:, :k])),
+            to_numpy(self.actions.features(X[:, k:])),
+        )
+        products: Floats = (left[:, :, None] * right[:, None, :]).reshape(len(X), -1)
+        return products
+
+
+def finite_size(kernel: Any, dimension: int) -> int | None:
+    """Number of features of a kernel; None where it has not finitely many."""
+    size: int | None = getattr(kernel, "feature_dimension", lambda _: None)(dimension)
+    return size
+
 
 class Within:
     """A kernel on pairs as one on actions, in one context."""
@@ -202,6 +190,14 @@ class Within:
     def diag(self, X: Any) -> Any:
         """K(z, z) of every row."""
         return self.kernel.diag(self._pairs(X))
+
+    def feature_dimension(self, dimension: int) -> int | None:
+        """That of pairs."""
+        return finite_size(self.kernel, len(self.context) + dimension)
+
+    def features(self, X: Any) -> Any:
+        """Those of pairs."""
+        return self.kernel.features(self._pairs(X))
 
 
 def context_kernel(settings: BanditSettings) -> Any:
@@ -239,7 +235,7 @@ def pairs_of(contexts: Contexts, points: Points) -> Points:
 
 def without_contexts(settings: BanditSettings, **others: Any) -> BanditSettings:
     """The same settings for somebody who knows no contexts."""
-    return replace(settings, contexts=None, context_kernel=None, order=None, **others)
+    return replace(settings, contexts=None, context_kernel=None, **others)
 
 
 def in_context(settings: BanditSettings, c: int, **others: Any) -> BanditSettings:
@@ -269,45 +265,57 @@ def scale_in(settings: BanditSettings, c: int) -> float | None:
 
 
 def engines_apart(settings: BanditSettings) -> list[PointsEngine]:
-    """An engine without a horizon for each context; those with the same kernel have the same."""
+    """An engine for each context; those with the same kernel have the same.
+
+    Where a horizon is stated each is tuned for its share of it (theory F6.11), otherwise it has none and no ridge.
+    """
+    from koloss.guarantees.contexts import horizons
     from koloss.learners.bandit.setup import points_engine
 
     assert settings.contexts is not None
     engines: dict[float, PointsEngine] = {}
-    made = []
-    for c in range(len(settings.contexts)):
+    made, n, C = [], settings.horizon, len(settings.contexts)
+    said: dict[str, Any] = {"horizon": None, "ridge": 0.0}
+    if n is not None:
+        said = {"horizon": max(1, round(n / C)), "batch": 1}
+    for c in range(C):
         scale = scale_in(settings, c)
         if scale is None or scale not in engines:
-            plain = in_context(settings, c, horizon=None, ridge=0.0)
-            engine = points_engine(plain, trial=c > 0)
+            engine = points_engine(in_context(settings, c, **said), trial=c > 0)
         if scale is not None:
             engine = engines.setdefault(scale, engine)
         made.append(engine)
-    return made
+    if n is None:
+        return made
+    rounds = horizons([one.problem for one in made], [one.rates.kappa for one in made], n)
+    tuned: dict[int, PointsEngine] = {}
+    for engine, own in zip(made, rounds, strict=True):
+        if id(engine) not in tuned:
+            same = own == engine.problem.rounds
+            tuned[id(engine)] = engine if same else engine.retuned(own)
+    return [tuned[id(engine)] for engine in made]
 
 
 def action_points(settings: BanditSettings) -> Points:
     """The actions in play, of a compact set a net."""
-    from koloss.learners.bandit.tuning import least_rank
-    from koloss.proxy.base import discretise
+    from koloss.learners.bandit.setup import in_play
 
     actions = settings.actions
-    if isinstance(actions, Points):
-        return actions
-    rank, rounds = least_rank(settings), settings.horizon or 10_000
-    net: Points = discretise(settings.kernel, actions, settings.spacing, rank=rank, rounds=rounds)
-    return net
+    return actions if isinstance(actions, Points) else in_play(without_contexts(settings))[1]
 
 
 def pairs_engine(settings: BanditSettings) -> PairsEngine:
     """Pairs, their features whitened by a design, and where to explore in each context."""
+    from koloss.designs import whiten
     from koloss.learners.bandit.assumed import assumed
     from koloss.learners.bandit.context_candidates import choose_pairs
-    from koloss.learners.bandit.context_designs import first_reach, is_dear
+    from koloss.learners.bandit.context_designs import total
     from koloss.learners.bandit.contexts import PairsEngine
-    from koloss.learners.bandit.doubts import warn_of_cost
+    from koloss.learners.bandit.doubts import warn_of_cost, warn_of_span
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
+    from koloss.learners.bandit.tuning import spans
     from koloss.proxy.base import step_beyond
+    from koloss.proxy.span import largest_norm
 
     contexts, actions, kernel = settings.contexts, settings.actions, pair_kernel(settings)
     assert contexts is not None
@@ -319,15 +327,25 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     game, center = game_of(plain, math.log(len(points)), low, high)
     hull = settings.loss_class == "rank-one"
     with threads_for(len(pairs) * min(len(pairs), MANY_FEATURES) ** 2):
-        C, K = len(contexts), len(points)
-        mu = np.full(C, 1 / C) if contexts.weights is None else np.array(contexts.weights)
+        K = len(points)
+        mu = np.array(contexts.weights)
         best = choose_pairs(settings, plain, pairs, game, norm, mu)
         warn_of_cost(len(pairs), best.problem.rank)
+        if spans(plain):
+            warn_of_span(best.problem, total(best.problem, best.rates), high - low)
     problem, rates, capped = best.problem, best.rates, best.capped
-    step = 0.0
+    net = 0.0
     if not isinstance(actions, Points):
         largest = float(np.max(to_numpy(context_kernel(settings).diag(contexts.X))))
         step = math.sqrt(largest) * step_beyond(settings.kernel, actions, points)
+        reach = norm * (size if hull else 1.0)
+        if spans(plain):
+            between = pairs_of(contexts, Points(actions.sample(64, np.random.default_rng(0))))
+            reach = game.loss_bound * largest_norm(
+                kernel, pairs.X, between.X, whiten(best.features, best.weights).features,
+                constant=game.constant,
+            )  # fmt: skip
+        net = min(reach * step, high - low)
     return PairsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=best.features,
@@ -339,22 +357,19 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         low=low,
         high=high,
         center=center,
-        net=norm * (size if hull else 1.0) * step,
+        net=net,
         outside=settings.outside,
         learned=False,
         sign=settings.sign,
         norm=norm,
         samples=0.0,
         proxy=best.proxy,
-        losses=assumed(plain, norm, replace(problem, epsilon=best.epsilon)),
+        losses=assumed(settings, norm, replace(problem, epsilon=best.epsilon)),
         printed={},
         eigenvalue=best.eigenvalue,
-        schedule=best.schedule,
-        level=best.schedule.level(1) if best.schedule else 0,
+        schedule=None,
         leverage=best.leverage,
         law_of_contexts=mu,
         capped=capped,
-        manner=settings.manner,
         slots=contexts.slots(K),
-        dear=settings.horizon is None and is_dear(problem, capped, first_reach(problem, rates)),
     )

@@ -18,8 +18,11 @@ from koloss.actions import Points
 from koloss.designs import Design
 from koloss.designs.ridge import Leverage
 from koloss.guarantees import bandit
+from koloss.guarantees.anytime import Level
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.assumed import assumed
+from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.restoring import (
@@ -28,6 +31,7 @@ from koloss.learners.bandit.restoring import (
     printed_from_dict,
     problem_from_dict,
     rates_from_dict,
+    skip_sentence,
 )
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
@@ -46,7 +50,7 @@ Floats = NDArray[np.float64]
 SINGLE = 1e-3
 """How far the leverage of features in single precision may be from what is proved of it."""
 
-SAID = ("outside", "learned", "sign", "shares", "slots")
+SAID = ("outside", "learned", "sign", "shares", "slots", "losses")
 """What an engine has from the settings alone, and a snapshot does not repeat."""
 
 
@@ -60,7 +64,7 @@ class PointsLaw:
     bonus: Any = (
         None  # β(a) = b e(a) + ε s(a), without a penalty ε √(φ(a)'Σ⁻¹φ(a)); in hindsight + ν s(a)²
     )
-    largest: float | None = None  # the largest bonus, once it has been asked for
+    around: Any = None  # what `reach` needs of q, once it has been asked for
 
     def shrink(self) -> None:
         """Keep what late losses need: the factor, and the bonus where there is one."""
@@ -102,7 +106,7 @@ class PointsEngine:
     sign: int  # -1 where rewards are told
     norm: float  # W: that of losses, or Σ|c_i|; infinite where nothing is assumed of them
     proxy: str  # how the features were made
-    losses: str  # what is assumed of losses
+    losses: tuple[Clause, ...]  # what is assumed of losses
     printed: dict[str, Any]  # with the paper's tuning: what the paper says
     schedule: Schedule | None = None  # of penalties, without a horizon
     level: int = 0  # of the schedule
@@ -111,7 +115,7 @@ class PointsEngine:
     eigenvalue: float = 0.0  # of the kernel, where one below zero was seen
     shares: Shares | None = None  # the laws that may be played; None: all
 
-    place: ClassVar[str] = ""
+    place: ClassVar[tuple[str, ...]] = ()
     are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
 
     def __post_init__(self) -> None:
@@ -120,22 +124,27 @@ class PointsEngine:
         object.__setattr__(self, "_buffer", _linalg.work_space(self.features))
         columns = self.columns
         object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
-        length = float(np.max(_linalg.squared_lengths(self.features)))
-        object.__setattr__(self, "_length", length)
+        awake = np.isfinite(self.log_prior)
+        object.__setattr__(self, "_awake", None if awake.all() else awake)
 
     @property
     def actions(self) -> Floats:
         """The actions in play."""
         return self.points
 
+    @property
+    def rows(self) -> int:
+        """Of the features: actions, or pairs of a context and an action."""
+        return len(self.features)
+
     def loss_range(self) -> LossRange:
         """Where losses lie, before any is heard."""
         return LossRange(self.low, self.high, self.outside, self.learned)
 
     @property
-    def rounded(self) -> str:
+    def rounded(self) -> tuple[Clause, ...]:
         """What a bound assumes of rounding; nothing where sums are in double precision."""
-        return ""
+        return ()
 
     def no_credit(self) -> Floats:
         """Bonuses of all actions, before any was given."""
@@ -227,26 +236,39 @@ class PointsEngine:
             phi = np.asarray(self.features[rows], dtype=np.float64)
             return _linalg.solve(law.factor, np.dot(losses, phi))
 
-    # The end of an epoch (theory B3).
+    # The end of an epoch (theory B3′).
 
-    def rise(self, law: PointsLaw, gain: Floats, mass: float) -> float:
-        """Largest -X(a) for the sum X of the epoch's estimates, of total weight `mass`."""
-        rises = -_linalg.product(self.features, gain)
-        if law.bonus is not None:
-            rises += mass * law.bonus
-        return float(np.max(rises))
+    def rise(self, law: PointsLaw, gamma: float, gain: Floats, mass: float) -> float:
+        """Largest q·X - X(a) for the sum X of the epoch's estimates, with bonuses of total weight `mass`."""
+        X = self.epoch_sums(law, gain, mass)
+        if gamma >= 1:
+            return float(np.max(X) - np.min(X))  # q has no part in p
+        least = np.min(X) if self._awake is None else np.min(X[self._awake])  # type: ignore[attr-defined]
+        return float(law.p @ X - gamma * (self.weights @ X)) / (1 - gamma) - float(least)
 
-    def reach(self, law: PointsLaw, moved: Floats, mass: float = 0.0) -> float:
+    def epoch_sums(self, law: PointsLaw, gain: Floats, mass: float) -> Floats:
+        """X of every action."""
+        X: Floats = _linalg.product(self.features, gain)
+        return X if law.bonus is None else X - mass * law.bonus
+
+    def reach(self, law: PointsLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
         """Upper bound on what estimates that add up to `moved`, with bonuses of total weight `mass`, add to the largest rise."""
-        farthest = math.sqrt(float(moved @ moved) * self._length)  # type: ignore[attr-defined]
-        return farthest if law.bonus is None else farthest + mass * self.largest_bonus(law)
+        if law.around is None:
+            law.around = self._around(law, gamma)
+        farthest: float = law.around[0]
+        bonus: float = law.around[1]
+        return math.sqrt(float(moved @ moved)) * farthest + mass * bonus
 
-    def largest_bonus(self, law: Any) -> float:
-        """Of all actions, computed once for a law; zero without bonuses."""
-        if law.largest is None:
-            law.largest = 0.0 if law.bonus is None else float(np.max(law.bonus))
-        largest: float = law.largest
-        return largest
+    def _around(self, law: Any, gamma: float) -> tuple[float, float]:
+        """max_a |φ(a) - φ̄| and max_a β(a) - q·β, with φ̄ the mean of the features under q."""
+        lengths, bonus = _linalg.squared_lengths(self.features), law.bonus
+        if gamma >= 1:
+            return 2 * math.sqrt(float(lengths.max())), 0.0 if bonus is None else float(bonus.max())
+        q = (law.p - gamma * self.weights) / (1 - gamma)
+        middle = _linalg.weighted_sum(self.features, q)
+        lengths = lengths - 2 * _linalg.product(self.features, middle) + middle @ middle
+        spread = 0.0 if bonus is None else float(bonus.max() - q @ bonus)
+        return math.sqrt(max(float(lengths.max()), 0.0)), spread
 
     # What is known.
 
@@ -264,13 +286,13 @@ class PointsEngine:
         index = int(np.argmin(values))
         return index, self.points[index], float(values[index])
 
-    def retuned(self, rounds: int) -> PointsEngine:
-        """The same features, with the rates for another number of rounds."""
+    def retuned(self, rounds: int, b: int = 1) -> PointsEngine:
+        """The same features, with the rates for another number of rounds in epochs of at most b."""
         problem = replace(self.problem, rounds=rounds)
         if self.columns is None or problem.log_prior == 0:
-            return replace(self, rates=bandit.tune(problem))
+            return replace(self, rates=bandit.tune(problem, b=b))
         leverage = Leverage(np.asarray(self.features, dtype=np.float64), self.weights, self.columns)
-        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)))
+        tuned = bandit.tune(problem, exploration_curve(leverage.at(SHARES_EXPLORED)), b)
         cap = problem.largest_leverage(tuned.learning_rate, tuned.kappa)
         gamma = leverage.exploration(cap)
         rates = replace(tuned, exploration=min(1.0, gamma))
@@ -288,13 +310,18 @@ class PointsEngine:
         """The same play, against losses of another norm."""
         if math.isinf(self.norm):
             raise ValueError("`loss_norm` must be left out where `loss_class` is 'any'")
+        if settings.loss_norm is None and self.problem.epsilon == 0 and self.problem.ridge is None:
+            return self  # whatever its norm is
         problem, net = replace(self.problem, stretch=norm / self.norm), self.net * norm / self.norm
-        return replace(self, problem=problem, net=net, losses=assumed(settings, norm, problem))
+        losses = assumed(without_units(settings), norm, problem)
+        return replace(self, problem=problem, net=net, losses=losses)
 
     def for_misfit(self, misfit: float) -> PointsEngine:
         """The same play, against losses that are up to so far from the class."""
-        problem, near = replace(self.problem, misfit=misfit), f", up to {misfit:.6g} at any action"
-        return replace(self, problem=problem, losses=self.losses + near)
+        near = clause("misfit", misfit=misfit)
+        return replace(
+            self, problem=replace(self.problem, misfit=misfit), losses=(*self.losses, near)
+        )
 
     # Without a horizon.
 
@@ -323,7 +350,7 @@ class PointsEngine:
         share = self.leverage / self.problem.leverage if self.leverage else 1.0
         return eta, min(1.0, share * self.problem.exploration(eta, self.rates.kappa))
 
-    def levels(self, n: int) -> list[bandit.Level]:
+    def levels(self, n: int) -> list[Level]:
         """The games of the first n rounds, without a horizon."""
         if self.schedule is None:
             return [(1, self.problem)]
@@ -339,7 +366,7 @@ class PointsEngine:
         """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
         schedule = None if self.schedule is None else self.schedule.to_dict()
-        numbers = {"problem": asdict(self.problem), "rates": asdict(self.rates)}
+        numbers = {"problem": self.problem.to_dict(), "rates": asdict(self.rates)}
         plain = {**values, **numbers, "schedule": schedule}
         if self.features.dtype == np.float32:
             features = self.features.astype(np.float64)
@@ -386,6 +413,8 @@ class PointsEngine:
         rates = rates_from_dict(data.part("rates"), settings.horizon)
         if columns is not None:
             check_ridge(data, features, columns, weights, problem, rates)
+        skip_sentence(data)
+        norm = data.number("norm", positive=True, finite=False)
         return cls(
             points=points,
             features=features,
@@ -400,7 +429,7 @@ class PointsEngine:
             outside=settings.outside,
             learned=settings.learns_range,
             sign=settings.sign,
-            norm=data.number("norm", positive=True, finite=False),
+            norm=norm,
             schedule=schedule,
             level=data.count("level"),
             leverage=data.number("leverage", 0),
@@ -408,7 +437,7 @@ class PointsEngine:
             net=data.number("net", 0),
             samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
             proxy=data.word("proxy"),
-            losses=data.word("losses"),
+            losses=assumed(settings, norm, problem),
             eigenvalue=eigenvalue,
             printed=printed_from_dict(data.part("printed")) if printed else {},
             shares=shares,

@@ -21,7 +21,7 @@ def proved_by(
     engine: Engine, exp2: Exp2, settings: BanditSettings, rounds: int, ledger: Ledger[Any]
 ) -> Guarantee:
     """The statement for what is played, by the numbers of an engine: that of the game, or one for other losses."""
-    played = exp2.played(ledger.longest_delay, ledger.unheard)
+    played = exp2.played(ledger.longest_wait, ledger.unheard)
     promise = prove(engine, exp2.rates, exp2.batch, rounds, settings.horizon, played, exp2.range)
     if exp2.masks is not None:
         promise = promises.masked(promise, exp2.masks.made)
@@ -50,7 +50,9 @@ def for_other_losses(
     return engine
 
 
-def checked_confidence(confidence: Any, exp2: Exp2, settings: BanditSettings) -> float:
+def checked_confidence(
+    confidence: Any, exp2: Exp2, settings: BanditSettings, *, realised: bool = False
+) -> float:
     """A probability with which a bound in hindsight can be stated (theory F7), or an error that says why there is none."""
     value = as_float("confidence", confidence, positive=True)
     if value >= 1:
@@ -59,10 +61,8 @@ def checked_confidence(confidence: Any, exp2: Exp2, settings: BanditSettings) ->
     lacking = {
         "`regret` of 'hindsight'": problem.hindsight,
         "a horizon": settings.horizon is not None,
-        "a stated interval that holds all losses": problem.constant
-        and not exp2.range.moves
-        and not exp2.range.beyond,
-        "epochs of one round (batch=1)": exp2.batch == 1 and not exp2.at_once,
+        "a stated interval that holds all losses": problem.constant and not exp2.range.moves,
+        "epochs of one round (batch=1)": realised or (exp2.batch == 1 and not exp2.at_once),
         "every loss in its epoch": not exp2.late,
         "all actions allowed in every round": exp2.masks is None,
     }

@@ -66,6 +66,8 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         floor=data.number("floor", 0),
         learned=settings.learns_range,
         hindsight=hindsight,
+        arms=settings.loss_class == "any",
+        lost=data.count("lost", 1) if data.has_key("lost") else 0,
     )
 
 
@@ -119,3 +121,9 @@ def printed_from_dict(data: Reader) -> dict[str, Any]:
         "rate": data.number("rate") if data.has("rate") else None,
         "rank": data.count("rank", 1),
     }
+
+
+def skip_sentence(data: Reader) -> None:
+    """Older snapshots of an engine hold the sentence on what is assumed of losses, which is made anew."""
+    if data.has_key("losses"):
+        data.word("losses")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.designs.ridge import Certificates
 from koloss.guarantees import bandit
+from koloss.guarantees.anytime import Level, anytime_terms
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.ridge import Head, LossClass, balance, penalty_grid, with_penalty
 from koloss.learners.reading import Reader
@@ -28,8 +29,6 @@ class Schedule:
     bias: float  # b/√λ
     head_error: float
     certificates: Certificates
-
-    slack: ClassVar[float] = 1.0  # how much more than the dimension a design may cost
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
@@ -73,11 +72,11 @@ class Schedule:
             at = self.penalty * 4.0**-j
             b = self.bias * math.sqrt(at)
             problem = with_penalty(game, self.certificates, at, b, self.head_error)
-            problem = replace(problem, leverage=self.slack * problem.leverage, floor=floor)
+            problem = replace(problem, floor=floor)
             floor = bandit.anytime_constant(problem, kappa) * problem.estimate_bound**2
         return problem
 
-    def levels(self, game: BanditProblem, kappa: float, n: int) -> list[bandit.Level]:
+    def levels(self, game: BanditProblem, kappa: float, n: int) -> list[Level]:
         """All levels of n rounds."""
         numbers = range(self.level(1), self.level(n) + 1)
         return [(self.first_round(j), self.problem(game, kappa, j)) for j in numbers]
@@ -88,8 +87,6 @@ def choose_schedule(
     losses: LossClass,
     game: BanditProblem,
     penalty: float | None,
-    shares: Floats | None = None,
-    kind: type[Schedule] = Schedule,
 ) -> tuple[Schedule, float, float] | None:
     """A schedule without a head, its κ, and its bound after `game.rounds` rounds; a penalty that is given stays."""
     if game.log_prior == 0:
@@ -98,7 +95,7 @@ def choose_schedule(
     starts = [balance(losses, game) * game.rounds * 4.0**j for j in range(-4, 3)]
     if penalty is not None:
         penalties, starts = [penalty], [1e300]
-    head = Head(features, 0, losses, game, penalties[-1], shares)
+    head = Head(features, 0, losses, game, penalties[-1])
     for at in penalties[::2]:
         head.certify(at)
     best, kappas = (
@@ -106,7 +103,7 @@ def choose_schedule(
         (0.75, 1.0, 1.25, 1.5, 1.75) if game.hindsight or game.learned else (1.25, 1.5, 1.75, 2.0),
     )
     for kappa, start in product(kappas, starts):
-        schedule = kind(
+        schedule = Schedule(
             penalty=penalties[0],
             start=start,
             bias=losses.bias(0, 1.0),
@@ -114,7 +111,7 @@ def choose_schedule(
             certificates=head.certificates,
         )
         levels = schedule.levels(head.game, kappa, game.rounds)
-        bound = sum(bandit.anytime_terms(levels, kappa, game.rounds).values())
+        bound = sum(anytime_terms(levels, kappa, game.rounds).values())
         if best is None or bound < best[2]:
             best = (schedule, kappa, bound)
     return best

@@ -40,7 +40,7 @@ class BanditSettings(Settings):
 
     loss_bound: float | None = None
     loss_range: tuple[float, float] | Literal["learn"] | None = None
-    outside: Literal["raise", "clip", "widen", "keep"] = "raise"
+    outside: Literal["raise", "clip", "widen"] = "raise"
     loss_norm: float | None = None
     tuning: Literal["sharp", "paper"] = "sharp"
     proxy: str | Proxy | None = None
@@ -63,9 +63,8 @@ class BanditSettings(Settings):
     shares: Any = None
     contexts: Contexts | None = None
     context_kernel: Any = None
-    order: Literal["independent", "any"] | None = None
 
-    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel", "order")
+    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel")
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
@@ -150,7 +149,7 @@ class BanditSettings(Settings):
     def _check_shares(self) -> None:
         """Shares, and settings with which nothing is proved of them."""
         self._set("shares", as_shares(self.shares, self.actions))
-        rules = {"regret": ("pseudo",), "tuning": ("sharp",), "outside": ("raise", "widen")}
+        rules = {"regret": ("pseudo",), "tuning": ("sharp",)}
         for name, allowed in rules.items():
             value = getattr(self, name)
             if value not in allowed:
@@ -162,7 +161,7 @@ class BanditSettings(Settings):
 
     @property
     def manner(self) -> str:
-        """How contexts are played: "alone", "known", "counted", "paid", "reservoir", "in turn" or "apart"."""
+        """How contexts are played: "alone", "known" or "apart"."""
         return manner_of(self)
 
     def laws(self, count: int) -> Shares | None:

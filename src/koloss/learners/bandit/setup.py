@@ -10,18 +10,21 @@ import numpy as np
 
 from koloss._arrays import to_numpy
 from koloss._threads import threads_for
-from koloss.actions import Points
+from koloss.actions import Points, SpacePoints
+from koloss.errors import NetTooLarge
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine
 from koloss.learners.bandit.assumed import assumed
-from koloss.learners.bandit.candidates import choose
-from koloss.learners.bandit.doubts import doubts, warn_of_cost
+from koloss.learners.bandit.candidates import Candidate, choose
+from koloss.learners.bandit.coordinates import without_units
+from koloss.learners.bandit.doubts import doubts, warn_of_cost, warn_of_size, warn_of_span
 from koloss.learners.bandit.placing import on_host, placed
 from koloss.learners.bandit.points import PointsEngine, log_prior_of
 from koloss.learners.bandit.settings import BanditSettings
-from koloss.learners.bandit.tuning import least_rank, paper_says
+from koloss.learners.bandit.tuning import least_rank, paper_says, spans
 from koloss.proxy import Proxy
-from koloss.proxy.base import discretise, step_beyond
+from koloss.proxy.base import MAX_BYTES, discretise, step_beyond
+from koloss.proxy.span import largest_norm
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine
@@ -38,7 +41,7 @@ def engine_for(settings: BanditSettings) -> Engine:
         from koloss.learners.bandit.ball import ball_engine
 
         return ball_engine(settings)
-    return points_engine(settings)
+    return points_engine(without_units(settings))
 
 
 def plays_ball(settings: BanditSettings) -> bool:
@@ -57,12 +60,11 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         isinstance(given.X, np.ndarray) and given.X.dtype == np.float64
     ):
         settings = replace(settings, actions=on_host(given))
-    kernel, actions, proxy = settings.kernel, settings.actions, settings.proxy
-    if isinstance(proxy, Proxy):
-        points = proxy.points
+    kernel = settings.kernel
+    if isinstance(settings.proxy, Proxy):
+        points = settings.proxy.points
     else:
-        rounds, rank = settings.horizon or 10_000, least_rank(settings)
-        points = discretise(kernel, actions, settings.spacing, rank=rank, rounds=rounds)
+        settings, points = in_play(settings)
     log_prior = log_prior_of(settings.prior, len(points))
     size, distance = sizes(kernel, points)
     low, high, norm = settings.interval(size, distance)
@@ -78,6 +80,8 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
     problem = best.problem
     if not trial:
         warn_of_cost(len(points), problem.rank)
+        if spans(settings):
+            warn_of_span(problem, best.bound, high - low)
     engine = PointsEngine(
         points=np.array(to_numpy(points.X), dtype=float),
         features=np.asfortranarray(best.features),
@@ -89,7 +93,7 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         low=low,
         high=high,
         center=center,
-        net=norm * (size if hull else 1.0) * step_beyond(kernel, actions, points),
+        net=beyond_net(settings, points, best, norm * (size if hull else 1.0), high - low),
         outside=settings.outside,
         learned=settings.learns_range,
         sign=settings.sign,
@@ -106,6 +110,45 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         shares=settings.laws(len(points)),
     )
     return placed(engine, given.X if isinstance(given, Points) else points.X)
+
+
+def in_play(settings: BanditSettings) -> tuple[BanditSettings, Points]:
+    """The actions themselves, or a net; where all features of so many are too many to be kept, the settings ask for fewer."""
+    kernel, actions, spacing = settings.kernel, settings.actions, settings.spacing
+    rounds = settings.horizon or 10_000
+    try:
+        return settings, discretise(
+            kernel, actions, spacing, rank=least_rank(settings), rounds=rounds, max_bytes=MAX_BYTES
+        )
+    except NetTooLarge:
+        if settings.proxy is not None or not spans(settings):
+            raise
+    settings = replace(settings, proxy="pivoted_cholesky")
+    points = discretise(
+        kernel, actions, spacing, rank=least_rank(settings), rounds=rounds, max_bytes=MAX_BYTES
+    )
+    warn_of_size(len(points))
+    return settings, points
+
+
+def beyond_net(
+    settings: BanditSettings, points: Points, best: Candidate, norm: float, width: float
+) -> float:
+    """How much better than the best point of a net an action may be, per round.
+
+    By the norm of losses; where none is assumed, by the largest that a loss within the range can have, and never more than the
+    width of that (theory B6).
+    """
+    kernel, actions, problem = settings.kernel, settings.actions, best.problem
+    step = step_beyond(kernel, actions, points)
+    if step > 0 and settings.loss_norm is None and problem.epsilon == 0 and problem.ridge is None:
+        ground = actions.space if isinstance(actions, SpacePoints) else actions
+        between = ground.sample(2 * problem.rank + 16, np.random.default_rng(0))
+        norm = problem.loss_bound * largest_norm(
+            kernel, points.X, between, best.features, constant=problem.constant
+        )
+        return min(norm * step, width)
+    return norm * step
 
 
 def game_of(

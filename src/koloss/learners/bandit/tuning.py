@@ -15,15 +15,26 @@ from koloss.designs import Design, barycentric_spanner, john_design, uniform_des
 from koloss.errors import RankUnreachable
 from koloss.guarantees import bandit, paper
 from koloss.guarantees.bandit import BanditProblem, Rates
+from koloss.kernels import Kernel
+from koloss.learners.bandit.pairs import finite_size
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shares import Shares, shared_design
 from koloss.proxy import Proxy, eigendecay, exact_features, kernel_pca, pivoted_cholesky
 
 EXACT_LIMIT = 500
-"""Kernels with at most so many features are used exactly, unless a proxy is asked for."""
+"""Kernels with at most so many features are used exactly, unless a proxy is asked for, and without a norm unless one is stated."""
 
 REFRESH = 5e8
 """N M² of the largest refresh, in multiplications, for which M features are chosen unasked: about a tenth of a second."""
+
+SMALL_REFRESH = 5e5
+"""N m² up to which every round begins an epoch: the products of a refresh take no longer than the rest of it then, about 40 µs each.
+
+Measured: a round with a refresh takes 43 µs at N m² = 8·10³, 79 at 2·10⁵, 153 at 8·10⁵ and 650 at 6·10⁶, one without takes 9.
+"""
+
+LONE = 10
+"""Features that the refresh of an action costs as much as, where actions have nothing to do with each other."""
 
 FIRST_RANK = 16
 """Rank at which the search for the best one begins."""
@@ -77,7 +88,7 @@ def choose_proxy(
             size = most
         best = _cut(candidate, base, error, extra)
         reached = _bounds(best, base, error, extra)[-1]
-        if size >= most or reached <= _quick_bound(bandit.with_rank(base, size, 0.0)):
+        if size >= most or reached <= quick_bound(bandit.with_rank(base, size, 0.0)):
             return best
         size = min(2 * size, most)
 
@@ -107,23 +118,34 @@ def all_features(settings: BanditSettings, points: Points) -> Proxy:
 
 
 def is_exact(proxy: Proxy) -> bool:
-    """Whether the features miss nothing but rounding."""
-    return proxy.method == "exact features" and proxy.epsilon < 1e-10 * proxy.residual_curve[0]
-
-
-def _feature_dimension(kernel: Any, dimension: int) -> int | None:
-    size: int | None = getattr(kernel, "feature_dimension", lambda _: None)(dimension)
-    return size
+    """Whether the features miss nothing but rounding: all that the kernel has, and none was left out."""
+    return proxy.method == "exact features" and not proxy.cut
 
 
 def _has_few_features(kernel: Any, points: Points) -> bool:
-    size = _feature_dimension(kernel, points.dimension)
-    return size is not None and size <= EXACT_LIMIT
+    size = finite_size(kernel, points.dimension)
+    return size is not None and size <= EXACT_LIMIT and isinstance(kernel, Kernel)
+
+
+def spans(settings: BanditSettings) -> bool:
+    """Whether losses are anything in the span of the kernel's features: these are few, and nothing that was said needs a norm."""
+    if settings.loss_norm is not None or settings.tuning == "paper" or settings.loss_class == "any":
+        return False
+    if settings.ridge not in ("auto", 0) or settings.proxy not in (None, "exact_features"):
+        return False
+    size = finite_size(settings.kernel, settings.actions.dimension)
+    if (
+        size is None
+        or not hasattr(settings.kernel, "features")
+        or not (size <= EXACT_LIMIT or settings.proxy == "exact_features")
+    ):
+        return False
+    return settings.rank == "auto" or settings.rank >= size
 
 
 def least_rank(settings: BanditSettings) -> int:
     """Features that every point will have at least while the proxy is chosen, as far as the settings tell."""
-    size = _feature_dimension(settings.kernel, settings.actions.dimension)
+    size = finite_size(settings.kernel, settings.actions.dimension)
     exact = settings.proxy == "exact_features" or (size or math.inf) <= EXACT_LIMIT
     if size is not None and exact and settings.proxy in (None, "exact_features"):
         return size
@@ -140,13 +162,13 @@ def _bounds(proxy: Proxy, base: BanditProblem, error: Error, extra: int) -> list
     """The bound for 1, 2, ... of the leading features, and `extra` others without error."""
     bounds = []
     for j in range(1, proxy.rank + 1):
-        exact = proxy.method == "exact features" and j == proxy.rank
+        exact = is_exact(proxy) and j == proxy.rank
         epsilon = 0.0 if exact else error(proxy, j)
-        bounds.append(_quick_bound(bandit.with_rank(base, j + extra, epsilon)))
+        bounds.append(quick_bound(bandit.with_rank(base, j + extra, epsilon)))
     return bounds
 
 
-def _quick_bound(problem: BanditProblem) -> float:
+def quick_bound(problem: BanditProblem) -> float:
     """The bound at κ = 2 and theory B2's learning rate, close enough to choose a rank by."""
     m, L, eps, n = problem.rank, problem.estimate_bound, problem.epsilon, problem.rounds
     if problem.log_prior == 0:
@@ -188,16 +210,19 @@ def _to_double(design: Design) -> Design:
 
 
 def choose_rates(
-    settings: BanditSettings, problem: BanditProblem, printed: dict[str, Any] | None = None
+    settings: BanditSettings,
+    problem: BanditProblem,
+    actions: int | None,
+    printed: dict[str, Any] | None = None,
 ) -> Rates:
-    """Rates that minimise the bound, those that the paper prints, or those asked for."""
+    """Rates that minimise the bound of the epochs that are played, those that the paper prints, or those asked for."""
     if settings.horizon is None:
         return Rates(0.0, 0.0, bandit.anytime_kappa(problem))  # they change with time
     eta, gamma = settings.learning_rate, settings.exploration_rate
     if printed:
         eta = printed["learning_rate"] if eta is None else eta
         gamma = printed["exploration"] if gamma is None else gamma
-    tuned = bandit.tune(problem)
+    tuned = bandit.tune(problem, b=choose_batch(settings, problem, actions))
     if eta is None and gamma is None:
         return tuned
     eta = tuned.learning_rate if eta is None else eta
@@ -206,14 +231,19 @@ def choose_rates(
     return Rates(eta, gamma, problem.rise(eta, gamma))
 
 
-def choose_batch(settings: BanditSettings, problem: BanditProblem) -> int:
-    """Most rounds of an epoch of single decisions."""
+def choose_batch(settings: BanditSettings, problem: BanditProblem, actions: int | None) -> int:
+    """Most rounds of an epoch of single decisions, where laws are those of so many actions; None on a ball.
+
+    The bound is least for one round, and longer epochs save time: they are played where a refresh takes longer than a few rounds without.
+    """
     if settings.batch != "auto":
         return settings.batch
     if settings.tuning == "paper" or settings.planned_delay > 0 or settings.horizon is None:
         return 1
-    strict = not settings.learns_range
-    if problem.hindsight and not (strict and settings.outside == "raise"):
+    if problem.hindsight and (settings.learns_range or settings.outside == "widen"):
         return 1  # longer epochs are not covered
+    features = LONE if problem.arms else problem.rank
+    if actions is not None and actions * features**2 <= SMALL_REFRESH:
+        return 1
     dimension: float = problem.dimension
     return max(1, math.ceil(dimension / 4))

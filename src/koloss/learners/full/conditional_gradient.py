@@ -93,6 +93,7 @@ class ConditionalGradient(FullInformation[GradientSettings]):
     ...     decision = learner.ask()
     ...     learner.tell(decision, saddle)
     >>> print(learner.guarantee())
+    Over 400 rounds the learner loses on average at most ...
     Theorem A4 (conditional gradient): E H_400 ≤ ...
     >>> float(saddle(learner.ask(100).action).mean()) < -0.5
     True

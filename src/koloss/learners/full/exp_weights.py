@@ -109,6 +109,7 @@ class ExpWeights(FullInformation[ExpWeightsSettings]):
     >>> np.abs(learner.recommend().action).round(6).tolist()
     [0.0, 0.0, 1.0]
     >>> print(learner.guarantee())
+    Over 500 rounds the learner loses on average at most ...
     Theorem A2(ii) (compact set): E H_500 ≤ ...
     """
 

@@ -144,10 +144,10 @@ class Priors:
             keys[tuple(moved.tolist())] = None
         return list(keys)
 
-    def odds(self, key: Key) -> float:
-        """Logarithm of the prior odds against a bandwidth: steps from the first one, more where coordinates differ."""
-        steps = max(abs(k - s) for k, s in zip(key, self.start, strict=True))
-        return self.doubt * (steps + 0.5 * (max(key) - min(key)))
+    def odds(self, key: Key, likeliest: Key) -> float:
+        """Logarithm of the prior odds against a bandwidth: steps from the likeliest one, more where coordinates differ in them."""
+        steps = [k - s for k, s in zip(key, likeliest, strict=True)]
+        return self.doubt * (max(map(abs, steps)) + 0.5 * (max(steps) - min(steps)))
 
     def keep(self, key: Key, root: Any) -> None:
         """R of a bandwidth, from a snapshot: a kernel of the user's may not be there."""

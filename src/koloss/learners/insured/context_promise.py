@@ -6,26 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from koloss.guarantees import Assumption, Guarantee, insured_contexts, promises
-from koloss.guarantees.contexts import BEFORE, DRAWN, MAPPING, separate, with_design
-from koloss.guarantees.insured import AT_ONCE
+from koloss.guarantees import Guarantee, insured_contexts, promises
+from koloss.guarantees.base import Note, clause, note
+from koloss.guarantees.contexts import separate, with_design
 from koloss.learners.bandit.exp2 import prove
-from koloss.learners.insured.in_turn import KAPPA
+from koloss.learners.insured.in_turn import KAPPA, OwnRows
 from koloss.learners.insured.per_context import PerContext
 from koloss.learners.insured.plans import Plan
 from koloss.learners.insured.segments import OneByOne
 
 if TYPE_CHECKING:
     from koloss.learners.insured.state import InsuredState
-
-ANY_ORDER = "a context may depend on all that was played before, not on the coin of its round"
-"""What is assumed of contexts that come in any order: next to nothing."""
-
-UNMOVED = "contexts do not depend on what the learner would do"
-"""What is assumed of whoever names them, where they are drawn."""
-
-EVIDENCE = "stopping on evidence is a heuristic; the bound holds whenever a policy is stopped"
-UNPROVED = "not covered with contexts: {}"
 
 
 def prove_segments(learner: InsuredState, rounds: int) -> Guarantee:
@@ -39,25 +30,24 @@ def prove_segments(learner: InsuredState, rounds: int) -> Guarantee:
     played = promises.Played(made=ledger.made, heard=ledger.heard)
     words = prove(game.engine, game.engine.rates, 1, rounds, None, played)
     within = max(ledger.made, rounds) <= horizon
-    assumed = [*words.assumptions, Assumption(f"at most {horizon} rounds", within)]
+    assumed = [*words.assumptions, clause("rounds", within, horizon=horizon)]
     if settings.ordered == "independent":
-        assumed += [Assumption(DRAWN), Assumption(BEFORE), Assumption(UNMOVED)]
+        assumed += [clause("drawn"), clause("before"), clause("unmoved")]
     else:
-        assumed.append(Assumption(ANY_ORDER))
+        assumed.append(clause("any order"))
     doubts = _doubts(learner)
     if ledger.made < rounds and not doubts:
-        assumed.append(Assumption(AT_ONCE))
-    notes = [MAPPING, *(one.describe(game.shown(one.context)) for one in play.passed)]
+        assumed.append(clause("at once"))
+    notes = [note("alarm", alarm=one.describe(game.shown(one.context))) for one in play.passed]
     if play.early:
-        notes.append(EVIDENCE)
-    notes += [UNPROVED.format(doubt) for doubt in doubts]
+        notes.append(note("early"))
     promise = replace(
         promise,
         terms={name: rho * value for name, value in promise.terms.items()},
         trivial=rho * rounds,
         assumptions=tuple(assumed),
         proved=not doubts,
-        notes=tuple(notes),
+        remarks=(*notes, *doubts),
     )
     return promise.of_rewards() if game.sign < 0 else promise
 
@@ -68,13 +58,17 @@ def bound(plan: Plan, play: PerContext, n: int) -> Guarantee:
     longer = math.sqrt(numbers.rounds / n)  # B of the horizon over that of n rounds
     trigger, premium = numbers.trigger * longer, numbers.premium * longer
     if numbers.kind == "in any order":
-        last = separate(games, [KAPPA] * len(games), n, float(n))
+        assert isinstance(plan.robust, OwnRows)
+        etas = plan.robust.etas
+        last = separate(games, [KAPPA] * len(games), n, float(n), etas)
         if plan.short:
             return last
-        return insured_contexts.in_any_order(games, last, trigger=trigger, premium=premium)
+        return insured_contexts.in_any_order(
+            games, last, trigger=trigger, premium=premium, anytime=etas is None
+        )
     found, rates = with_design(games[0], numbers.learning_rate, numbers.cost, numbers.largest)
     terms = found.terms(rates.learning_rate, rates.kappa, rounds=n)
-    last = Guarantee("Theorem F6", n, terms, float(n))
+    last = Guarantee(("F6",), n, terms, float(n), comparator="mapping")
     if plan.short:
         return last
     if numbers.kind == "together":
@@ -98,17 +92,16 @@ def bound(plan: Plan, play: PerContext, n: int) -> Guarantee:
     )
 
 
-def _doubts(learner: InsuredState) -> list[str]:
+def _doubts(learner: InsuredState) -> list[Note]:
     """What has happened in this game that nothing is proved of."""
     game, ledger = learner._game, learner.ledger
     assert game is not None
-    told = "rewards" if game.sign < 0 else "losses"
     doubts = []
     if game.play.at_once:
-        doubts.append(f"{game.play.at_once} decisions were made at once")
+        doubts.append(note("contexts at once", count=game.play.at_once))
     late = game.play.late + max(len(ledger) - 1, 0)
     if late and not game.play.at_once:
-        doubts.append(f"{late} {told} came, or will come, after a further decision")
+        doubts.append(note("contexts after", count=late))
     if ledger.forgotten:
-        doubts.append(f"{ledger.forgotten} {told} were never told")
+        doubts.append(note("contexts missing", count=ledger.forgotten))
     return doubts

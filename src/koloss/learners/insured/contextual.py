@@ -309,7 +309,7 @@ def _plan_from_dict(data: Reader, contexts: int, actions: int) -> Plan:
         owns = [Own.from_dict(one, actions) for one in data.parts("owns")]
         if len(owns) != contexts:
             data.refuse("owns", f"must be a list of {contexts}", len(owns))
-        apart = OwnRows(owns, epsilon)
+        apart = OwnRows(owns, epsilon, numbers.rounds if numbers.learning_rate else None)
         watch = InTurn(owns, numbers.premium * numbers.scale, budget)
         return Plan(numbers, tuple(apart.games), watch, apart)
     data.nothing("owns")

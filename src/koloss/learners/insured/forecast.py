@@ -18,7 +18,7 @@ from koloss import _linalg
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
 from koloss.learners.insured.regression import UNIFORM, Regression
-from koloss.learners.reading import SMALLEST, Reader
+from koloss.learners.reading import LARGEST, SMALLEST, Reader
 
 DISCOUNTS = (1.0, 0.98)
 """Of the regressions that the insured learner compares."""
@@ -145,12 +145,15 @@ class Forecaster:
                 regression.guess = max(UNIFORM * (self.high - self.low) ** 2, SMALLEST)
 
     def _refit(self, k: int) -> None:
-        """Bandwidth and noise of the largest evidence, with prior odds."""
+        """Bandwidth and noise of the largest evidence, with prior odds.
+
+        A regression that forgets has too few losses to tell bandwidths apart: it begins with the one that all losses speak for.
+        """
         regression, priors = self.regressions[k], self.priors
-        keys = priors.keys(self.keys[k])
+        keys, likeliest = priors.keys(self.keys[0]), self.keys[0] if k else priors.start
         table = np.stack([regression.evidence(priors.root(key), NOISES) for key in keys])
         table -= UNUSUAL * np.abs(np.log10(NOISES / USUAL))
-        table -= np.array([[priors.odds(key)] for key in keys])
+        table -= np.array([[priors.odds(key, likeliest)] for key in keys])
         row = int(table.max(axis=1).argmax())
         column = int(np.argmax(table[row] >= table[row].max() - MARGIN))
         ridge = float(NOISES[column])
@@ -290,7 +293,8 @@ class Forecaster:
         forecaster.low, forecaster.high = math.inf, -math.inf
         if data.has("heard"):
             heard = data.items("heard", 2)
-            forecaster.low, forecaster.high = heard.number("0"), heard.number("1")
+            forecaster.low = heard.number("0", -LARGEST, LARGEST)
+            forecaster.high = heard.number("1", -LARGEST, LARGEST)
         forecaster.trusted = data.count("trusted", 0, K - 1)
         return forecaster
 
@@ -304,6 +308,8 @@ def forecaster_for(kernel: Any, engine: PointsEngine) -> Forecaster:
 def forecaster_from(kernel: Any, engine: PointsEngine, data: Reader) -> Forecaster:
     """The same in a snapshot."""
     more, (N, m) = None, engine.features.shape
+    if callable(kernel):  # one of the user's may have to be handed over later
+        kernel(engine.points[:1], engine.points[:1])  # which refuses points of another dimension
     if data.has("narrower"):
         said = data.part("narrower")
         more = said.array("features", (N, None), order="F"), said.count("halved", 1, NARROWEST)

@@ -23,6 +23,8 @@ from koloss.actions import ActionSet, Points, Space, SpacePoints
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem
+from koloss.guarantees.base import note
+from koloss.learners.bandit.coordinates import in_units
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import is_exact
@@ -37,7 +39,6 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.roster import UNSEEN
 from koloss.learners.reading import ROUNDING, Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
@@ -167,6 +168,7 @@ class Growth:
         self.limit = limit  # largest r(x) of a newcomer
         self.filled = self.plan.lasting  # slots taken
         self.due = FIRST  # losses at which the set grows next
+        self.rescaled = True  # whether kernels see coordinates without units, as they did not in older snapshots
 
     @classmethod
     def begin(
@@ -209,9 +211,15 @@ class Growth:
         key: Key = (0,) * actions.dimension
         offered = growth.first
         history = History(plan.slots)
-        forecaster = GrownForecaster.of(settings.kernel, X, offered, history, key, None)
+        forecaster = GrownForecaster.of(settings.forecast_kernel, X, offered, history, key, None)
         forecaster.watch(engines[0].features, offered)
         return engines[0], engines[-1], forecaster, growth
+
+    @property
+    def forecast_kernel(self) -> Any:
+        """That of the forecasts."""
+        kernel = self.settings.forecast_kernel
+        return kernel if self.rescaled else in_units(kernel)
 
     @property
     def first(self) -> Bools:
@@ -235,7 +243,7 @@ class Growth:
         self.due = following(max(self.due, heard))
         if self.filled == self.plan.slots:
             return
-        kernel, history, X = self.settings.kernel, former.history, engine.points
+        kernel, history, X = self.forecast_kernel, former.history, engine.points
         offered = learner._roster.offered
         key = learn_lengths(kernel, X, history, former.key)
         forecaster = GrownForecaster.of(kernel, X, offered, history, key, former)
@@ -315,33 +323,34 @@ class Growth:
     def note(self, promise: Guarantee) -> Guarantee:
         """What a reader should know of a promise against all actions."""
         plan, net = self.plan, promise.terms.get("net", 0.0)
-        beside = min(sum(promise.terms.values()) - net, promise.trivial)
-        points = (
-            f"without (net) it is {beside:.4g}, against the points in play, each from when it entered to when it was withdrawn: "
-            f"{plan.lasting} stay all game long, {plan.most} are in play at most, and there are {plan.slots} slots for all that may enter"
+        inside = min(sum(promise.terms.values()) - net, promise.trivial)
+        notes = (
+            note("growing points", inside=inside, lasting=plan.lasting, most=plan.most, slots=plan.slots),
+            note("growing net", net=net, lasting=plan.lasting),
+            note("growing kernel", kernel=repr(self.settings.robust_kernel)),
+        )  # fmt: skip
+        assumptions = tuple(  # the set grows by losses that were heard
+            replace(one, holds=True) if one.key == "offered" else one for one in promise.assumptions
         )
-        farther = (
-            f"(net), {net:.4g}, is what the best action of all may gain on the {plan.lasting} points that stay; that those which "
-            "enter come nearer to it is not proved"
-        )
-        notes = points, farther, f"the kernel of the insurance is {self.settings.robust_kernel!r}"
-        kept = {UNSEEN: True}  # the set grows by losses that were heard
-        assumptions = tuple(
-            replace(one, holds=kept.get(one.text, one.holds)) for one in promise.assumptions
-        )
-        return replace(promise, assumptions=assumptions, notes=(*promise.notes, *notes))
+        return replace(promise, assumptions=assumptions, remarks=(*promise.remarks, *notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
-        return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
+        plain = {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
+        return {**plain, "rescaled": self.rescaled}
 
     @classmethod
     def from_dict(
         cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
     ) -> Growth:
         """How a set grows in a snapshot, with the engines of it."""
-        kernel = settings.watched.kernel
+        kernel, is_rescaled = (
+            settings.watched.kernel,
+            data.has_key("rescaled") and data.flag("rescaled"),
+        )
+        if not is_rescaled:
+            kernel = in_units(kernel)
         landmarks: Landmarks | Explicit
         if data.has_key("units"):
             landmarks = Explicit.from_dict(kernel, data)
@@ -356,4 +365,5 @@ class Growth:
         growth = cls(settings, landmarks, whitening, data.number("limit", 0))
         growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
         growth.due = data.count("due", FIRST)
+        growth.rescaled = is_rescaled
         return growth

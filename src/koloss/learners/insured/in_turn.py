@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from koloss import _linalg
-from koloss.guarantees.bandit import BanditProblem, anytime_rate
+from koloss.guarantees.bandit import BanditProblem, anytime_rate, fixed_rate
+from koloss.guarantees.contexts import horizons
 from koloss.guarantees.insured_contexts import exploration
 from koloss.learners.insured.exploration import softmax, within
 from koloss.learners.insured.segments import Bools, Floats, Watch
@@ -126,16 +127,23 @@ class Parts:
 class OwnRows:
     """One learner per context, for any order of contexts: Theorem F6.7 (1).
 
-    Rates are those of exponential weights without a horizon, for the t-th round of the context, and its sums gain (1 - γ_t)x'.
+    With a number of rounds rates are those of the context's share of them (theory F6.11); without, those of exponential weights without
+    a horizon for the t-th round of the context. Its sums gain (1 - γ_t)x'.
     """
 
-    def __init__(self, owns: Sequence[Own], epsilon: float = 0.0) -> None:
+    def __init__(
+        self, owns: Sequence[Own], epsilon: float = 0.0, rounds: int | None = None
+    ) -> None:
         self.owns, self.epsilon = owns, epsilon
         C, K = len(owns), len(owns[0].weights)
         self.games = [
             BanditProblem(1, own.rank, own.leverage, 0.5, epsilon, math.log(K), bonus=True)
             for own in owns
         ]
+        self.etas: list[float] | None = None  # where they do not change
+        if rounds is not None and K > 1:
+            each = zip(self.games, horizons(self.games, [KAPPA] * C, rounds), strict=True)
+            self.etas = [fixed_rate(game, KAPPA, own) for game, own in each]
         self.sums: Floats = np.zeros((C, K))
         self.made = np.zeros(C, dtype=np.int64)  # rounds of every context
         self.awake: Bools = np.zeros(C, dtype=bool)
@@ -148,6 +156,8 @@ class OwnRows:
         """η of the next round in a context."""
         if self.sums.shape[1] == 1:
             return 1.0
+        if self.etas is not None:
+            return self.etas[context]
         return anytime_rate(self.games[context], KAPPA, self.made.item(context) + 1)
 
     def rate(self, context: int) -> float:

@@ -78,6 +78,9 @@ class InsuredBandit(Operated):
     loss_range : (float, float) or "learn"
         One interval that holds all losses of all rounds; "learn" where none is known. The guarantee is then a multiple of the
         range, and losses must come before the next decision.
+    outside : "raise" or "clip"
+        What becomes of a loss outside the interval stated: an error; or one above counts as the high end, as for
+        `BanditExpWeights`.
     policy : str, object, or a sequence of these
         "ucb", "thompson", "optimistic" (exponential weights that follow a prediction), or an object of your own that
         has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
@@ -116,11 +119,9 @@ class InsuredBandit(Operated):
         Least and largest share of traffic, {row or tuple of rows: (low, high)}, as for `BanditExpWeights`; whoever plays.
     contexts, context_kernel : optional
         What is known of a round before an action is chosen, and what contexts have in common, as for `BanditExpWeights`. Then
-        `ask(context=...)`, and each context is watched by itself. A policy of yours has `propose(context)` and
+        `ask(context=...)`. Contexts with `weights` are drawn independently by these, and estimates are shared; without weights
+        they may come in any order, and each is watched by itself. A policy of yours has `propose(context)` and
         `hear(index, loss, context)`.
-    order : "independent" or "any", optional
-        Whether contexts are drawn independently by their weights, or come as they like; by default the former where they have
-        weights and no period.
     grow : bool, int or "auto"
         Play a box, a ball or a space by a Sobol' set that grows around what is promising, in place of a net: with so many points in play at
         most, 1,024 by default; "auto" in more than three dimensions. The bandwidths of `kernel` are learned for each coordinate, and
@@ -151,6 +152,7 @@ class InsuredBandit(Operated):
         *,
         horizon: int | None,
         loss_range: tuple[float, float] | Literal["learn"],
+        outside: Literal["raise", "clip"] = "raise",
         policy: Any = "ucb",
         trigger: Any = 0.5,
         premium: Any = 0.75,
@@ -175,7 +177,6 @@ class InsuredBandit(Operated):
         shares: Any = None,
         contexts: Contexts | None = None,
         context_kernel: KernelLike | Literal["pairs"] | None = None,
-        order: Literal["independent", "any"] | None = None,
         grow: bool | int | Literal["auto"] = False,
         rng: Any = None,
         **former: Any,
@@ -193,7 +194,7 @@ class InsuredBandit(Operated):
             engine, growth = points_engine(settings.watched), None
             robust = engine if settings.shares_engine else points_engine(settings.robust)
             self._forecaster = forecaster_for(settings.forecast_kernel, engine)
-        batch = choose_batch(settings.robust, robust.problem)
+        batch = choose_batch(settings.robust, robust.problem, robust.rows)
         self._policies = make_policies(settings.policies, settings.deviations, len(engine.points))
         self._prepare(engine, robust, batch)
         self._growth = growth
@@ -292,6 +293,7 @@ class InsuredBandit(Operated):
         return read_losses(loss, len(entries), low, high, self.engine.sign)
 
     def _admit(self, entry: Entry[Any], loss: float) -> None:
+        loss = self._units.hull.admitted(loss)
         if self._game is not None:
             self._game.admit(entry, float(loss))
             return
@@ -305,6 +307,9 @@ class InsuredBandit(Operated):
             self._game.learn(law, entries, losses, self.ledger.made)
             return
         units = self._units
+        if not units.learned:
+            units.hull.hear(losses)
+            losses = units.hull.admitted(losses)
         if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
             self._account.enter((float(losses[0]) - units.center) / units.width, None, 0.0)
             self._pending.drop(None, entries[0].heard)

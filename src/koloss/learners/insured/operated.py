@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from koloss._arrays import as_flag
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.learners.bandit.exp2 import Epoch, Exp2
@@ -16,7 +17,7 @@ from koloss.learners.insured.diagnostics import InsuredDiagnostics, diagnose_ins
 from koloss.learners.insured.exploration import Floats, lowest
 from koloss.learners.insured.per_context import ContextRound
 from koloss.learners.insured.policies import BuiltIn, UserPolicy
-from koloss.learners.insured.promise import prove_insured
+from koloss.learners.insured.promise import prove_insured, realise_insured
 from koloss.learners.insured.roster import NOBODY, Bools, Rows, as_rows, explore
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.segment_diagnostics import SegmentDiagnostics, diagnose_segments
@@ -205,6 +206,30 @@ class Operated(InsuredState):
         if self._game is not None:
             return diagnose_segments(self)
         return diagnose_insured(self)
+
+    @locked
+    def guarantee(
+        self, *, rounds: int | None = None, printed: bool | None = None, realised: bool = False
+    ) -> Guarantee:
+        """The regret bound, term by term.
+
+        Parameters
+        ----------
+        rounds : int, optional
+            After so many rounds; by default the horizon, or the rounds played where there is none.
+        printed : bool, optional
+            To be left out: the paper has no such bound.
+        realised : bool, default False
+            Of the rounds played so far: the estimated regret, one draw of what bounds the regret on average (theory R).
+        """
+        if not as_flag("realised", realised):
+            return super().guarantee(rounds=rounds, printed=printed)
+        for name, value in (("rounds", rounds), ("printed", printed)):
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must be left out where `realised` is True, got {value!r}"
+                )
+        return self._beside_random(realise_insured(self))
 
     def _proved(self, rounds: int) -> Guarantee:
         if self._game is not None:

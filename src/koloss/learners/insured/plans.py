@@ -35,7 +35,9 @@ class Numbers:
     trigger: float  # β
     premium: float  # δ
     scale: float  # B(n)
-    learning_rate: float = 0.0  # η of the robust learner; 0: those of its contexts change with time
+    learning_rate: float = (
+        0.0  # η of the robust learner, the largest of its contexts; 0: it changes with time
+    )
     cost: float = 0.0  # γ of its design, ...
     largest: float = 0.0  # ... R, ...
     largest_exploiting: float = 0.0  # ... R_S, ...
@@ -127,8 +129,9 @@ def plan_in_turn(
     owns: Sequence[Own], epsilon: float, rounds: int, trigger: float, premium: float
 ) -> Plan:
     """For contexts in any order."""
-    robust = OwnRows(owns, epsilon)
+    robust = OwnRows(owns, epsilon, rounds)
     B = scale_in_any_order(robust.games, rounds)
-    numbers = Numbers("in any order", rounds, trigger, premium, B)
+    eta = max(robust.etas or [1.0])
+    numbers = Numbers("in any order", rounds, trigger, premium, B, learning_rate=eta)
     watch = InTurn(owns, premium * B, trigger * B)
     return Plan(numbers, tuple(robust.games), watch, robust)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from koloss.guarantees import Guarantee, insured, promises
 from koloss.learners.bandit.exp2 import Epoch, prove, within_shares
 from koloss.learners.bandit.masks import Masked
+from koloss.learners.bandit.realised import bias_of, check, estimated_regrets, missing_cost
 from koloss.learners.waiting import Late
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
     """Theorem I1 with the robust learner's bound, for so many rounds."""
     ledger, settings, engine = learner.ledger, learner.settings, learner.engine
     played, lateness = _seen(learner, rounds)
+    if learner._is_short:  # the robust learner alone: what waits costs as much as what never comes
+        played = replace(played, late=learner._counts.robust_late, unheard=ledger.unheard)
 
     def bound(halvings: int, rounds: int) -> Guarantee:
         robust, hull = learner._robust.tuned(halvings), learner._units.hull
@@ -68,7 +71,6 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
         lateness=lateness,
         warm_up=learner._warm_up,
         made=ledger.made,
-        heard=ledger.heard,
         own="own" in settings.names,
         early=settings.early,
         alarms=[str(alarm) for alarm in learner.alarms],
@@ -79,12 +81,46 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
     return promise.of_rewards() if engine.sign < 0 else promise
 
 
+def realise_insured(learner: InsuredState) -> Guarantee:
+    """The estimated regret of the rounds so far: the account, what is open, and what the robust learner estimates of its own (theory R)."""
+    if learner._game is not None:
+        raise ValueError(
+            "`realised` must be False with contexts, where `diagnostics` has the accounts"
+        )
+    lacking = {
+        "after actions were added or withdrawn": learner._roster.era > 0,
+        "after requests among some of the actions": learner._counts.masked > 0,
+    }
+    for where, lacks in lacking.items():
+        if lacks:
+            raise ValueError(f"`realised` must be False {where}")
+    made, rho, account = learner.ledger.made, learner._units.width, learner._account
+    promise, horizon = _proved(learner, max(made, 1)), learner.settings.horizon
+    estimates, missing = (
+        rho * account.total,
+        rho * (account.outstanding + min(learner._warm_up, made)),
+    )
+    budget = sum(learner.settings.budgets) * insured.scale(
+        learner.engine.problem, horizon or max(made, 1)
+    )
+    bias = insured.bias(learner.engine.problem, budget, horizon, made)
+    robust = learner._robust.exp2
+    if robust is not None:
+        check(robust)
+        estimates = estimates + estimated_regrets(robust)
+        missing += missing_cost(robust)
+        bias += robust.made * bias_of(robust)
+    return promises.realised(
+        promise, made, estimate=float(estimates.max()), missing=missing, bias=bias
+    )
+
+
 def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.Lateness]:
     """What the bounds need to know of the game so far: the robust learner's, and what came late."""
     stage, ledger, settings = learner._robust.exp2, learner.ledger, learner.settings
     counts = learner._counts
-    delay, made, heard = settings.planned_delay, ledger.made, ledger.heard
-    longest = max([ledger.longest_delay, *(heard - entry.heard for entry in ledger)])
+    delay, made = settings.planned_delay, ledger.made
+    longest = ledger.longest_wait
     played = promises.Played()
     late = forgotten = plays = 0
     if stage is not None:
@@ -97,7 +133,9 @@ def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.
         plays = min(stage.made + max(rounds - made, 0), rounds)
     at_once = counts.at_once + played.at_once
     longest_at_once = max(counts.longest_at_once, played.longest_at_once)
-    played = replace(played, made=made, at_once=at_once, longest_at_once=longest_at_once)
+    played = replace(
+        played, made=made, heard=ledger.heard, at_once=at_once, longest_at_once=longest_at_once
+    )
     lateness = insured.Lateness(
         delay=delay,
         hold=settings.hold,
@@ -109,6 +147,7 @@ def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.
         kept=longest <= delay,
         whole=at_once > 0,
         missing=ledger.awaited + ledger.forgotten,
+        heard=ledger.heard,
     )
     return replace(played, longest_delay=longest), lateness
 

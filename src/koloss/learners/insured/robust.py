@@ -34,7 +34,9 @@ class Robust:
         """The engine tuned to the horizon, halved so many times."""
         if halvings not in self._tuned:
             assert self.horizon is not None
-            self._tuned[halvings] = self.engine.retuned(insured.halved(self.horizon, halvings))
+            self._tuned[halvings] = self.engine.retuned(
+                insured.halved(self.horizon, halvings), self.batch
+            )
         return self._tuned[halvings]
 
     def fresh(self, made: int, roster: Roster, account: Account) -> Specialists:

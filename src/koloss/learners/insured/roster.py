@@ -18,7 +18,7 @@ from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
 from koloss.designs import Design, whiten
 from koloss.guarantees.bandit import late_cost
-from koloss.guarantees.base import Assumption, Guarantee
+from koloss.guarantees.base import Guarantee, clause, note
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.insured.exploration import Exploration
@@ -27,15 +27,6 @@ from koloss.learners.reading import Reader
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
-
-UNSEEN = (
-    "when actions are added and withdrawn does not depend on actions or losses not yet heard of"
-)
-"""What the bound assumes of the operator."""
-
-SINCE = "against an action added later the bound counts from then on, against a withdrawn one up to then"
-"""What it says of actions that were not there all the time."""
-
 
 MASKED = 2**52
 """Least number of an exploration among some of the actions."""
@@ -129,8 +120,9 @@ class Roster:
                 terms[name] *= factor
         if revived and engine.problem.delay and rates.learning_rate:  # else they count as late
             terms["delay"] += revived * late_cost(engine.problem, rates.learning_rate, rates.kappa)
-        assumptions = (*robust.assumptions, Assumption(UNSEEN))
-        return replace(robust, terms=terms, assumptions=assumptions, notes=(*robust.notes, SINCE))
+        assumptions = (*robust.assumptions, clause("offered"))
+        remarks = (*robust.remarks, note("offered"))
+        return replace(robust, terms=terms, assumptions=assumptions, remarks=remarks)
 
     # Snapshots.
 

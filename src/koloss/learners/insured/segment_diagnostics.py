@@ -61,6 +61,11 @@ class SegmentDiagnostics:
     estimated_losses: NDArray[np.float64]  # (C, K): predicted loss of every pair
     told: str = field(default="losses", repr=False)  # or rewards
 
+    @property
+    def contexts(self) -> NDArray[np.int64]:
+        """Decisions made in each context."""
+        return np.array([one.rounds for one in self.segments])
+
     def __str__(self) -> str:
         robust = sum(one.playing == "robust" for one in self.segments)
         lines = [f"{len(self.segments)} contexts, {robust} of them handed over"]

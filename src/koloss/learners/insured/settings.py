@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
@@ -13,6 +14,7 @@ from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpaceP
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
+from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
 from koloss.learners.insured.policies import check_policies
@@ -55,6 +57,7 @@ class InsuredSettings(Settings):
     """Settings of `InsuredBandit`, which describes them."""
 
     loss_range: tuple[float, float] | Literal["learn"]
+    outside: Literal["raise", "clip"] = "raise"
     policy: Any = "ucb"
     trigger: Any = 0.5
     premium: Any = 0.75
@@ -79,10 +82,9 @@ class InsuredSettings(Settings):
     shares: Any = None
     contexts: Contexts | None = None
     context_kernel: Any = None
-    order: Literal["independent", "any"] | None = None
     grow: bool | int | Literal["auto"] = False
 
-    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel", "order")
+    later: ClassVar[tuple[str, ...]] = ("outside", "contexts", "context_kernel")
     former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
@@ -109,6 +111,7 @@ class InsuredSettings(Settings):
                 "`regret` must be 'pseudo' with a policy, got 'hindsight': to insure it would cost as much as the bound of the "
                 "robust learner, BanditExpWeights, which has it"
             )
+        one_of("outside", self.outside, ("raise", "clip"))
         as_flag("early", self.early)
         if self.overdraft != "auto":
             self._set("overdraft", as_int("overdraft", self.overdraft, minimum=0))
@@ -164,9 +167,6 @@ class InsuredSettings(Settings):
         """What can be played with several contexts: nothing is proved for the rest."""
         contexts = self.contexts
         assert contexts is not None
-        if contexts.space is not None:
-            rule = "must be finitely many where a policy is insured; BanditExpWeights plays any point of a Space"
-            raise ValueError(f"`contexts` {rule}, got {contexts!r}")
         if contexts.allowed is not None:
             raise ValueError("`allowed` of `contexts` must be left out where a policy is insured")
         if self.horizon is None:
@@ -182,10 +182,6 @@ class InsuredSettings(Settings):
             for name in ("trigger", "premium"):
                 self._set(name, _one_each(name, getattr(self, name), 1)[0])
         self._check_among(PLAYED, "with several contexts")
-        if self.order == "independent" and contexts.weights is None:
-            raise ValueError(
-                "`contexts` must have weights where `order` is 'independent' and a policy is insured"
-            )
 
     def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
         """Refuse settings that are none of those that can be played."""
@@ -209,12 +205,9 @@ class InsuredSettings(Settings):
 
     @property
     def ordered(self) -> str:
-        """What is assumed of the contexts: "independent" where they have weights, unless told, else "any"."""
-        contexts = self.contexts
-        assert contexts is not None
-        if self.order is not None:
-            return self.order
-        return "any" if contexts.weights is None or contexts.period is not None else "independent"
+        """What is assumed of the contexts: "independent" where they have weights, else "any"."""
+        assert self.contexts is not None
+        return "any" if self.contexts.weights is None else "independent"
 
     def _check_grow(self) -> None:
         """Refuse a set that grows where it cannot; the kernel of "auto" is the widest, whose bandwidths are learned."""
@@ -320,8 +313,8 @@ class InsuredSettings(Settings):
         return kernel
 
     def _with(self, kernel: Any) -> BanditSettings:
-        """Settings of exponential weights with a kernel; one context is none."""
-        settings = self._stated(kernel)
+        """Settings of exponential weights with a kernel, of coordinates without units; one context is none."""
+        settings = without_units(self._stated(kernel))
         if self.contexts is not None and not self.has_contexts:
             return in_context(settings, 0)
         return settings
@@ -342,7 +335,7 @@ class InsuredSettings(Settings):
     @property
     def forecast_kernel(self) -> Any:
         """That of the policies' forecasts, on actions."""
-        return self.kernel if self.contexts is None else self._with(self.kernel).kernel
+        return self._with(self.kernel).kernel
 
     @property
     def deviations(self) -> float | Literal["auto"]:
@@ -352,7 +345,17 @@ class InsuredSettings(Settings):
     @property
     def robust(self) -> BanditSettings:
         """Settings of the robust learner behind the policies."""
-        return self._with(self.kernel if self.robust_kernel is None else self.robust_kernel)
+        settings = self._with(self.kernel if self.robust_kernel is None else self.robust_kernel)
+        if isinstance(self.robust_kernel, White) and self.loss_norm is None:
+            return replace(settings, loss_norm=self._norm_of_all(settings))
+        return settings
+
+    def _norm_of_all(self, settings: BanditSettings) -> float | None:
+        """The norm of White's kernel that every loss within the range has at most, up to a constant: ρ√N/2."""
+        if not isinstance(settings.actions, Points) or settings.loss_range is None:
+            return None
+        low, high, _ = settings.interval(1.0)
+        return (high - low) / 2 * math.sqrt(len(settings.actions))
 
     @property
     def watched(self) -> BanditSettings:

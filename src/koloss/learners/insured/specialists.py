@@ -202,6 +202,7 @@ class Specialists(Exp2):
         self.eras.append(Era(number, self.epochs, engine))
         self.engine, self.rates, self.epoch = engine, rates, None
         self.theta = np.zeros(engine.problem.rank)
+        self.tally = None  # estimates of different eras do not add up
 
     @property
     def _eta(self) -> float:

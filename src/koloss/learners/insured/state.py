@@ -245,7 +245,9 @@ class InsuredState(Learner[InsuredSettings, Any]):
             )
         else:
             said = data.part("forecaster")
-            self._forecaster = GrownForecaster.restored(settings.kernel, engine.points, said)
+            self._forecaster = GrownForecaster.restored(
+                self._growth.forecast_kernel, engine.points, said
+            )
         saved = data.items("policies", len(settings.policies))
         given, self._replacements = self._replacements, None
         self._policies = restore_policies(settings.names, settings.deviations, N, given, saved)

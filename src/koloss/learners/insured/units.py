@@ -43,15 +43,20 @@ class Units:
 
     # Snapshots.
 
+    @property
+    def _changes(self) -> bool:
+        """Whether there is anything to keep."""
+        return self.learned or self.hull.outside == "clip"
+
     def to_dict(self) -> dict[str, Any] | None:
-        """Plain data for a snapshot; None where the range is known."""
-        if not self.learned:
+        """Plain data for a snapshot; None where the range is known, and holds all losses."""
+        if not self._changes:
             return None
         return {**self.hull.to_dict(), "center": self.center, "width": self.width}
 
     def load(self, data: Reader, name: str) -> None:
         """Take back what `to_dict` gave."""
-        if not self.learned:
+        if not self._changes:
             data.nothing(name)
             return
         said = data.part(name)

@@ -1,0 +1,77 @@
+"""Coordinates without units: a learner that is told no norm sees every coordinate from -1 to 1 (theory B6).
+
+Where that changes nothing of what losses can be, up to a constant, it changes nothing but rounding in what is played without a norm. A
+norm that is assumed by default, and forecasts, then depend on no units either. The map is that of the box around the actions that
+were given, all game long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from koloss.kernels.rescaled import Rescaled, closed_under, rescaled
+from koloss.learners.bandit.pairs import finite_size
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.proxy import Proxy
+
+
+def has_units(settings: BanditSettings) -> bool:
+    """Whether something was said in the units of the kernel, which is then taken as it is.
+
+    So are a penalty, and a kernel whose norm alone says how large losses may be.
+    """
+    return (
+        settings.loss_norm is not None
+        or (settings.loss_range is None and settings.loss_bound is None)
+        or settings.tuning == "paper"
+        or settings.ridge not in ("auto", 0)
+        or isinstance(settings.proxy, Proxy)
+        or settings.loss_class == "any"
+    )
+
+
+def without_units(settings: BanditSettings) -> BanditSettings:
+    """The settings with kernels of coordinates from -1 to 1, where these may be mapped; applied twice it changes nothing more."""
+    contexts = settings.contexts
+    if has_units(settings):
+        return settings
+    constant, kernel = settings.loss_range is not None, settings.kernel
+    lower, upper = (end.tolist() for end in settings.actions.bounds())
+    if contexts is None:
+        return _with(
+            settings, rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
+        )
+    other, box = settings.context_kernel, (contexts.X.min(axis=0), contexts.X.max(axis=0))
+    if isinstance(other, str):  # one kernel on rows that hold both
+        lower, upper = [*box[0].tolist(), *lower], [*box[1].tolist(), *upper]
+        return _with(
+            settings, rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
+        )
+    shared = settings.manner not in ("alone", "apart")
+    if shared and finite_size(other, contexts.dimension) is not None:
+        constant = False  # of each factor, that is: the losses of contexts have one in common
+    kernel = rescaled(kernel, lower, upper, maps=closed_under(kernel, constant=constant))
+    if other is not None:
+        other = rescaled(other, *box, maps=closed_under(other, constant=False))
+    return _with(settings, kernel, context_kernel=other)
+
+
+def _with(settings: BanditSettings, kernel: Any, **others: Any) -> BanditSettings:
+    changed = kernel is not settings.kernel or any(
+        value is not getattr(settings, name) for name, value in others.items()
+    )
+    return replace(settings, kernel=kernel, **others) if changed else settings
+
+
+def in_units(kernel: Any) -> Any:
+    """A kernel as it was stated."""
+    return kernel.kernel if isinstance(kernel, Rescaled) else kernel
+
+
+def is_mapped(kernel: Any) -> bool:
+    """Whether a kernel, or a part of one on pairs, sees coordinates from -1 to 1."""
+    parts = (getattr(kernel, name, None) for name in ("kernel", "actions", "contexts"))
+    return isinstance(kernel, Rescaled) or any(
+        is_mapped(part) for part in parts if part is not None
+    )
