@@ -8,6 +8,7 @@
 #   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
 #   make chaos ARGS=--quick           a minute of faults while studies are in use; see `python -m chaos --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
+#   make test-faults                  faults planted in the library, each of which the tests must find
 #   make test-lowest PYTHON=python3.11  the lowest versions that are declared, in .venv-lowest
 #   make test-torch TORCH=torch       choose the torch requirement
 
@@ -35,7 +36,7 @@ in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena check test test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
+.PHONY: help run arena check test test-faults test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,10 +48,13 @@ arena: $(STAMPS)/arena ## every learner and every peer on the same games; page i
 	$(BIN)/koloss arena --out build/arena $(ARGS)
 
 check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
-	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow' tests
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow and not faults' tests
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+test-faults: $(STAMPS)/test ## planted faults and mutants, each of which some test must find
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m faults tests
 
 # Old packages call what newer ones beside them have deprecated, which is for neither of us to mend.
 test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that pyproject.toml allows (Python 3.11)
