@@ -227,6 +227,8 @@ def draw_contexts(rng, longest):
     kind = pick(rng, kl.BanditExpWeights, kl.InsuredBandit)
     n = int(rng.integers(longest // 2, longest + 1))
     C, actions = int(rng.integers(2, 4)), draw_points(rng)
+    if not actions.X.any():  # a product of kernels that vanishes on all pairs is refused
+        actions = kl.Points(actions.X + 1)
     kernel = draw_kernel(rng, actions, plain=True)
     weights = rng.dirichlet(np.full(C, 3.0)) if rng.random() < 0.5 else None
     said: dict[str, Any] = {"horizon": n, "contexts": kl.Contexts(list("abc"[:C]), weights=weights)}
