@@ -12,7 +12,7 @@ import koloss as kl
 from benchmarks import Unavailable
 from benchmarks.tables import Spread, Table
 from benchmarks.timing import spread
-from koloss import _linalg
+from koloss.core import linalg
 
 RANK = 64
 
@@ -96,9 +96,9 @@ def _refresh_rows(N: int) -> list[list[Any]]:
 
     def call(bonus: bool) -> Any:
         made = fused.refresh(fused.direction(-eta * theta), offset, design, gamma)
-        factor = _linalg.cholesky(np.asfortranarray(fused.sigma(made) + 0.05 * np.eye(m)))
+        factor = linalg.cholesky(np.asfortranarray(fused.sigma(made) + 0.05 * np.eye(m)))
         if bonus:
-            fused.bonus(fused.square(_linalg.inverse_of(factor).T), None, 0.0, 0.01, 0.0)
+            fused.bonus(fused.square(linalg.inverse_of(factor).T), None, 0.0, 0.01, 0.0)
         torch.cuda.synchronize()
 
     rows: list[list[Any]] = [
@@ -120,7 +120,7 @@ def _refresh_rows(N: int) -> list[list[Any]]:
 
 
 def _fused(features: Any) -> Any:
-    from koloss._device import DeviceFeatures
+    from koloss.core.device import DeviceFeatures
 
     fused = DeviceFeatures(features).fused
     if fused is None:

@@ -10,7 +10,7 @@ from scipy.linalg.blas import dgemm, dsyrk
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio, spread
-from koloss import _linalg
+from koloss.core import linalg
 
 KERNEL, RANK = kl.Gaussian(0.3), 59
 BOX = {"ridge": 0, "bonus": False, "loss_class": "rank-one", "loss_norm": 1.0}
@@ -97,7 +97,7 @@ def _parts(engines) -> Table:
             "cumulative sums": lambda p=p: np.cumsum(p),
             "features times √p": lambda F=F, p=p, b=buffer: np.multiply(F.T, np.sqrt(p), out=b.T),
             "covariance, SYRK": lambda b=buffer: dsyrk(1.0, b, trans=1, lower=1),
-            "Cholesky factor": lambda s=sigma: _linalg.cholesky(s),
+            "Cholesky factor": lambda s=sigma: linalg.cholesky(s),
             "refresh": lambda e=engine, t=theta: _law(e, t),
         }
         often = max(1, 100_000 // N)

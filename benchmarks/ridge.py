@@ -11,7 +11,7 @@ from scipy.linalg.blas import dsyrk
 import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.designs.ridge import ridge_design
 from koloss.learners.bandit import candidates
 
@@ -98,7 +98,7 @@ def hostile(losses, learner, rng):
             continue
         exp2 = learner._exp2
         law, features = exp2.next_law(), exp2.engine.features
-        response = law.p * (features @ _linalg.solve(law.factor, features[target]))
+        response = law.p * (features @ linalg.solve(law.factor, features[target]))
         response[target] -= 1.0
         yield losses.of(losses.root.T @ response)
 

@@ -37,7 +37,7 @@ CODE = """if True:
 """
 COST = """if True:
     import timeit, scipy.linalg, koloss
-    from koloss._threads import threads_for
+    from koloss.core.threads import threads_for
     def ask():
         with threads_for(1):
             pass

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._names import hidden, printable, slug, slugs
+from koloss.core.text import hidden, printable, slug, slugs
 from koloss.experiments import SpecError, load, parse, shipped, spec_text
 from koloss.experiments.build import check
 from torture.trials import Cases, trial

@@ -23,7 +23,7 @@ from docs.figures.where_table import (
     won,
 )
 from koloss import arena
-from koloss._html import BLUE, VERMILION
+from koloss.core.text import BLUE, VERMILION
 from koloss.report import figures
 from koloss.report.figures import DARK_GREY, DASHED, GREEN, GREY, INK, ORANGE, PURPLE, SKY, Style
 

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 import koloss as kl
 from koloss import actions
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 
 TREE = kl.Space(
     depth=kl.Int(1, 100, log=True, when={"method": ["lru", "lfu"]}),

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
 
 import koloss as kl
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from tests.support.statistics import agrees, by_counts, differs
 
 

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 import koloss as kl
-from koloss._random import as_generator
+from koloss.core.random import as_generator
 from koloss.errors import NetTooLarge
 
 MIXED = kl.Space(

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 
 X = np.random.default_rng(1).normal(size=(60, 4))
 DEFICIENT = X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.0, 1.0, -1.0]])

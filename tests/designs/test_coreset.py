@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 import koloss as kl
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.designs import base, coreset, john, rows, uniform
 from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable

@@ -1,6 +1,6 @@
 """Bad arguments of kernels: every message names the argument, the rule and the value.
 
-What the checks themselves refuse is listed in tests/test_arrays.py; here, that each argument goes through its check.
+What the checks themselves refuse is listed in tests/core/test_arrays.py; here, that each argument goes through its check.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from scipy import special
 
 import koloss as kl
 from koloss import kernels
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.errors import NoFiniteFeatures
 from koloss.kernels import Kernel
 

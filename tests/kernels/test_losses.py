@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss import kernels
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 
 D = 2
 CENTERS = np.array([[0.5, 1.0], [1.5, 0.7], [0.8, 2.0]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from koloss._random import LEARNERS, as_generator
+from koloss.core.random import LEARNERS, as_generator
 from koloss.learners.ledger import new_mark
 
 

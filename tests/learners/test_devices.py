@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss._arrays import is_single, to_numpy
+from koloss.core.arrays import is_single, to_numpy
 from koloss.errors import SnapshotError
 from koloss.learners.bandit.device import DeviceEngine
 
@@ -223,16 +223,16 @@ def test_leverages_of_rounded_features_are_within_the_certificate():
 
 
 def test_sums_of_single_precision_features_are_of_double_precision(rng):
-    from koloss import _linalg
+    from koloss.core import linalg
 
     features = rng.normal(size=(5000, 7)).astype(np.float32, order="F")
     exact, p = features.astype(float), rng.dirichlet(np.ones(5000))
-    factor = _linalg.covariance_factor(features, p, _linalg.work_space(features))
+    factor = linalg.covariance_factor(features, p, linalg.work_space(features))
     assert np.allclose(factor, np.linalg.cholesky(exact.T @ (p[:, None] * exact)), rtol=1e-13)
     theta = rng.normal(size=7)
-    assert np.allclose(_linalg.product(features, theta), exact @ theta, rtol=1e-13, atol=1e-13)
+    assert np.allclose(linalg.product(features, theta), exact @ theta, rtol=1e-13, atol=1e-13)
     leverages = np.einsum("ij,ij->i", exact @ np.linalg.inv(factor @ factor.T), exact)
-    assert np.allclose(_linalg.leverages(factor, features), leverages, rtol=1e-11)
+    assert np.allclose(linalg.leverages(factor, features), leverages, rtol=1e-11)
     # In single precision they would be seen to differ.
     coarse = (features.T @ (p.astype(np.float32)[:, None] * features)).astype(float)
     assert not np.allclose(factor, np.linalg.cholesky(coarse), rtol=1e-9)
@@ -240,24 +240,24 @@ def test_sums_of_single_precision_features_are_of_double_precision(rng):
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_blocks_make_no_difference(kind, rng, monkeypatch):
-    from koloss import _linalg
+    from koloss.core import linalg
 
     features = np.asfortranarray(rng.normal(size=(1000, 6)).astype(kind))
     p, columns = rng.dirichlet(np.ones(1000)), rng.normal(size=(6, 2))
     whole = None
     for rows, limit, part in ((10_000, 10_000, 10_000), (64, 0, 10_000), (17, 0, 100)):
-        monkeypatch.setattr(_linalg, "WHOLE", limit)
-        monkeypatch.setattr(_linalg, "ROWS", rows)
-        monkeypatch.setattr(_linalg, "PART", part)
-        factor = _linalg.covariance_factor(
-            features, p, _linalg.work_space(features), columns @ columns.T
+        monkeypatch.setattr(linalg, "WHOLE", limit)
+        monkeypatch.setattr(linalg, "ROWS", rows)
+        monkeypatch.setattr(linalg, "PART", part)
+        factor = linalg.covariance_factor(
+            features, p, linalg.work_space(features), columns @ columns.T
         )
         found = (
             factor,
-            _linalg.product(features, p[:6]),
-            _linalg.leverages(factor, features),
-            _linalg.squared_lengths(features),
-            *_linalg.penalised_leverages(factor, features, columns),
+            linalg.product(features, p[:6]),
+            linalg.leverages(factor, features),
+            linalg.squared_lengths(features),
+            *linalg.penalised_leverages(factor, features, columns),
         )
         whole = whole or found
         for one, other in zip(found, whole, strict=True):

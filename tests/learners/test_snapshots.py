@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss._files import PARTS, replacing
+from koloss.core.files import PARTS, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.guarantees.insured import scale as insured_scale
 from koloss.learners import snapshots
@@ -721,7 +721,7 @@ def test_of_two_processes_one_is_told(tmp_path):
     code = """
 import sys
 import koloss as kl
-from koloss._files import PARTS, replacing
+from koloss.core.files import PARTS, replacing
 from koloss.errors import SnapshotInUse
 learner = kl.BanditExpWeights.from_state(kl.load_state(sys.argv[1]))
 print(flush=True), input()

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import koloss as kl
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.oracles.finite import minimize_points
 
 LOSSES = [

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 
 X = np.random.default_rng(3).uniform(-1, 1, size=(30, 2))
 Y = np.random.default_rng(4).uniform(-1, 1, size=(9, 2))

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_count, as_float, as_int, as_points, to_numpy
-from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, as_radius, norms, slack, steps, too_large
 from koloss.actions.points import Points
+from koloss.core.arrays import Array, as_count, as_float, as_int, as_points, to_numpy
+from koloss.core.random import as_generator
 
 
 @dataclass(frozen=True)

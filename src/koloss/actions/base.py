@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import LARGEST, Array, as_size
-from koloss._plain import Plain
+from koloss.core.arrays import LARGEST, Array, as_size
+from koloss.core.plain import Plain
 from koloss.errors import NetTooLarge
 
 if TYPE_CHECKING:

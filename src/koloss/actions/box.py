@@ -10,10 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import LARGEST, Array, as_count, as_float, as_points, as_vector, to_numpy
-from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.points import Points
+from koloss.core.arrays import LARGEST, Array, as_count, as_float, as_points, as_vector, to_numpy
+from koloss.core.random import as_generator
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from koloss._arrays import shown
 from koloss.actions.values import Parameter, as_text
+from koloss.core.arrays import shown
 
 
 def declared(parameters: Any, named: Mapping[str, Any]) -> dict[str, Parameter]:

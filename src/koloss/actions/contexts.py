@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import LARGEST, as_distribution, as_points, shown, to_numpy
-from koloss._plain import Plain
 from koloss.actions.points import Points
 from koloss.actions.space import Space
 from koloss.actions.space_points import ENUMERATED, SpacePoints, all_rows
+from koloss.core.arrays import LARGEST, as_distribution, as_points, shown, to_numpy
+from koloss.core.plain import Plain
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

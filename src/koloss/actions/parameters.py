@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import LARGEST, as_flag, as_float, as_int, shown
 from koloss.actions.values import Parameter, as_condition, as_values, identity, plain
+from koloss.core.arrays import LARGEST, as_flag, as_float, as_int, shown
 
 MOST_VALUES = 2**50
 """Most values of a whole number, or of a float with steps: beyond it two of them could have one position."""

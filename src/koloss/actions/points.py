@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import (
+from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
+from koloss.core.arrays import (
     LARGEST,
     Array,
     as_count,
@@ -21,8 +22,7 @@ from koloss._arrays import (
     namespace,
     to_numpy,
 )
-from koloss._random import as_generator
-from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, too_large
+from koloss.core.random import as_generator
 
 WRITTEN_OUT = 8
 """Points with up to so many coordinates are written out as text; of more the number is given."""

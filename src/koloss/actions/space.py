@@ -10,8 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
-from koloss._random import as_generator
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
 from koloss.actions.conditions import declared, matching, needs_of, ordered
 from koloss.actions.points import Points
@@ -29,6 +27,8 @@ from koloss.actions.space_points import (
 from koloss.actions.space_readers import read_configspace, read_optuna
 from koloss.actions.space_schema import read_schema, write_schema
 from koloss.actions.values import Parameter
+from koloss.core.arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
+from koloss.core.random import as_generator
 
 
 class Space(ActionSet):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_points, shown, to_numpy
-from koloss._random import as_generator
 from koloss.actions.points import Points
 from koloss.actions.values import identity
+from koloss.core.arrays import as_points, shown, to_numpy
+from koloss.core.random import as_generator
 
 if TYPE_CHECKING:
     from koloss.actions.space import Space

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from koloss._arrays import shown
 from koloss.actions.parameters import Choice, Float, Int, Ordinal, ordinal_range
 from koloss.actions.values import Parameter, identity, plain
+from koloss.core.arrays import shown
 
 MOST_VALUES = 2**12
 """Values that an inequality on a parameter is written out for."""

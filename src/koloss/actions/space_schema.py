@@ -11,9 +11,9 @@ from collections.abc import Mapping, Set
 from fractions import Fraction
 from typing import Any
 
-from koloss._arrays import as_float, as_int, shown
 from koloss.actions.parameters import Choice, Float, Int, Ordinal, ordinal_range
 from koloss.actions.values import Parameter, as_condition, as_text, identity
+from koloss.core.arrays import as_float, as_int, shown
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

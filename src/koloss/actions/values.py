@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_float, shown
-from koloss._plain import Plain
+from koloss.core.arrays import as_float, shown
+from koloss.core.plain import Plain
 
 
 class Parameter(Plain, abc.ABC):

@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from koloss._names import printable
 from koloss._version import __version__
+from koloss.core.text import printable
 from koloss.errors import KolossError
 
 if TYPE_CHECKING:

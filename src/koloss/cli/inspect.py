@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from koloss._arrays import as_int
 from koloss.cli import options
 from koloss.cli.options import UsageError, folder, naming_options, option, print_json, spec_argument
+from koloss.core.arrays import as_int
 from koloss.errors import NetTooLarge
 
 MOST_ACTIONS = 200_000

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand
 
-from koloss._arrays import as_int
 from koloss.actions import Ball, Box
+from koloss.core.arrays import as_int
 from koloss.errors import KolossError
 from koloss.kernels import Kernel
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import typer
 
-from koloss._html import counted
-from koloss._names import printable
 from koloss.cli import options
 from koloss.cli.options import completing, folder, naming_options, option, spec_argument
+from koloss.core.text import counted, printable
 from koloss.games.workers import ClusterLost
 
 GAMES = "Who plays what"

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from koloss._names import printable
 from koloss.cli import options
 from koloss.cli.options import UsageError, option, print_json
 from koloss.cli.study_operator import change, forget_subject, hand_over, pause, re_arm, resume
 from koloss.cli.study_options import NAME, REQUEST, STORE, open_store_of, open_study, read
+from koloss.core.text import printable
 
 if TYPE_CHECKING:
     from koloss.studies import Store

@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from koloss._arrays import as_float
 from koloss.actions import ActionSet, Contexts, Parameter, Space, SpacePoints
+from koloss.core.arrays import as_float
 from koloss.experiments.reading import Keys, decode, one_of, only, pointing
 from koloss.experiments.source import Source, read_text, read_toml
 from koloss.kernels import Kernel

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._html import Table, counted, duration, short_number
-from koloss._names import printable
+from koloss.core.text import Table, counted, duration, printable, short_number
 
 BARS = 10
 """Actions whose probabilities are drawn."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _html
-from koloss._arrays import (
+from koloss.core import text
+from koloss.core.arrays import (
     Array,
     as_distribution,
     as_points,
@@ -24,7 +24,7 @@ from koloss._arrays import (
     roundoff,
     to_numpy,
 )
-from koloss._threads import in_parallel, single
+from koloss.core.threads import in_parallel, single
 from koloss.designs.rows import Rows, check_columns, coordinates, row_lengths
 from koloss.errors import RankUnreachable
 from koloss.proxy.base import Proxy
@@ -65,14 +65,12 @@ class Design:
         return f"<Design by {self.method}: {support}, {numbers}>"
 
     def _repr_html_(self) -> str:
-        weights = to_numpy(self.weights)
         facts = {
-            "support": f"{len(self.support):,} of {len(weights):,} actions",
+            "support": f"{len(self.support):,} of {self.weights.shape[0]:,} actions",
             "rank": f"{self.rank:,}",
             "max leverage": f"{self.max_leverage:.6g} ({1 + self.gap:.4f} times the rank)",
         }
-        picture = _html.bar_picture(weights.tolist(), title="Weights", below="index of the action")
-        return _html.card(f"Design: {self.method}", _html.facts_table(facts), picture)
+        return text.card(f"Design: {self.method}", text.facts_table(facts))
 
 
 class Whitened(NamedTuple):

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_distribution, as_float
-from koloss._threads import threads_for
+from koloss.core.arrays import as_distribution, as_float
+from koloss.core.threads import threads_for
 from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
 from koloss.designs.ridge import SMALLEST_WEIGHT, RidgeDesign, ridge_design, whitening

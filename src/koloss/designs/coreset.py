@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array
-from koloss._threads import single
+from koloss.core.arrays import Array
+from koloss.core.threads import single
 from koloss.designs.base import Design, certify_rows
 from koloss.designs.rows import Rows
 from koloss.designs.working_set import candidates

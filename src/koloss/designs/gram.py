@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from koloss._arrays import Array, as_points, namespace
-from koloss._threads import single, threads_for
+from koloss.core.arrays import Array, as_points, namespace
+from koloss.core.threads import single, threads_for
 
 
 def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:

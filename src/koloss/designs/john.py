@@ -23,8 +23,8 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, as_int, matching
-from koloss._threads import single
+from koloss.core.arrays import Array, as_float, as_int, matching
+from koloss.core.threads import single
 from koloss.designs.base import WORTH_SHARING, Design, as_features, certify, orthonormal
 from koloss.designs.coreset import coreset_designs
 from koloss.designs.rows import Rows, coordinates

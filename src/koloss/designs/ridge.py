@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from koloss._threads import threads_for
+from koloss.core.threads import threads_for
 from koloss.designs.base import orthonormal
 from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged, RankUnreachable

@@ -1,7 +1,7 @@
 """Features of many actions in other coordinates, a share of rows at a time: nothing of their size is ever stored.
 
 The coordinates come from the Gram matrix F'F, summed in float64 whatever the features are, and its Cholesky factor: designs do not
-depend on the coordinates, so these need not be orthonormal to the last digit. Shares go to threads, see `_threads`.
+depend on the coordinates, so these need not be orthonormal to the last digit. Shares go to threads, see `core.threads`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, matching, namespace, roundoff, take, to_numpy
+from koloss.core.arrays import Array, matching, namespace, roundoff, take, to_numpy
 from koloss.errors import RankUnreachable
 from koloss.proxy.pivoted_cholesky import solve_lower
 from koloss.proxy.shares import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from koloss._arrays import Array, as_float, matching, namespace, take, to_numpy
-from koloss._threads import threads_for
+from koloss.core.arrays import Array, as_float, matching, namespace, take, to_numpy
+from koloss.core.threads import threads_for
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.errors import DesignNotConverged
 from koloss.proxy.pivoted_cholesky import greedy

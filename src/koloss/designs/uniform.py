@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from koloss._arrays import Array, namespace
+from koloss.core.arrays import Array, namespace
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.designs.rows import Rows, coordinates
 from koloss.proxy.shares import SHARE

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 from scipy.linalg.lapack import dgeqp3
 
-from koloss._arrays import Array, matching, namespace, take, to_numpy
-from koloss._threads import single
+from koloss.core.arrays import Array, matching, namespace, take, to_numpy
+from koloss.core.threads import single
 from koloss.designs.base import leverages
 from koloss.designs.solvers import exchange, interior_point, largest_leverage
 from koloss.proxy.pivoted_cholesky import greedy

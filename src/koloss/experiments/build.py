@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from koloss._arrays import as_float, to_numpy
 from koloss.actions import ActionSet, Ball, Box, Points
+from koloss.core.arrays import as_float, to_numpy
 from koloss.experiments.own import own_adversary
 from koloss.experiments.picture import Drawing
 from koloss.experiments.reading import pointing

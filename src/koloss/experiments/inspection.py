@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
 from koloss._version import __version__
 from koloss.actions import Points
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
 from koloss.designs.ridge import FACTORS, Certificates, Dimensions
 from koloss.errors import RankUnreachable, ToleranceUnreachable

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
+from koloss.core.arrays import to_numpy
 from koloss.experiments.spec import Picture
 from koloss.games.trace import Packed
 from koloss.kernels import Kernel, KernelLoss

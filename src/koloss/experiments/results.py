@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import numpy as np
 
-from koloss._files import write_text
 from koloss._version import __version__
+from koloss.core.files import write_text
 from koloss.experiments import files
 from koloss.experiments.files import Dimension
 from koloss.experiments.picture import PictureRun

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.experiments.build import check, jobs_of
 from koloss.experiments.results import Results
 from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS, Experiment, load, shipped

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from koloss._names import hidden, printable
+from koloss.core.text import hidden, printable
 from koloss.errors import KolossError
 
 MOST_BYTES = 10_000_000

@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from koloss import games, learners
-from koloss._names import LONGEST_NAME, slugs
+from koloss.core.text import LONGEST_NAME, slugs
 from koloss.experiments.reading import decode, hint, one_of, only
 from koloss.experiments.source import Source, read_text, read_toml
 from koloss.games import adversaries, watching

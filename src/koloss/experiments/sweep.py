@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from koloss._arrays import as_int
 from koloss._version import __version__
+from koloss.core.arrays import as_int
 from koloss.experiments.arena import settings as arena_settings
 from koloss.experiments.arena.play import job_of
 from koloss.experiments.arena.players import players as all_players

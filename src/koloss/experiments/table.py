@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from koloss._files import replacing
+from koloss.core.files import replacing
 
 
 def write_table(columns: Sequence[str], rows: Sequence[dict[str, Any]], path: Path) -> Path:

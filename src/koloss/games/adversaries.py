@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_points, to_numpy
-from koloss._random import GAMES, as_generator
 from koloss.actions import ActionSet
+from koloss.core.arrays import as_float, as_int, as_points, to_numpy
+from koloss.core.random import GAMES, as_generator
 from koloss.errors import LossOutOfBounds
 from koloss.kernels import Kernel, Loss
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._threads import threads_for
+from koloss.core.threads import threads_for
 from koloss.errors import KolossError
 from koloss.games.workers import ClusterLost, processes
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import as_int, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import as_int, to_numpy
 from koloss.games.adversaries import Adversary
 from koloss.games.hindsight import CHUNK, Hindsight, loss_table
 from koloss.games.trace import Ended, Trace

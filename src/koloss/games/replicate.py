@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.games.adversaries import Adversary
 from koloss.games.play import play
 from koloss.games.trace import Replicates, Trace

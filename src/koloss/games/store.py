@@ -29,8 +29,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._files import PARTS, lock, naming, replacing
-from koloss._names import slug
+from koloss.core.files import PARTS, lock, naming, replacing
+from koloss.core.text import slug
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
 from koloss.games.workers import do_all

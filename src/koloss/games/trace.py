@@ -13,8 +13,8 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _html
-from koloss._files import replacing
+from koloss.core import text
+from koloss.core.files import replacing
 
 Ended = Literal["done", "failed", "stopped", "missing", "died", "cannot"]
 """How a run ended: played to the end; an error; the time limit; no package; a process that ended without a word; a player that
@@ -96,22 +96,17 @@ class Trace:
 
     def _repr_html_(self) -> str:
         if len(self) == 0:
-            return _html.card("Game without a round", _html.facts_table({self.ended: self.message}))
-        every = slice(None) if len(self.regret) != self.checkpoints[-1] else self.checkpoints - 1
-        regret, bound = (np.asarray(line)[every].tolist() for line in (self.regret, self.bound))
+            return text.card("Game without a round", text.facts_table({self.ended: self.message}))
+        regret, bound = float(self.regret[-1]), float(self.bound[-1])
         rounds = int(self.checkpoints[-1])
         facts = {
-            "regret": _html.short_number(regret[-1]),
-            "guarantee": _html.short_number(bound[-1]) + ("" if self.valid else " (not valid)"),
+            "regret": text.short_number(regret),
+            "guarantee": text.short_number(bound) + ("" if self.valid else " (not valid)"),
             "best action": self.certificate,
-            "time of the learner": _html.duration(self.seconds / rounds) + " per round",
+            "time of the learner": text.duration(self.seconds / rounds) + " per round",
         }
-        lines = [_html.Line("regret", regret), _html.Line("guarantee", bound, dashed=True)]
-        log = 0 < 20 * regret[-1] < bound[-1]
-        at = self.checkpoints.tolist()
-        picture = _html.line_picture(at, lines, title="Regret", below="rounds", log=log)
-        title = f"Game of {_html.counted(rounds, 'round')}"
-        return _html.card(title, _html.facts_table(facts), picture)
+        title = f"Game of {text.counted(rounds, 'round')}"
+        return text.card(title, text.facts_table(facts))
 
     def thin(self) -> Trace:
         """The same at the checkpoints alone, for files that stay small: its k-th entries are of round `checkpoints[k]`."""

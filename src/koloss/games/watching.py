@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, as_interval, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import as_float, as_int, as_interval, to_numpy
 from koloss.games.adversaries import Adversary, InSpace
 from koloss.kernels import Kernel
 

@@ -21,7 +21,7 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.errors import KolossError
 
 CANNOT_START = (

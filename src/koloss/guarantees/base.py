@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from koloss import _html
+from koloss.core import text
 from koloss.guarantees import wording
 from koloss.guarantees.wording import Goal
 
@@ -238,17 +238,17 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
-        rows = [(name, f"{_html.short_number(x)}{unit}") for name, x in self.terms.items() if x]
-        rows.append(("sum", f"{_html.short_number(sum(self.terms.values()))}{unit}"))
+        rows = [(name, f"{text.short_number(x)}{unit}") for name, x in self.terms.items() if x]
+        rows.append(("sum", f"{text.short_number(sum(self.terms.values()))}{unit}"))
         if self.is_trivial:
-            rows.append(("trivial: no player exceeds", f"{_html.short_number(self.trivial)}{unit}"))
-        parts: list[object] = [self.in_words(), _html.Table(("term", "bound"), rows)]
+            rows.append(("trivial: no player exceeds", f"{text.short_number(self.trivial)}{unit}"))
+        parts: list[object] = [self.in_words(), text.Table(("term", "bound"), rows)]
         if self.assumptions:
             assumed = [(one.text, MARKS[one.holds].lower()) for one in self._in_order]
-            parts.append(_html.Table(("it assumes", ""), assumed, left=(0, 1)))
+            parts.append(text.Table(("it assumes", ""), assumed, left=(0, 1)))
         verdict = "valid" if self.valid else "not valid" if self.proved else "not proved here"
         kind = "pseudo-regret" if self.regret == "pseudo" else "regret in hindsight"
         if self.confidence is not None:
             kind += f" with probability {self.confidence:.6g}"
         title = f"{self.statement}: {kind} of {self.rounds:,} rounds, {verdict}"
-        return _html.card(title, *parts, *self.notes)
+        return text.card(title, *parts, *self.notes)

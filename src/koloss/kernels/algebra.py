@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from koloss._arrays import Array, Namespace, as_float, namespace
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, Namespace, as_float, namespace
 from koloss.kernels.base import Kernel
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from koloss._arrays import (
+from koloss.actions import ActionSet, Box, Points
+from koloss.core.arrays import (
     Array,
     Namespace,
     as_array,
@@ -27,8 +28,7 @@ from koloss._arrays import (
     namespace,
     to_numpy,
 )
-from koloss._plain import Plain
-from koloss.actions import ActionSet, Box, Points
+from koloss.core.plain import Plain
 from koloss.errors import NoFiniteFeatures
 from koloss.kernels.distances import squared_distances
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, assign, matching
+from koloss.core.arrays import Array, Namespace, assign, matching
 
 PRODUCT = 16
 """Above this dimension distances come from a product of matrices."""

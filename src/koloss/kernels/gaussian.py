@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace
 from koloss.actions import ActionSet
+from koloss.core.arrays import Array, Namespace
 from koloss.kernels.base import Stationary, as_scales
 
 

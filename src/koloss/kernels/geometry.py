@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import SIZES, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import SIZES, to_numpy
 from koloss.errors import NotPositiveDefinite
 from koloss.kernels.base import Kernel, KernelLike
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, Namespace, as_points, as_vector, frozen, matching, to_numpy
 from koloss.actions import ActionSet
+from koloss.core.arrays import Array, Namespace, as_points, as_vector, frozen, matching, to_numpy
 from koloss.kernels.base import DotProduct
 from koloss.kernels.loss import Loss
 

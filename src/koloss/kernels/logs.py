@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_float, as_points, as_vector, one_of, to_numpy
+from koloss.core.arrays import Array, as_float, as_points, as_vector, one_of, to_numpy
 from koloss.kernels.base import Stationary
 from koloss.kernels.gaussian import Gaussian
 from koloss.kernels.matern import Matern

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import (
+from koloss.core.arrays import (
     Array,
     as_array,
     as_float,
@@ -27,7 +27,7 @@ from koloss._arrays import (
     namespace,
     to_numpy,
 )
-from koloss._plain import Plain
+from koloss.core.plain import Plain
 from koloss.kernels.base import Kernel, finite
 
 

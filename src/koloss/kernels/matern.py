@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_float, matching, to_numpy
 from koloss.actions import ActionSet
+from koloss.core.arrays import Array, Namespace, as_float, matching, to_numpy
 from koloss.kernels.base import Stationary, as_scales
 
 LARGEST = 1e3

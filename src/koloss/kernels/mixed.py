@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_float, take
 from koloss.actions import ActionSet, Choice, Space, SpacePoints
+from koloss.core.arrays import Array, Namespace, as_float, take
 from koloss.kernels.base import Normalised, Stationary, as_scales
 from koloss.kernels.distances import squared_distances
 from koloss.kernels.gaussian import Gaussian

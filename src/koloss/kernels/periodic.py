@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from koloss._arrays import Array, Namespace, as_float
 from koloss.actions import ActionSet
+from koloss.core.arrays import Array, Namespace, as_float
 from koloss.kernels.base import Normalised, as_scale
 
 

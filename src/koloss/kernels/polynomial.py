@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_float, as_int, matching, take
+from koloss.core.arrays import Array, Namespace, as_float, as_int, matching, take
 from koloss.kernels.base import DotProduct
 
 LARGEST_DEGREE = 1000

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import (
+from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.core.arrays import (
     LARGEST,
     Array,
     Namespace,
@@ -23,7 +24,6 @@ from koloss._arrays import (
     to_numpy,
     within_floats,
 )
-from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
 from koloss.kernels.base import Kernel, finite
 from koloss.kernels.loss import Loss
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import (
+from koloss.actions import ActionSet, Ball
+from koloss.core.arrays import (
     Array,
     Namespace,
     as_points,
@@ -21,7 +22,6 @@ from koloss._arrays import (
     take,
     to_numpy,
 )
-from koloss.actions import ActionSet, Ball
 from koloss.kernels.base import DotProduct, finite
 from koloss.kernels.loss import Loss
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, Namespace, as_flag, as_float, matching
 from koloss.actions import ActionSet, Ball, Box
+from koloss.core.arrays import Array, Namespace, as_flag, as_float, matching
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Kernel
 from koloss.kernels.linear import Linear

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from koloss._arrays import Array, Namespace, as_float, matching, namespace, take, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, Namespace, as_float, matching, namespace, take, to_numpy
 from koloss.kernels.base import Normalised
 
 

@@ -32,10 +32,10 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _html
-from koloss._arrays import as_int, as_points, to_numpy
-from koloss._random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
 from koloss.actions import SpacePoints
+from koloss.core import text
+from koloss.core.arrays import as_int, as_points, to_numpy
+from koloss.core.random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
 from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
 from koloss.learners.former import completed
@@ -546,8 +546,8 @@ class Learner(abc.ABC, Generic[S, L]):
         }
         if self.rank is not None:
             facts["features"] = f"{self.rank:,}, error at most {self.epsilon or 0:.3g}"
-        promise = _html.Safe(self.guarantee()._repr_html_())
-        return _html.card(type(self).__name__, _html.facts_table(facts), promise)
+        promise = text.Safe(self.guarantee()._repr_html_())
+        return text.card(type(self).__name__, text.facts_table(facts), promise)
 
     # Snapshots.
 

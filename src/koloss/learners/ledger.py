@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_int, shown
 from koloss.actions import SpacePoints
+from koloss.core.arrays import as_int, shown
 from koloss.errors import UnknownDecision
 from koloss.learners.reading import Reader
 from koloss.learners.waiting import Batch, Entry, L, Late, Waiting

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_float
+from koloss.core.arrays import as_float
 from koloss.errors import LossOutOfBounds
 
 FARTHEST = sys.float_info.max

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import shown
 from koloss.actions import ActionSet, SpacePoints
+from koloss.core.arrays import shown
 
 Bools = NDArray[np.bool_]
 

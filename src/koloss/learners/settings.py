@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from koloss._arrays import as_int
-from koloss._plain import Plain
 from koloss.actions import ActionSet, Space
+from koloss.core.arrays import as_int
+from koloss.core.plain import Plain
 from koloss.learners.reading import Reader
 
 

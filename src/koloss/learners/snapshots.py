@@ -21,7 +21,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.lib import format as npy
 
-from koloss._files import clear_parts, lock, naming, replacing
+from koloss.core.files import clear_parts, lock, naming, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 

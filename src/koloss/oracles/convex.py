@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import roundoff, to_numpy
 from koloss.actions import Ball, Box, PositiveBall
+from koloss.core.arrays import roundoff, to_numpy
 from koloss.kernels import LinearLoss, QuadraticLoss
 from koloss.oracles.base import Minimum
 from koloss.oracles.multistart import descend

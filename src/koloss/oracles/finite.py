@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from koloss._arrays import roundoff, to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import roundoff, to_numpy
 from koloss.kernels import Loss
 from koloss.oracles.base import Minimum
 

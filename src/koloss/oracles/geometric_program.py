@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_vector, to_numpy
 from koloss.actions import Box, PositiveBall
+from koloss.core.arrays import as_vector, to_numpy
 from koloss.kernels import Posynomial
 from koloss.oracles.base import Minimum
 from koloss.oracles.log_sum_exp import LogSumExp

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from koloss._arrays import to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import to_numpy
 from koloss.kernels import LinearLoss, QuadraticLoss
 
 UNIT = 2.0**-53

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_points, to_numpy, within_floats
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.core.arrays import as_points, to_numpy, within_floats
 from koloss.kernels import (
     KernelLoss,
     Linear,

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int, as_points, to_numpy
-from koloss._random import as_generator
+from koloss.core.arrays import as_int, as_points, to_numpy
+from koloss.core.random import as_generator
 from koloss.kernels import Loss
 from koloss.oracles.base import Minimum
 

@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, lapack
 from scipy.linalg.blas import ddot, dnrm2
 
-from koloss._arrays import as_float, as_points, as_vector, to_numpy, within_floats
+from koloss.core.arrays import as_float, as_points, as_vector, to_numpy, within_floats
 from koloss.oracles.base import Minimum
 from koloss.oracles.krylov import NEGLIGIBLE, UNIT, Krylov, Symmetric
 

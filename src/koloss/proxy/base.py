@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _html
-from koloss._arrays import (
+from koloss.actions import ActionSet, Box, Points
+from koloss.core import text
+from koloss.core.arrays import (
     Array,
     as_float,
     as_int,
@@ -31,8 +32,7 @@ from koloss._arrays import (
     roundoff,
     shown,
 )
-from koloss._threads import single
-from koloss.actions import ActionSet, Box, Points
+from koloss.core.threads import single
 from koloss.errors import (
     NetTooLarge,
     NotPositiveDefinite,
@@ -127,10 +127,7 @@ class Proxy:
         }
         if not self.is_certified:
             facts["not positive semidefinite"] = f"eigenvalue {self.negative_eigenvalue:.3g}"
-        curve = [_html.Line("certified error", self.residual_curve.tolist())]
-        ranks = range(len(self.residual_curve))
-        picture = _html.line_picture(ranks, curve, title="Certified error", below="rank", log=True)
-        return _html.card(f"Proxy by {self.method}", _html.facts_table(facts), picture)
+        return text.card(f"Proxy by {self.method}", text.facts_table(facts))
 
     def __call__(self, X: Array) -> Array:
         """Features φ(x) of any points, in rows."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from koloss._arrays import matching, namespace, roundoff, to_numpy
-from koloss._threads import single
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import matching, namespace, roundoff, to_numpy
+from koloss.core.threads import single
 from koloss.kernels.base import Kernel
 from koloss.proxy.base import (
     MAX_BYTES,

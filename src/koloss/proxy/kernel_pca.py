@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
-from koloss._random import as_generator
-from koloss._threads import single, threads_for
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
+from koloss.core.random import as_generator
+from koloss.core.threads import single, threads_for
 from koloss.errors import RankUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (

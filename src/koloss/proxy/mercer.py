@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, as_vector, matching, namespace, take, to_numpy, within_floats
 from koloss.kernels import Gaussian, Periodic
 from koloss.kernels.base import as_scale
 from koloss.proxy.base import (

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dtrtrs, strtrs
 
-from koloss._arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
-from koloss._threads import single
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
+from koloss.core.threads import single
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import Array, matching, namespace
-from koloss._threads import in_parallel, single
+from koloss.core.arrays import Array, matching, namespace
+from koloss.core.threads import in_parallel, single
 
 ROWS = 4096
 """Rows handled at a time: what is computed of them stays in the cache."""

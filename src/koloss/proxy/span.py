@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from koloss._arrays import to_numpy
-from koloss._threads import single
+from koloss.core.arrays import to_numpy
+from koloss.core.threads import single
 from koloss.proxy.shares import SHARE, blocks
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, as_count, as_float, as_int, one_of, to_numpy
 from koloss.actions import ActionSet, Points
+from koloss.core.arrays import Array, as_count, as_float, as_int, one_of, to_numpy
 from koloss.errors import ToleranceUnreachable
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import allowance, discretise, not_certified

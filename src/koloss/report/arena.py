@@ -11,9 +11,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from koloss._files import write_text
-from koloss._html import Safe, Table, counted, duration, escape, short_number
-from koloss._names import slugs
+from koloss.core.files import write_text
+from koloss.core.text import Safe, Table, counted, duration, escape, short_number, slugs
 from koloss.experiments import arena
 from koloss.experiments.arena import *  # noqa: F403
 from koloss.experiments.arena import ArenaResults, Entry, Game, Run, games, players, ranking

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from koloss._html import BLUE, counted
+from koloss.core.text import BLUE, counted
 from koloss.experiments.arena import ranking
 from koloss.experiments.arena.ranking import FIRST, UNIFORM, Standing
 from koloss.report import figures

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from koloss._files import replacing
-from koloss._html import BLUE, VERMILION, decimals
-from koloss._names import printable
+from koloss.core.files import replacing
+from koloss.core.text import BLUE, VERMILION, decimals, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from koloss._arrays import to_numpy
-from koloss._files import write_text
-from koloss._html import BLUE, VERMILION, Table
-from koloss._names import printable
+from koloss.core.arrays import to_numpy
+from koloss.core.files import write_text
+from koloss.core.text import BLUE, VERMILION, Table, printable
 from koloss.experiments.inspection import Inspection
 from koloss.report.figures import GREY, INK, save, styled
 from koloss.report.text import console, section, wrote

@@ -12,9 +12,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from koloss._files import write_text
-from koloss._html import Safe, Table, counted, decimals, duration, escape, short_number
-from koloss._names import printable, slugs
+from koloss.core.files import write_text
+from koloss.core.text import (
+    Safe,
+    Table,
+    counted,
+    decimals,
+    duration,
+    escape,
+    printable,
+    short_number,
+    slugs,
+)
 
 if TYPE_CHECKING:
     from koloss.experiments import Curve, Dimension, Result, Results

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from koloss._html import Table, counted, short_number
-from koloss._names import printable
+from koloss.core.text import Table, counted, printable, short_number
 from koloss.experiments.arena import ranking
 from koloss.guarantees.base import MARKS
 from koloss.report.page import exponent_text, regret_text

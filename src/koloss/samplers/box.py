@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_count, within_floats
-from koloss._random import as_generator
+from koloss.core.arrays import as_count, within_floats
+from koloss.core.random import as_generator
 from koloss.samplers.interval import quadratic_interval
 
 

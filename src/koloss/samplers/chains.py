@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_array, as_count, as_float, as_points, to_numpy
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
+from koloss.core.arrays import as_array, as_count, as_float, as_points, to_numpy
 from koloss.kernels import Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat

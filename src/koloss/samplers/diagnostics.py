@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_array, to_numpy
+from koloss.core.arrays import as_array, to_numpy
 
 SHORTEST = 4
 """Draws of a chain below which neither number is defined: each half needs two."""

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import within_floats
-from koloss._random import as_generator
 from koloss.actions import Ball, Box
+from koloss.core.arrays import within_floats
+from koloss.core.random import as_generator
 from koloss.samplers.chains import (
     Compact,
     Draws,

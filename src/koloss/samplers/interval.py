@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import shown, within_floats
-from koloss._random import as_generator
+from koloss.core.arrays import shown, within_floats
+from koloss.core.random import as_generator
 
 
 @within_floats("`curvature`, `slope`, `lower` and `upper`")

@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_float, within_floats
-from koloss._random import as_generator
 from koloss.actions import Ball, Box
+from koloss.core.arrays import as_float, within_floats
+from koloss.core.random import as_generator
 from koloss.samplers.chains import (
     Compact,
     Draws,

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import as_count, as_float, to_numpy, within_floats
-from koloss._random import as_generator
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
+from koloss.core.arrays import as_count, as_float, to_numpy, within_floats
+from koloss.core.random import as_generator
 from koloss.kernels import (
     KernelLoss,
     Linear,

@@ -27,9 +27,9 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
-from koloss._random import as_generator
 from koloss.actions import ActionSet
+from koloss.core.arrays import as_count, as_float, as_int, as_points, as_vector, one_of, to_numpy
+from koloss.core.random import as_generator
 from koloss.errors import SnapshotError
 from koloss.kernels import Loss
 from koloss.samplers.categorical import categorical, systematic

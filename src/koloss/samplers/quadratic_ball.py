@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from koloss._arrays import (
+from koloss.core.arrays import (
     as_count,
     as_float,
     as_int,
@@ -22,7 +22,7 @@ from koloss._arrays import (
     to_numpy,
     within_floats,
 )
-from koloss._random import as_generator
+from koloss.core.random import as_generator
 from koloss.samplers.envelopes import Angular, Sphere, Split, tilted_envelopes
 
 FUTILE, LEAST = 2**21, 2.0**-16

@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from koloss._arrays import one_of, within_floats
+from koloss.core.arrays import one_of, within_floats
 from koloss.samplers.quadratic_ball import as_quadratic_form
 
 SLOPE = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from koloss._arrays import as_interval
+from koloss.core.arrays import as_interval
 from koloss.learners import BanditExpWeights
 from koloss.studies.settings import as_labels, as_lease
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from koloss._files import replacing
 from koloss._version import __version__
 from koloss.actions import Float, Int, Parameter, Space, SpacePoints
+from koloss.core.files import replacing
 from koloss.studies.events import Event
 from koloss.studies.log import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.errors import AlreadyTold, RequestConflict, StudyPaused, UnknownDecision
 from koloss.learners import Decision, Decisions
 from koloss.studies.events import Event

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import shown
+from koloss.core.arrays import shown
 
 LONGEST_REASON = 2000
 """Characters of why somebody did something."""

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import as_float, one_of, shown
+from koloss.core.arrays import as_float, one_of, shown
 from koloss.learners.base import Learner
 from koloss.learners.losses import read_losses
 from koloss.studies.plain import as_text

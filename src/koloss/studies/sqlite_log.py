@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from koloss._files import sync_folder
+from koloss.core.files import sync_folder
 from koloss.errors import StoreError
 from koloss.studies.events import Event
 from koloss.studies.log import FORMAT, KEPT_SNAPSHOTS, Snapshot, Transaction

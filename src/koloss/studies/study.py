@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.errors import CommitUnknown, StoreError, StudyExists
 from koloss.guarantees import Guarantee
 from koloss.learners import Decision, Decisions, Recommendation

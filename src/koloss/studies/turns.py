@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import ClassVar, Protocol
 
-from koloss._files import lock
+from koloss.core.files import lock
 from koloss.errors import StoreError
 
 FORK_WAITS = 10.0

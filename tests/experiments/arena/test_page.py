@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
 from koloss import arena
-from koloss._html import duration, short_number
+from koloss.core.text import duration, short_number
 from koloss.experiments.arena import ArenaResults, Game, Player, PlayerSpec, play_run
 from koloss.experiments.arena.ranking import (
     caption,

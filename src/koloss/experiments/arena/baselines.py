@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._random import LEARNERS, as_generator
 from koloss.actions import Points
+from koloss.core.random import LEARNERS, as_generator
 from koloss.experiments.arena.base import Choice, Game, Player
 from koloss.learners.insured.regression import Regression
 from koloss.proxy import exact_features, pivoted_cholesky

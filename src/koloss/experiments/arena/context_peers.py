@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._random import LEARNERS, as_generator
+from koloss.core.random import LEARNERS, as_generator
 from koloss.experiments.arena.base import ContextChoice, ContextPlayer, Game, PlayerSpec
 from koloss.experiments.arena.baselines import DRAWS
 from koloss.experiments.arena.context_players import DeterministicInContext, PerContext

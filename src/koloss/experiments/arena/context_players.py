@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._random import LEARNERS, as_generator
 from koloss.actions import Contexts, Points
+from koloss.core.random import LEARNERS, as_generator
 from koloss.experiments.arena.base import ContextChoice, ContextPlayer, Game, PlayerSpec
 from koloss.experiments.arena.baselines import CENTRE, Exp3
 from koloss.kernels import Kernel

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import frozen
-from koloss._random import GAMES, as_generator
 from koloss.actions import Choice, Float, Space
+from koloss.core.arrays import frozen
+from koloss.core.random import GAMES, as_generator
 from koloss.experiments.arena import data
 from koloss.experiments.arena.base import Game, GameContexts
 from koloss.experiments.arena.terrain import (

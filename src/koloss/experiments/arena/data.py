@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_int, as_vector, to_numpy
-from koloss._random import GAMES, as_generator
+from koloss.core.arrays import as_int, as_vector, to_numpy
+from koloss.core.random import GAMES, as_generator
 
 RECORDED = tuple(
     Path(__file__).parent / "recorded" / name for name in ("flights.npz", "compressions.npz")

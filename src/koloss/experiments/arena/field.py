@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._random import GAMES, as_generator
+from koloss.core.random import GAMES, as_generator
 from koloss.experiments.arena.base import Game
 from koloss.experiments.arena.terrain import (
     Terrain,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._random import LEARNERS, as_generator
+from koloss.core.random import LEARNERS, as_generator
 from koloss.experiments.arena.base import Choice, Game, Player, PlayerSpec
 from koloss.experiments.arena.baselines import Deterministic, Randomised, exp3_exploration
 

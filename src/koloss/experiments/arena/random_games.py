@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_float, as_int, one_of
-from koloss._random import GAMES, as_generator
+from koloss.core.arrays import as_float, as_int, one_of
+from koloss.core.random import GAMES, as_generator
 from koloss.experiments.arena.base import Game
 from koloss.experiments.arena.field import fixed, sometimes_never
 from koloss.experiments.arena.terrain import Terrain, cube, drawn, glide, hostile, pieces

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from koloss._html import Table, counted, decimals, duration
+from koloss.core.text import Table, counted, decimals, duration
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.results import ArenaResults, Entry
 

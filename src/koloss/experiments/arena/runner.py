@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from koloss._arrays import as_float, as_int
-from koloss._names import LONGEST_NAME, hidden, slug
+from koloss.core.arrays import as_float, as_int
+from koloss.core.text import LONGEST_NAME, hidden, slug
 from koloss.experiments.arena.base import Game, PlayerSpec
 from koloss.experiments.arena.games import games as all_games
 from koloss.experiments.arena.play import job_of, keyed

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import frozen
-from koloss._random import GAMES, as_generator
 from koloss.actions import Ball, Points
+from koloss.core.arrays import frozen
+from koloss.core.random import GAMES, as_generator
 from koloss.experiments.arena.base import Family, Game, Weather
 from koloss.games.adversaries import Adversary
 from koloss.games.watching import Predictive, Watching

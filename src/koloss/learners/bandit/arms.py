@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import to_numpy
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.points import PointsEngine, PointsLaw
 from koloss.learners.bandit.settings import BanditSettings

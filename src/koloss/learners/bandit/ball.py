@@ -21,9 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _linalg
-from koloss._arrays import as_points, to_numpy
 from koloss.actions import Ball
+from koloss.core import linalg
+from koloss.core.arrays import as_points, to_numpy
 from koloss.designs.sphere import sphere_design
 from koloss.guarantees.anytime import Level
 from koloss.guarantees.bandit import BanditProblem, Rates, anytime_rate
@@ -146,7 +146,7 @@ class BallEngine:
         matrix, vector, _ = self.coefficients(-eta * theta)
         moments = quadratic_moments(matrix, vector)
         sigma = moments.features(quadratic=self.quadratic, intercept=self.intercept, basis="eigen")
-        factor = _linalg.cholesky((1 - gamma) * sigma + gamma * self.design[0])
+        factor = linalg.cholesky((1 - gamma) * sigma + gamma * self.design[0])
         if factor is None:  # Σ ⪰ γΣ(π), so γ is below rounding
             raise ArithmeticError(
                 f"`exploration_rate` must leave the covariance positive definite, got {gamma:.6g}"
@@ -182,7 +182,7 @@ class BallEngine:
     def estimate(self, law: BallLaw, points: Any, losses: Any) -> Any:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
         rows = self.features(np.asarray(points) @ law.frame)
-        turned = _linalg.solve(law.factor, np.dot(losses, rows))
+        turned = linalg.solve(law.factor, np.dot(losses, rows))
         return turn_features(turned, law.frame, quadratic=self.quadratic)
 
     # The end of an epoch (theory B3′).

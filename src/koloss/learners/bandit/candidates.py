@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _linalg
-from koloss._arrays import to_numpy
 from koloss.actions import Points
+from koloss.core import linalg
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design, whiten
 from koloss.designs.ridge import Leverage, whiten_ridge
 from koloss.guarantees import bandit
@@ -150,7 +150,7 @@ def _designed(
 ) -> Candidate:  # fmt: skip
     """Features without a penalty, whitened by a design, and the rates for them."""
     white = whiten(features, design).features
-    rank, leverage = white.shape[1], float(np.max(_linalg.squared_lengths(white)))
+    rank, leverage = white.shape[1], float(np.max(linalg.squared_lengths(white)))
     problem = replace(game, rank=rank, leverage=leverage, epsilon=epsilon)
     N, weights = len(features), to_numpy(design.weights)
     rates = choose_rates(settings, problem, N, printed)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import to_numpy
 from koloss.designs.contexts import CappedDesign, capped_design
 from koloss.designs.ridge import whitening
 from koloss.guarantees import contexts

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.designs import Design
 from koloss.designs.contexts import CappedDesign, capped_design
 from koloss.designs.ridge import whitening
@@ -96,12 +96,12 @@ def capped_from_dict(
     )
     u, S, w = design.exploration, design.exploits, design.discounts
     penalty = None if columns is None else columns @ columns.T
-    factor = _linalg.covariance_factor(features, u.ravel(), _linalg.work_space(features), penalty)
+    factor = linalg.covariance_factor(features, u.ravel(), linalg.work_space(features), penalty)
     good = bool(w.min() > 0)
     if factor is None or not good:
         good = False
     else:
-        G = _linalg.leverages(factor, features).reshape(C, K).max(axis=1)
+        G = linalg.leverages(factor, features).reshape(C, K).max(axis=1)
         R_S = float(np.max(G[S], initial=0.0)) or float(G.max())
         R = math.sqrt(R_S * float(np.max(w**2 * G)))
         good = max(R / design.largest, R_S / design.largest_exploiting) <= 1 + 1e-3

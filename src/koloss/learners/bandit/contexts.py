@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrmv
 
-from koloss import _linalg
-from koloss._arrays import equal
-from koloss._inversion import invert
 from koloss.actions import Points
+from koloss.core import linalg
+from koloss.core.arrays import equal
+from koloss.core.random import invert
 from koloss.designs.contexts import CappedDesign
 from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.context_designs import capped_from_dict
@@ -138,7 +138,7 @@ class PairsEngine(PointsEngine):
     def estimate(self, law: Any, rows: Any, losses: Any) -> Any:
         """Σ_s A⁻¹ φ(z_s) w loss_s, of one pair or several."""
         values = losses * law.discounts[np.floor_divide(rows, len(self.points))]
-        return _linalg.solve(law.factor, np.dot(values, self.features[rows]))
+        return linalg.solve(law.factor, np.dot(values, self.features[rows]))
 
     def rise(self, law: Any, gamma: float, gain: Floats, mass: float) -> float:
         """Largest q(·|c)·X - X(c, a) in a context that exploits, for the sum X of the epoch's estimates."""
@@ -176,11 +176,11 @@ class PairsEngine(PointsEngine):
                 largest = bonus / epsilon
         stacked = self.features.reshape(*self.shape, -1)[here]
         middles = np.einsum("ij,ijk->ik", self._weights(law), stacked)
-        return largest + math.sqrt(float(np.max(_linalg.leverages(law.factor, middles)))), bonus
+        return largest + math.sqrt(float(np.max(linalg.leverages(law.factor, middles)))), bonus
 
     def leverages(self, law: Any) -> Any:
         """φ'A⁻¹φ of every pair."""
-        return _linalg.row_leverages(law.factor, self.features)
+        return linalg.row_leverages(law.factor, self.features)
 
     # What is known.
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _linalg
-from koloss._arrays import Array, to_numpy
-from koloss._device import DeviceFeatures
+from koloss.core import linalg
+from koloss.core.arrays import Array, to_numpy
+from koloss.core.device import DeviceFeatures
 from koloss.guarantees.base import Clause, clause
 from koloss.learners.bandit.points import Outset, PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
@@ -148,7 +148,7 @@ class DeviceEngine(PointsEngine):
         sigma = np.asfortranarray((1 - gamma) * fused.sigma(made) + gamma * self._of_design())
         if self._penalty is not None:
             sigma += self._penalty
-        return DeviceLaw(_linalg.cholesky(sigma), made.p, made)
+        return DeviceLaw(linalg.cholesky(sigma), made.p, made)
 
     def _of_design(self) -> Floats:
         """Σ(π)."""
@@ -162,16 +162,16 @@ class DeviceEngine(PointsEngine):
         factor = None
         if self.samples:
             drawn = self._sampled(to_numpy(p).astype(np.float64), eta, rng)
-            factor = _linalg.cholesky(self.features.covariance(self._placed(drawn)))
+            factor = linalg.cholesky(self.features.covariance(self._placed(drawn)))
         if factor is None:
             sigma = self.features.covariance(p)
-            factor = _linalg.cholesky(sigma if self._penalty is None else sigma + self._penalty)
+            factor = linalg.cholesky(sigma if self._penalty is None else sigma + self._penalty)
         return factor
 
     def _bonus(self, law: Any, nu: float) -> Any:
         problem, features, xp = self.problem, self.features, self.features.xp
         b, epsilon = (problem.bias, problem.epsilon) if problem.bonus else (0.0, 0.0)
-        whole = _linalg.inverse_of(law.factor).T
+        whole = linalg.inverse_of(law.factor).T
         penalty = None
         if self.columns is not None:  # as in `penalised_leverages`
             penalty = ((whole.T @ self.columns).T @ whole.T).T
@@ -202,7 +202,7 @@ class DeviceEngine(PointsEngine):
         phi = features[rows.ravel()].reshape(*coins.shape, -1)
         laws = []
         for k, o in enumerate(outsets):
-            factor = _linalg.cholesky(np.asfortranarray(sigmas[k]))
+            factor = linalg.cholesky(np.asfortranarray(sigmas[k]))
             law = DeviceLaw(factor, P[:, k], None, drawn=(coins[k], rows[k], p[k]))
             law.rows, law.phi = rows[k], phi[k]
             if self.problem.bonus or self.problem.hindsight:
@@ -272,7 +272,7 @@ class DeviceEngine(PointsEngine):
         return rows, to_numpy(p).astype(np.float64)
 
     def estimate(self, law: Any, rows: Any, losses: Any) -> Any:
-        return _linalg.solve(law.factor, np.dot(losses, self._rows(law, rows)))
+        return linalg.solve(law.factor, np.dot(losses, self._rows(law, rows)))
 
     def _rows(self, law: Any, rows: Any) -> Any:
         """Features of some actions: from the host where they were brought there."""
@@ -322,7 +322,7 @@ class DeviceEngine(PointsEngine):
         return self.features @ theta
 
     def leverages(self, law: Any) -> Any:
-        root = _linalg.inverse_of(law.factor).T
+        root = linalg.inverse_of(law.factor).T
         return to_numpy(self.features.squared_lengths(root)).astype(np.float64)
 
     # Snapshots.

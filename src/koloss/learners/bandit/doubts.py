@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import take, to_numpy
 from koloss.actions import Points, SpacePoints
+from koloss.core.arrays import take, to_numpy
 from koloss.errors import KolossWarning
 from koloss.guarantees.bandit import BanditProblem, with_rank
 from koloss.kernels import Kernel, Linear, Mixed, Rescaled, Scaled, White

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred

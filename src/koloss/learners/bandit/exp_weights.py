@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_flag, as_int, as_interval
 from koloss.actions import ActionSet, Contexts
+from koloss.core.arrays import as_flag, as_int, as_interval
 from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee, hindsight

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design, whiten
 from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
-from koloss._threads import threads_for
 from koloss.actions import Contexts, Points
+from koloss.core.arrays import to_numpy
+from koloss.core.threads import threads_for
 from koloss.kernels import Gaussian, Kernel
 
 if TYPE_CHECKING:

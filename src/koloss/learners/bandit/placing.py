@@ -12,10 +12,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from koloss import _linalg
-from koloss._arrays import Array, is_single, namespace, to_numpy
-from koloss._device import LIBRARIES, DeviceFeatures, like_place, on_device
 from koloss.actions import Points
+from koloss.core import linalg
+from koloss.core.arrays import Array, is_single, namespace, to_numpy
+from koloss.core.device import LIBRARIES, DeviceFeatures, like_place, on_device
 from koloss.learners.bandit.device import DeviceEngine
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.reading import Reader
@@ -74,7 +74,7 @@ def in_single(engine: PointsEngine) -> PointsEngine:
     features, problem, rates = engine.features, engine.problem, engine.rates
     rounded = np.empty(features.shape, dtype=np.float32, order="F")
     off = longest = 0.0
-    for block in _linalg.blocks(features):
+    for block in linalg.blocks(features):
         rounded[block] = features[block]
         error = features[block] - rounded[block]
         off = max(off, math.sqrt(float(np.max(np.einsum("ij,ij->i", error, error)))))

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss import _linalg
-from koloss._arrays import as_distribution, equal, to_numpy
-from koloss._inversion import invert
-from koloss._threads import single
 from koloss.actions import Points
+from koloss.core import linalg
+from koloss.core.arrays import as_distribution, equal, to_numpy
+from koloss.core.random import invert
+from koloss.core.threads import single
 from koloss.designs import Design
 from koloss.designs.ridge import Leverage
 from koloss.guarantees import bandit
@@ -121,7 +121,7 @@ class PointsEngine:
     def __post_init__(self) -> None:
         for array in (self.points, self.features, self.weights, self.log_prior):
             array.flags.writeable = False  # decisions hand out views of them
-        object.__setattr__(self, "_buffer", _linalg.work_space(self.features))
+        object.__setattr__(self, "_buffer", linalg.work_space(self.features))
         columns = self.columns
         object.__setattr__(self, "_penalty", None if columns is None else columns @ columns.T)
         awake = np.isfinite(self.log_prior)
@@ -158,7 +158,7 @@ class PointsEngine:
 
     def scores(self, theta: Floats) -> Floats:
         """θ'φ(a) of every action."""
-        scores: Floats = _linalg.product(self.features, theta)
+        scores: Floats = linalg.product(self.features, theta)
         return scores
 
     def mixture(self, theta: Floats, credit: Floats | None, eta: float, gamma: float) -> Floats:
@@ -199,10 +199,10 @@ class PointsEngine:
         """The factor of Σ, or of Σ + Λ; from draws where that is asked for, unless they fail to span the space."""
         buffer, factor = self._buffer, None  # type: ignore[attr-defined]
         if self.samples:
-            factor = _linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
+            factor = linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
         if factor is None:
             penalty = self._penalty  # type: ignore[attr-defined]
-            factor = _linalg.covariance_factor(self.features, p, buffer, penalty)
+            factor = linalg.covariance_factor(self.features, p, buffer, penalty)
         return factor
 
     def _bonus(self, law: Any, nu: float) -> Any:
@@ -212,7 +212,7 @@ class PointsEngine:
         if self.columns is None:
             s2 = self.leverages(law)
             return epsilon * np.sqrt(s2) + nu * s2
-        s2, e2 = _linalg.penalised_leverages(law.factor, self.features, self.columns)
+        s2, e2 = linalg.penalised_leverages(law.factor, self.features, self.columns)
         return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
 
     def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
@@ -234,7 +234,7 @@ class PointsEngine:
         """Σ_s Σ⁻¹ φ(a_s) loss_s (line 8), of one action or several."""
         with single:
             phi = np.asarray(self.features[rows], dtype=np.float64)
-            return _linalg.solve(law.factor, np.dot(losses, phi))
+            return linalg.solve(law.factor, np.dot(losses, phi))
 
     # The end of an epoch (theory B3′).
 
@@ -248,7 +248,7 @@ class PointsEngine:
 
     def epoch_sums(self, law: PointsLaw, gain: Floats, mass: float) -> Floats:
         """X of every action."""
-        X: Floats = _linalg.product(self.features, gain)
+        X: Floats = linalg.product(self.features, gain)
         return X if law.bonus is None else X - mass * law.bonus
 
     def reach(self, law: PointsLaw, gamma: float, moved: Floats, mass: float = 0.0) -> float:
@@ -261,12 +261,12 @@ class PointsEngine:
 
     def _around(self, law: Any, gamma: float) -> tuple[float, float]:
         """max_a |φ(a) - φ̄| and max_a β(a) - q·β, with φ̄ the mean of the features under q."""
-        lengths, bonus = _linalg.squared_lengths(self.features), law.bonus
+        lengths, bonus = linalg.squared_lengths(self.features), law.bonus
         if gamma >= 1:
             return 2 * math.sqrt(float(lengths.max())), 0.0 if bonus is None else float(bonus.max())
         q = (law.p - gamma * self.weights) / (1 - gamma)
-        middle = _linalg.weighted_sum(self.features, q)
-        lengths = lengths - 2 * _linalg.product(self.features, middle) + middle @ middle
+        middle = linalg.weighted_sum(self.features, q)
+        lengths = lengths - 2 * linalg.product(self.features, middle) + middle @ middle
         spread = 0.0 if bonus is None else float(bonus.max() - q @ bonus)
         return math.sqrt(max(float(lengths.max()), 0.0)), spread
 
@@ -274,7 +274,7 @@ class PointsEngine:
 
     def leverages(self, law: PointsLaw) -> Any:
         """φ(a)'Σ⁻¹φ(a) of every action."""
-        return _linalg.leverages(law.factor, self.features)
+        return linalg.leverages(law.factor, self.features)
 
     def values(self, theta: Floats, mass: float) -> Any:
         """θ'φ(a)/mass of every action."""

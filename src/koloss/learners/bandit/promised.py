@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from koloss._arrays import as_float
+from koloss.core.arrays import as_float
 from koloss.guarantees import Guarantee, paper, promises
 from koloss.learners.bandit.exp2 import Exp2, prove, within_shares
 from koloss.learners.bandit.points import PointsEngine

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.guarantees import Guarantee, promises
 from koloss.learners.reading import LARGEST, Reader
 

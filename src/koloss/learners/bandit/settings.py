@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from koloss._arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.actions import Contexts
+from koloss.core.arrays import as_flag, as_float, as_int, as_interval, as_size, one_of
 from koloss.designs import Design
 from koloss.learners.bandit.loss_range import OUTSIDE
 from koloss.learners.bandit.pairs import check_contexts, manner_of, without_contexts

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from koloss._arrays import to_numpy
-from koloss._threads import threads_for
 from koloss.actions import Points, SpacePoints
+from koloss.core.arrays import to_numpy
+from koloss.core.threads import threads_for
 from koloss.errors import NetTooLarge
 from koloss.guarantees.bandit import BanditProblem
 from koloss.learners.bandit.arms import arms_engine

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_float, as_int, shown, to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import as_float, as_int, shown, to_numpy
 from koloss.designs import Design
 from koloss.designs.base import certify, covariance, leverages, orthonormal
 

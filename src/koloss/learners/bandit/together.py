@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from koloss._arrays import as_int
+from koloss.core.arrays import as_int
 from koloss.learners.bandit.exp_weights import BanditExpWeights
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.ledger import Decisions

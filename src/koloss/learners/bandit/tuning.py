@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
 from koloss.actions import Points
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design, barycentric_spanner, john_design, uniform_design
 from koloss.errors import RankUnreachable
 from koloss.guarantees import bandit, paper

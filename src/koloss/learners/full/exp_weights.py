@@ -27,8 +27,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_points, to_numpy
 from koloss.actions import ActionSet, Box, Points
+from koloss.core.arrays import as_points, to_numpy
 from koloss.guarantees import Guarantee, paper, promises
 from koloss.guarantees.full import Compression, FullProblem, equally_good, exp_weights, tune
 from koloss.kernels import KernelLike, Loss

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.kernels import Kernel, KernelLoss
 from koloss.learners.reading import FARTHEST, Reader
 

@@ -24,8 +24,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
+from koloss.core.arrays import to_numpy
 from koloss.guarantees import Guarantee, leader, paper
 from koloss.kernels import Kernel, Loss
 from koloss.learners.base import Recommendation, refuse_extras

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import as_vector, to_numpy
 from koloss.actions import ActionSet, Ball, Points
+from koloss.core.arrays import as_vector, to_numpy
 from koloss.errors import LossOutOfBounds
 from koloss.guarantees.full import Played
 from koloss.kernels import Loss

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.kernels import Loss
 from koloss.learners.base import Recommendation
 from koloss.learners.full.learner import Game, from_plain, to_plain

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from koloss._arrays import (
+from koloss.actions import Ball, Box, Points, PositiveBall, SpacePoints
+from koloss.core.arrays import (
     as_count,
     as_distribution,
     as_float,
@@ -16,7 +17,6 @@ from koloss._arrays import (
     one_of,
     to_numpy,
 )
-from koloss.actions import Ball, Box, Points, PositiveBall, SpacePoints
 from koloss.kernels import Kernel, Loss
 from koloss.learners.settings import Settings
 

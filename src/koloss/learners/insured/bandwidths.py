@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from koloss._arrays import to_numpy
-from koloss._device import DeviceFeatures
+from koloss.core.arrays import to_numpy
+from koloss.core.device import DeviceFeatures
 from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
 from koloss.kernels.base import Stationary

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet, Ball, Space
+from koloss.core.arrays import to_numpy
 from koloss.errors import NetTooLarge
 from koloss.learners.insured.landmarks import GrownForecaster
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import to_numpy
 from koloss.actions import Contexts
+from koloss.core.arrays import to_numpy
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.pairs import (
     in_context,

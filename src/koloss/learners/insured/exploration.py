@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from koloss import _linalg
-from koloss._device import DeviceFeatures
+from koloss.core import linalg
+from koloss.core.device import DeviceFeatures
 from koloss.learners.bandit.shares import Shares
 from koloss.learners.reading import Reader
 
@@ -110,7 +110,7 @@ class Exploration:
                 weights = self.shares.project(np.log(weights))
         mu = weights[at]
         root = np.linalg.cholesky(self.features[at].T @ (mu[:, None] * self.features[at]))
-        white = _linalg.transformed(self.features, root)
+        white = linalg.transformed(self.features, root)
         return Exploration(number, white, weights, self.shares, self.era)
 
     def draw(self, uniform: float) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bandwidths import NARROWEST, Key, Priors, forecast_space, narrower
 from koloss.learners.insured.regression import UNIFORM, Regression
@@ -89,7 +89,7 @@ class Forecaster:
         span: int
         | None = None,  # how many of the features, the first, are the game's own; all by default
     ) -> None:
-        self.features = _linalg.in_columns(features)
+        self.features = linalg.in_columns(features)
         self.span = span or self.features.shape[1]
         priors = self.priors = priors or Priors.identity(self.features.shape[1])
         root = priors.root(priors.start)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet, Points, Space, SpacePoints
+from koloss.core.arrays import to_numpy
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.guarantees.bandit import BanditProblem, anytime_rate, fixed_rate
 from koloss.guarantees.contexts import horizons
 from koloss.guarantees.insured_contexts import exploration
@@ -178,10 +178,10 @@ class OwnRows:
         for c in contexts:
             if self.awake[c] and c not in parts:
                 own, rate = self.owns[c], self.rate(c)
-                factor = _linalg.mixed_factor(own.features, (1 - rate) * self.law(c), rate)
+                factor = linalg.mixed_factor(own.features, (1 - rate) * self.law(c), rate)
                 bonus = None
                 if self.epsilon:
-                    bonus = self.epsilon * np.sqrt(_linalg.leverages(factor, own.features))
+                    bonus = self.epsilon * np.sqrt(linalg.leverages(factor, own.features))
                 parts[c] = Part(rate, factor, bonus)
         for c in contexts:
             self.made[c] += bool(self.awake[c])
@@ -195,7 +195,7 @@ class OwnRows:
         if part is None:
             return
         W = self.owns[context].features
-        x = W @ (_linalg.solve(part.factor, W[action]) * y)
+        x = W @ (linalg.solve(part.factor, W[action]) * y)
         if part.bonus is not None:
             x -= part.bonus
         self.sums[context] += (1 - part.rate) * x

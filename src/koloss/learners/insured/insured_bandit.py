@@ -30,8 +30,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet, Contexts
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design
 from koloss.errors import NoDistribution
 from koloss.kernels.base import KernelLike

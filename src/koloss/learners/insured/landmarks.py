@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.kernels import Mixed
 from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth
 from koloss.learners.insured.forecast import (

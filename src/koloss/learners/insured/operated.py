@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from koloss._arrays import as_flag
+from koloss.core.arrays import as_flag
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.learners.bandit.exp2 import Epoch, Exp2

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dsymv, dsyr
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.learners.insured.bandwidths import CONSTANT
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.reading import ROUNDING, Reader
@@ -232,7 +232,7 @@ class Pending:
             return
         gain = amount / noise
         dsyr(-gain, u, lower=1, a=C, overwrite_a=1)
-        moved = _linalg.times(self.features, u)
+        moved = linalg.times(self.features, u)
         moved *= moved
         moved *= gain
         self._variance -= moved

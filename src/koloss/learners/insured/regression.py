@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy, ddot, dsymm, dsymv, dsyr
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.learners.reading import LARGEST, SMALLEST, Reader
 
 UNIFORM = 1 / 12
@@ -44,7 +44,7 @@ class Regression:
     def __init__(
         self, features: Any, *, discount: float = 1.0, ridge: float = 0.05, root: Any = None
     ) -> None:
-        self.features = _linalg.in_columns(features)  # (N, m)
+        self.features = linalg.in_columns(features)  # (N, m)
         self.discount, self.ridge = discount, ridge  # λ
         m = self.features.shape[1]
         self.root = np.eye(m, order="F") if root is None else root  # R of the prior P = RR'
@@ -103,7 +103,7 @@ class Regression:
         daxpy(u, theta, a=gain * error)
         self.misfit = discount * (self.misfit + error * error / spread)
         if self._mean is not None or self._variance is not None:
-            moved = _linalg.times(self.features, u)
+            moved = linalg.times(self.features, u)
             if self._mean is not None:
                 self._mean = self._mean + gain * error * moved
             if self._variance is not None:
@@ -200,7 +200,7 @@ class Regression:
     def deviation(self) -> Any:
         """Its standard deviation under the posterior, in units of s."""
         if self._variance is None:
-            self._variance = _linalg.quadratic(self.features, self.C)
+            self._variance = linalg.quadratic(self.features, self.C)
         deviation = np.maximum(self._variance, 0.0)
         deviation *= self.scale
         return np.sqrt(deviation, out=deviation)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
 from koloss.actions import ActionSet
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design, whiten
 from koloss.guarantees.bandit import late_cost
 from koloss.guarantees.base import Guarantee, clause, note

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -45,7 +45,7 @@ class Round:
         if self.factor is None or len(keys) > len(self.factor):
             return None
         rows = (self.exploration.features[key if key >= 0 else ~key] for key in keys)
-        return [replace(self, factor=None, towards=_linalg.solve(self.factor, row)) for row in rows]
+        return [replace(self, factor=None, towards=linalg.solve(self.factor, row)) for row in rows]
 
     def draw(self, coin: float) -> int:
         """The row of an action, or its complement ~row where it is explored: one coin decides both."""
@@ -87,7 +87,7 @@ class Round:
         W, g = self.exploration.features, self.rate
         if self.choice is None:
             solved = self.towards
-            return W @ (_linalg.solve(self.factor, W[index]) if solved is None else solved)
+            return W @ (linalg.solve(self.factor, W[index]) if solved is None else solved)
         # Sherman and Morrison: Σ = γI + (1 - γ)φ_jφ_j'.
         beside = self.exploration.beside(self.choice)
         weight = 1 / (g + (1 - g) * beside.item(self.choice))

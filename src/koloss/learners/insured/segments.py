@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.learners.insured.exploration import softmax
 from koloss.learners.reading import ROUNDING, Reader
 
@@ -166,10 +166,10 @@ class Rows(OnFooting):
         footing, q = self.footing, self.law(awake)
         share = footing.law[awake] * (1 - footing.rates[awake])
         rows = footing.features[awake].reshape(-1, footing.features.shape[2])
-        factor = _linalg.mixed_factor(np.asfortranarray(rows), (share[:, None] * q).ravel(), 1.0)
+        factor = linalg.mixed_factor(np.asfortranarray(rows), (share[:, None] * q).ravel(), 1.0)
         bonus = None
         if self.epsilon:
-            leverages = _linalg.leverages(factor, np.asfortranarray(rows))
+            leverages = linalg.leverages(factor, np.asfortranarray(rows))
             bonus = self.epsilon * np.sqrt(leverages).reshape(q.shape)
         return Observed(awake, factor, bonus)
 
@@ -184,7 +184,7 @@ class Rows(OnFooting):
             self.sums[awake] -= observed.bonus[awake[observed.awake]]
         if explored or observed.awake[context]:
             phi = footing.features[context, action] * footing.discounts.item(context)
-            self.sums[awake] += footing.features[awake] @ (_linalg.solve(observed.factor, phi) * y)
+            self.sums[awake] += footing.features[awake] @ (linalg.solve(observed.factor, phi) * y)
 
     def best(self, context: int) -> int:
         """The action of least estimated loss."""

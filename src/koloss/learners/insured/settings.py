@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from koloss._arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
 from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
+from koloss.core.arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 from koloss.designs import Design
 from koloss.designs.base import orthonormal
 from koloss.designs.ridge import whiten_ridge

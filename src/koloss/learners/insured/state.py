@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.guarantees import bandit, insured
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.bandit.masks import Masked, check_rows
@@ -66,7 +66,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         self._warm_up = 0 if horizon else insured.warm_up(problem, least)
         if engine.learned and problem.log_prior > 0:  # some of the range should be heard first
             self._warm_up = max(self._warm_up, 2 * problem.rank)
-        features = _linalg.in_columns(engine.features)
+        features = linalg.in_columns(engine.features)
         self._first = Exploration(1, features, engine.weights, engine.shares)
         self._account = Account(len(engine.points), engine.shares)  # of all policies
         kind = FirstLook if self.settings.in_play else Pending

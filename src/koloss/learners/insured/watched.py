@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from koloss import _linalg
+from koloss.core import linalg
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
@@ -216,7 +216,7 @@ class Watched(Explorer):
         if choice is None:
             played.law = proposal
             law = (1 - wanted) * proposal
-            played.factor = _linalg.mixed_factor(explore.features, law, wanted)
+            played.factor = linalg.mixed_factor(explore.features, law, wanted)
         return played
 
     # Its loss.

@@ -12,10 +12,10 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss._arrays import Array, namespace, take, to_numpy
+from koloss.core.arrays import Array, namespace, take, to_numpy
 
 if TYPE_CHECKING:
-    from koloss._fused import Fused
+    from koloss.core.fused import Fused
 
 Floats = NDArray[np.float64]
 
@@ -170,7 +170,7 @@ class DeviceFeatures:
     def fused(self) -> Fused | None:
         """Kernels that make a refresh in one pass, where there are any for such an array."""
         if self._fused is None and _has_kernels(self.array):
-            from koloss._fused import Fused
+            from koloss.core.fused import Fused
 
             self._fused = Fused(self.array)
             self.array = self._fused.features  # the same numbers, once

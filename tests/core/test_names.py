@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koloss._names import LONGEST, hidden, printable, slug, slugs
+from koloss.core.text import LONGEST, hidden, printable, slug, slugs
 
 ALIKE = ["日本", "中国", "Привет", "Пока", "😀", "😁", "a/b", "a-b", "a b", "A", "a", "á", "..", ".", ".a", "a ",
          "con", "CON", "nul.txt", "com1", "x" * 300, "x" * 301, "", " ", "../../x", "/x", "x", "\x00", "\ud800"]  # fmt: skip

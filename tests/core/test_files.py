@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from koloss._files import PARTS, replacing, write_text
+from koloss.core.files import PARTS, replacing, write_text
 
 
 def names(folder):

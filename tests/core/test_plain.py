@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import koloss as kl
-from koloss._plain import Plain
+from koloss.core.plain import Plain
 
 FAMILIES = [kl.Kernel, kl.Loss, kl.ActionSet]
 

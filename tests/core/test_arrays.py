@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from koloss import _arrays as arrays
+from koloss.core import arrays
 
 
 def kind(array):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from koloss import _inversion as inversion
-from koloss._inversion import CELLS, FEW_SUMS, FROM_TABLE, IN_ORDER, invert
+from koloss.core.random import CELLS, FEW_SUMS, FROM_TABLE, IN_ORDER, invert
 
 
 def by_search(sums, uniform):

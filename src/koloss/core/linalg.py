@@ -14,8 +14,8 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemv, dsymm, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
-from koloss._device import DeviceFeatures
-from koloss._threads import in_parallel
+from koloss.core.device import DeviceFeatures
+from koloss.core.threads import in_parallel
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Self
 
-from koloss._arrays import to_numpy
+from koloss.core.arrays import to_numpy
 
 
 class Plain:

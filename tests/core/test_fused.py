@@ -37,7 +37,7 @@ def precision(request):
 
 
 def fused(features, **settings):
-    from koloss._fused import Fused
+    from koloss.core.fused import Fused
 
     return Fused(torch.asarray(features, device=DEVICE), **settings)
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from koloss._random import (
+from koloss.core.random import (
     DRAWS,
     GAMES,
     KINDS,

@@ -12,8 +12,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import koloss as kl
-from koloss import _threads
-from koloss._threads import WORTH_THREADS, in_parallel, threads_for
+from koloss.core import threads as blas
+from koloss.core.threads import WORTH_THREADS, in_parallel, threads_for
 from koloss.designs import working_set
 
 pivoted_cholesky = importlib.import_module("koloss.proxy.pivoted_cholesky")
@@ -134,8 +134,8 @@ def test_libraries_that_are_loaded_later_are_found(monkeypatch):
 
     with threads_for(1.0):  # all that there are now are known
         assert number == [2]
-    known = _threads._found
-    monkeypatch.setattr(_threads, "_found", lambda: [*known(), Library()])
+    known = blas._found
+    monkeypatch.setattr(blas, "_found", lambda: [*known(), Library()])
     with threads_for(1.0):
         assert number == [2]
     monkeypatch.setitem(sys.modules, "koloss_a_module_with_a_library", types.ModuleType("m"))
