@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from koloss import _inversion as inversion
+from koloss.core import random as inversion
 from koloss.core.random import CELLS, FEW_SUMS, FROM_TABLE, IN_ORDER, invert
 
 
