@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import koloss as kl
 from koloss.errors import KolossWarning
-from koloss.kernels.rescaled import Rescaled, closed_under, rescaled
+from koloss.kernels.rescaled import Rescaled, closed_under, lacks_constant, rescaled
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import _variation
 from koloss.learners.bandit.settings import BanditSettings
@@ -473,3 +473,56 @@ def test_usual_kernels_are_not_doubted(kernel):
         warnings.simplefilter("error")
         start("bandit", kl.Points(np.linspace(0, 1, 40)[:, None]), kernel)
         start("insured", kl.Points(PLANE), kernel)
+
+
+# Contexts have levels of their own.
+
+
+def regret_with_levels(kind, kernel, **how):
+    """Two contexts that lose by opposite functions, so that no constant is common to both: regret, what is printed, uniform play's."""
+    X, n = np.linspace(3, 4, 27), 4000
+    u, coins = 2 * X - 7, np.random.default_rng(0).random(n)
+    lost = (1 + u) / 2 if isinstance(kernel, kl.Linear) else u**2
+    means = {"a": lost / 2, "b": 1 - lost}
+    contexts = kl.Contexts(list(means), weights=[0.6, 0.4])
+    learner = start(kind, kl.Points(X[:, None]), kernel, horizon=n, contexts=contexts, **how)
+    regret = uniform = 0.0
+    for coin in coins:
+        mean = means["a" if coin < 0.6 else "b"]
+        decision = learner.ask(context="a" if coin < 0.6 else "b")
+        learner.tell(decision, float(mean[decision.index]))
+        regret += mean[decision.index] - mean.min()
+        uniform += mean.mean() - mean.min()
+    return regret, learner.guarantee().total, uniform
+
+
+@BOTH
+@pytest.mark.parametrize("kernel", [kl.Linear(), kl.Quadratic()], ids=repr)
+def test_contexts_may_differ_in_their_level(kind, kernel):
+    regret, printed, uniform = regret_with_levels(kind, kernel)
+    assert regret < 0.3 * uniform
+    assert regret < printed
+
+
+def test_a_stated_kernel_of_contexts_is_taken_as_it_is():
+    """The control: there constants differ by contexts no more than the kernel says, and losses that do are not in the class."""
+    regret, printed, _ = regret_with_levels(
+        "bandit", kl.Quadratic(), context_kernel=kl.Gaussian(1.2)
+    )
+    assert regret > printed
+
+
+@pytest.mark.parametrize("kernel, lacking", [
+    (kl.Linear(), True), (2.0 * kl.Quadratic(), True), (kl.Polynomial(3, 0.0), True),
+    (kl.Linear() + kl.Polynomial(2), False), (kl.Polynomial(2) * kl.Linear(), True),
+    (kl.Posynomial([[1, 0], [0, 1]]), True), (kl.Posynomial([[0, 0], [1, 1]]), False),
+    (kl.Gaussian(1.0), False), (kl.Linear() + kl.Gaussian(1.0), False),
+], ids=repr)  # fmt: skip
+def test_which_kernels_lack_a_constant(kernel, lacking):
+    """By regressing the constant on the features, where these are finitely many."""
+    assert lacks_constant(kernel, 2) is lacking
+    assert lacks_constant(rescaled(kernel, [0, 0], [1, 2], maps="scaling"), 2) is lacking
+    if kernel.feature_dimension(2) is not None:
+        features = np.asarray(kernel.features(POSITIVE))
+        error = 1 - features @ np.linalg.lstsq(features, np.ones(len(features)))[0]
+        assert bool(np.abs(error).max() > 1e-6) is lacking

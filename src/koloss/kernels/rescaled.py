@@ -177,6 +177,29 @@ def closed_under(kernel: Any, *, constant: bool) -> Maps | None:
     return None
 
 
+def lacks_constant(kernel: Any, dimension: int) -> bool:
+    """Whether a kernel has finitely many features, and constants are not known to be in their span.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> lacks_constant(kl.Quadratic(), 2), lacks_constant(kl.Polynomial(2), 2)
+    (True, False)
+    """
+    kind = type(kernel)
+    if kind in (Rescaled, Scaled):
+        return lacks_constant(kernel.kernel, dimension)
+    if kind in (Sum, Product):
+        parts = [lacks_constant(part, dimension) for part in (kernel.left, kernel.right)]
+        return all(parts) if kind is Sum else any(parts)
+    if kind is Polynomial:
+        return not kernel.offset > 0
+    if kind is Posynomial:
+        return bool(np.any(kernel.exponents, axis=1).all())
+    size = getattr(kernel, "feature_dimension", lambda _: None)(dimension)
+    return size is not None
+
+
 def rescaled(kernel: Any, lower: Any, upper: Any, *, maps: Maps | None) -> Any:
     """The kernel in coordinates in which a box is [-1, 1] in each, by such maps; itself where there are none, or no width."""
     lower, upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)

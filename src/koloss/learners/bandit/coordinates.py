@@ -71,7 +71,8 @@ def in_units(kernel: Any) -> Any:
 
 def is_mapped(kernel: Any) -> bool:
     """Whether a kernel, or a part of one on pairs, sees coordinates from -1 to 1."""
-    parts = (getattr(kernel, name, None) for name in ("kernel", "actions", "contexts"))
+    names = ("kernel", "actions", "contexts", "left", "right")
+    parts = (getattr(kernel, name, None) for name in names)
     return isinstance(kernel, Rescaled) or any(
         is_mapped(part) for part in parts if part is not None
     )

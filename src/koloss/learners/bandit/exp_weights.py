@@ -150,8 +150,8 @@ class BanditExpWeights(OnBall):
         Otherwise each context has a learner of its own, without a ridge, and contexts may come in any order.
     context_kernel : Kernel or "pairs", optional
         On contexts, to be multiplied by `kernel`: how much they have in common. "pairs": `kernel` itself takes rows that hold the
-        coordinates of a context and then those of an action. By default two labels have a half in common, and coordinates get
-        a Gaussian kernel with bandwidths of half their ranges.
+        coordinates of a context and then those of an action. By default two labels have a half in common, coordinates get
+        a Gaussian kernel with bandwidths of half their ranges, and every context has a level of its own.
     rng : seed or Generator, optional
 
     Examples

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from koloss.actions import Contexts, Points
 from koloss.core.arrays import to_numpy
 from koloss.core.threads import threads_for
-from koloss.kernels import Gaussian, Kernel
+from koloss.kernels import Gaussian, Kernel, Posynomial, Sum
+from koloss.kernels.rescaled import lacks_constant
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.contexts import PairsEngine
@@ -217,7 +218,10 @@ def pair_kernel(settings: BanditSettings) -> Any:
     assert settings.contexts is not None
     if settings.context_kernel == "pairs":
         return settings.kernel
-    return PairKernel(context_kernel(settings), settings.kernel, settings.contexts.dimension)
+    kernel, d = settings.kernel, settings.actions.dimension
+    if settings.context_kernel is None and lacks_constant(kernel, d):
+        kernel = Sum(kernel, Posynomial(np.zeros((1, d))))  # contexts may differ in their level
+    return PairKernel(context_kernel(settings), kernel, settings.contexts.dimension)
 
 
 def pairs_of(contexts: Contexts, points: Points) -> Points:
