@@ -220,7 +220,7 @@ def pair_kernel(settings: BanditSettings) -> Any:
         return settings.kernel
     kernel, d = settings.kernel, settings.actions.dimension
     if settings.context_kernel is None and lacks_constant(kernel, d):
-        kernel = Sum(kernel, Posynomial(np.zeros((1, d))))  # contexts may differ in their level
+        kernel = Sum(kernel, Posynomial(((0.0,) * d,)))  # contexts may differ in their level
     return PairKernel(context_kernel(settings), kernel, settings.contexts.dimension)
 
 
