@@ -72,7 +72,7 @@ torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long 
 chaos: $(STAMPS)/test ## faults while studies are in use, 1,000 kills among them: at most a quarter of an hour (ARGS=--quick: a minute)
 	$(BIN)/python -m chaos $(ARGS)
 
-bench: $(STAMPS)/bench ## ratios against peers and the hardware limit, half an hour; writes docs/benchmarks.md (ARGS=designs: that part)
+bench: $(STAMPS)/bench ## ratios against peers and the hardware limit, a quarter of an hour; writes docs/benchmarks.md (ARGS=designs: that group)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(STAMPS)/docs ## build the documentation into build/site

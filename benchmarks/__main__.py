@@ -10,31 +10,39 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import NAMES, Unavailable
+from benchmarks import GROUPS, NAMES, Unavailable
 from benchmarks.page import KEPT, write_page
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run the benchmarks.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"among {', '.join(NAMES)}")
+    known = dict.fromkeys([*GROUPS, *NAMES])
+    parser.add_argument("names", nargs="*", metavar="name", help=f"among {', '.join(known)}")
     parser.add_argument("--full", action="store_true", help="the largest sizes as well")
+    parser.add_argument("--show", action="store_true", help="only print the tables that are kept")
     parser.add_argument("--page", action="store_true", help="only write the page once more")
     parser.add_argument(
         "--out", type=Path, default=KEPT, help="JSON file; elsewhere without a page"
     )
     options = parser.parse_args()
     for name in options.names:
-        if name not in NAMES:
-            parser.error(f"no benchmark is called {name!r}; there are {', '.join(NAMES)}")
+        if name not in known:
+            parser.error(f"no benchmark is called {name!r}; there are {', '.join(known)}")
+    named = dict.fromkeys(part for name in options.names for part in GROUPS.get(name, (name,)))
+    names = tuple(named) or NAMES
+    if options.show:
+        show_kept(options.out, names)
+        return 0
     # Read when NumPy is first imported. One thread for everybody: threads that wait for each other on a busy
     # machine measure the machine. Set a variable yourself to choose otherwise.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     left_out = []
-    for name in () if options.page else options.names or NAMES:
+    for name in () if options.page else names:
         try:
             keep(options.out, name, measure(name, options.full))
         except Unavailable as error:
@@ -74,6 +82,16 @@ def measure(name: str, full: bool) -> dict[str, Any]:
         "machine": machine,
         "tables": [table.to_dict() for table in tables],
     }
+
+
+def show_kept(path: Path, names: Sequence[str]) -> None:
+    """Print tables of a file."""
+    from benchmarks.tables import Table, show
+
+    kept = json.loads(path.read_text("utf-8"))
+    for name in names:
+        for table in kept[name]["tables"] if name in kept else ():
+            show(Table.from_dict(table))
 
 
 def keep(path: Path, name: str, found: dict[str, Any]) -> None:

@@ -58,11 +58,7 @@ def _studies(who: str, durability: str, aims: Mapping[str, float], reason: str) 
     ]  # fmt: skip
 
 
-BANDIT, CALLS, PENALTY = (
-    "Bandit: 1,000 points",
-    "Bandit: single calls",
-    "A refresh with a penalty and bonuses",
-)
+BANDIT, CALLS = "Bandit: 1,000 points", "Bandit: single calls"
 ROUND = (
     "An epoch of 120 rounds takes about 290 µs: products, factor and solve 140, of which SYRK is 110, the scaling of the features before it 30, exponentials, "
     "sums, draws and rows 45, and Python around the two calls the rest, none of it for each decision. Linear algebra alone would allow about 230 times (the last "
@@ -86,19 +82,10 @@ DISK = (
     "One `fdatasync` for each of ask and tell is all that is waited for. Where it takes milliseconds it decides (at 4 ms the ratio was 0.91 on another machine); on a disk that "
     "answers in a tenth of one, Python and SQLite take more than the disk does: the row against killed processes, which waits for no disk, has their time."
 )
-GRAM = (
-    "scikit-learn expands |x - y|² into a product, whose cancellation costs it the digits that the last two columns show; Koloss sums by coordinate up to 16 "
-    "dimensions, and beyond them looks for close pairs and computes these again."
-)
 SEARCH = (
     "A quarter to a third of the time chooses the starts, which compares all distances in the pool; the rest is NumPy around small arrays, some forty calls per step: "
     "projections, step sizes and the line search. With thousands of centres the losses themselves take nearly all of it."
 )
-THREADS = (
-    "On a machine with other work, threads of BLAS that wait for each other take many times longer. Designs, proxies and refreshes ask for a single one where products are small, which "
-    "takes a few microseconds, and share tall arrays among Python threads, which wait for nobody. What is left is within what fresh processes beside busy ones differ by: compare the quartiles."
-)
-
 AIMS = [
     Aim("a round in batches of twice the rank: textbook / koloss", "bandit", BANDIT, {"player": "ask(2 rank)"}, "textbook / player", ROUND, least=150),
     Aim("a single ask, µs", "bandit", CALLS, {"batch": "auto"}, "ask: µs", CALL, most=40),
@@ -107,14 +94,6 @@ AIMS = [
         "Features that no longer fit the cache are read from memory: see the steps between sizes.", most=1),
     Aim("growth of the amortised round with m", "growth", "Growth: the amortised round as the number of features", {"actions N": "all"}, "exponent",
         "The factor of the covariance grows like m² per round: see the steps between sizes.", most=1),
-    Aim("a refresh over its products, 1,000 actions", "refresh", "Refresh: the share", {"actions": 1000}, "refresh / its products",
-        "See where the time goes.", most=2),
-    Aim("a refresh over its products, 100,000 actions", "refresh", "Refresh: the share", {"actions": 100_000}, "refresh / its products",
-        "See where the time goes.", most=2),
-    Aim("a refresh with a penalty over its products, 1,000 actions", "ridge", PENALTY, {"actions": 1000}, "ratio",
-        "Squares, sums and roots of the products are passes of their own.", most=2),
-    Aim("a refresh with a penalty over its products, 100,000 actions", "ridge", PENALTY, {"actions": 100_000}, "ratio",
-        "Squares, sums and roots of the products are passes of their own.", most=2),
     *(
         Aim(f"a refresh on a GPU, 1,000,000 × 64, {name}: µs of its kernels", "gpu", "GPU: one refresh", {"actions": 1_000_000, "refresh": f"koloss, {name}"}, "µs of kernels",
             KERNELS, most=most)
@@ -156,16 +135,6 @@ AIMS = [
         "2 syncs", DISK, most=1.5),
     *_studies("SQLite", "power", {"RDB": 5, "journal": 1.5}, DISK),
     *_studies("SQLite", "process", {"RDB": 20, "journal": 5}, "Python around the two calls, the same on any disk: see the last table of studies."),
-    *(
-        Aim(f"scikit-learn's Gram matrix over koloss, {kernel}, dimension {d}", "kernels", "Gram matrix", {"kernel": kernel, "dimension": d}, "sklearn / koloss", GRAM, least=1)
-        for kernel, d in (("Gaussian", 2), ("Gaussian", 10), ("Gaussian", 50), ("Matern 5/2", 2))
-    ),
     Aim("import koloss over numpy and scipy.linalg", "imports", "Import", {"import": "koloss"}, "times numpy, scipy.linalg",
         "The library's own modules, many of which make frozen dataclasses; none of them is slow by itself.", most=1.5),
-    *(
-        Aim(f"two BLAS threads over one: {call}, {company} processes beside it", "threads", "Threads:", {"call": call, "company": company},
-            "two / one", THREADS, most=1.1)
-        for call in ("john_design, 1,000 × 20", "john_design, 400,000 × 64", "pivoted_cholesky, 20,000 × 60", "kernel_pca, 4,000 × 60", "epochs of 60, 1,000 points")
-        for company in (0, 2)
-    ),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks import NAMES
+from benchmarks import GROUPS
 from benchmarks.aims import AIMS
 from benchmarks.tables import Table, escaped, markdown, text
 
@@ -22,18 +22,13 @@ HEAD = """\
 <!-- Made by `python -m benchmarks` from benchmarks/results.json: change neither by hand. -->
 
 Every figure is a ratio within one run: contestants take turns, so that noise hits all of them. A number with two others in
-brackets is a median with its quartiles. Unless a table says otherwise, times are CPU times of one thread, of what computes and waits
-for nobody; what waits for a disk or for other processes is measured with a wall clock.
+brackets is a median with its quartiles. Times are CPU times of one thread unless the figure waits for a disk or for other
+processes, where a wall clock is used.
 
-`make bench` or, in a checkout, `koloss bench` measures everything again and writes this page; the command above
-each group of tables repeats that group alone. `--full` has the largest sizes as well. Groups are measured by themselves, and not
-all of those below in one go: ratios are to be compared within a table.
+`make bench` measures everything again and writes this page; `python -m benchmarks designs` measures one group,
+`python -m benchmarks --show designs` prints all tables of a group, of which the figures below are a few cells. `--full` has the largest sizes as well.
+Groups were not all measured in one run: compare ratios, not times.
 """
-
-OWN = (
-    "Those of at least 1 against an alternative, of at most 2 for a refresh (twice its floor) and of at most 1.1 for threads were set when this page was first "
-    "made; the others are older. Which batch the aim of 150 is for was not said: it is held to twice the rank, where regret is that of the textbook."
-)
 
 
 def load(path: Path = KEPT) -> dict[str, Any]:
@@ -49,9 +44,13 @@ def write_page() -> Path:
 
 def render(results: dict[str, Any]) -> str:
     """The page as Markdown."""
-    parts = [HEAD, _machines(results), _aims(results)]
-    parts += [_benchmark(name, results[name]) for name in NAMES if name in results]
+    parts = [HEAD, _aims(results), _machines(results)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def group_of(part: str) -> str:
+    """The group that a part belongs to."""
+    return next(group for group, parts in GROUPS.items() if part in parts)
 
 
 def _machines(results: dict[str, Any]) -> str:
@@ -102,29 +101,23 @@ def is_busy(machine: dict[str, Any]) -> bool:
 
 
 def _aims(results: dict[str, Any]) -> str:
-    table = Table("Aims", ["figure", "measured", "aim", "met", "benchmark"])
+    table = Table("Aims", ["figure", "measured", "aim", "met", "group"])
     short = []
     for aim in AIMS:
         cell = aim.find(results)
         met = None if cell is None else aim.is_met(cell)
         word = {True: "yes", False: "no", None: "not measured"}[met]
-        table.add(aim.figure, "-" if cell is None else text(cell), aim.wanted, word, aim.benchmark)
+        table.add(
+            aim.figure,
+            "-" if cell is None else text(cell),
+            aim.wanted,
+            word,
+            group_of(aim.benchmark),
+        )
         if met is False:
             short.append(
                 f"- **{escaped(aim.figure)}**, {text(cell)}, aim {aim.wanted}. {aim.reason}"
             )
-    lines = ["## Aims", "", OWN, "", markdown(table), "", "## What falls short, and why", ""]
+    lines = ["## Figures and aims", "", markdown(table), "", "## What falls short, and why", ""]
     lines += short or ["Nothing does."]
-    return "\n".join(lines)
-
-
-def _benchmark(name: str, found: dict[str, Any]) -> str:
-    lines = [f"## {name.capitalize()}", "", found["summary"], ""]
-    before, after = _loads(found["machine"])
-    lines += ["```sh", found["command"], "```", ""]
-    lines += [f"{found['seconds']} s; load {before:.1f} before and {after:.1f} after."]
-    for table in map(Table.from_dict, found["tables"]):
-        lines += ["", f"### {escaped(table.title)}", "", markdown(table)]
-        if table.note:
-            lines += ["", escaped(table.note)]
     return "\n".join(lines)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from benchmarks import NAMES, guarantees, page, timing
-from benchmarks.__main__ import keep
+from benchmarks import GROUPS, NAMES, guarantees, page, timing
+from benchmarks.__main__ import keep, show_kept
 from benchmarks.aims import AIMS
 from benchmarks.tables import Spread, Table, escaped, markdown, text
 
@@ -25,32 +25,26 @@ def test_the_page_says_what_was_measured(results):
     assert page.PAGE.read_text("utf-8") == page.render(results)
 
 
-def numbers(results):
-    """Where each number of the tables stands: benchmark, table, row, column."""
-    for name, found in results.items():
-        for k, table in enumerate(found["tables"]):
-            for n, row in enumerate(table["rows"]):
-                for column, cell in row.items():
-                    if isinstance(cell, (dict, float)):
-                        yield name, k, n, column
-
-
-def test_negative_control_another_number_gives_another_page(results):
-    """One number of every table, changed by a tenth."""
-    true, places = page.render(results), {place[:2]: place for place in numbers(results)}
-    assert len(places) > len(results)
+@pytest.mark.parametrize("aim", AIMS, ids=lambda aim: aim.figure)
+def test_negative_control_another_number_gives_another_page(results, aim):
+    """The number of an aim, changed by a tenth."""
     told = copy.deepcopy(results)
-    for name, k, n, column in places.values():
-        row = told[name]["tables"][k]["rows"][n]
-        cell = row[column]
-        row[column] = (
-            cell | {"median": 1.1 * cell["median"] + 0.1}
-            if isinstance(cell, dict)
-            else 1.1 * cell + 0.1
-        )
-        assert page.render(told) != true, (name, k, column)
-        row[column] = cell
-    assert page.render(told) == true
+    tables = [t for t in told[aim.benchmark]["tables"] if t["title"].startswith(aim.table)]
+    rows = [row for table in tables for row in table["rows"]]
+    row = next(row for row in rows if all(row.get(k) == v for k, v in aim.row.items()))
+    cell = row[aim.column]
+    changed = 1.1 * aim.find(results).median if isinstance(cell, dict) else 1.1 * cell
+    row[aim.column] = cell | {"median": changed} if isinstance(cell, dict) else changed
+    assert page.render(told) != page.render(results)
+
+
+def test_all_tables_that_are_kept_can_be_shown(results, capsys):
+    for group, parts in GROUPS.items():
+        show_kept(page.KEPT, parts)
+        shown = capsys.readouterr().out
+        for part in parts:
+            for table in results[part]["tables"]:
+                assert table["title"][:40] in " ".join(shown.split()), group
 
 
 def test_every_benchmark_was_measured_and_says_how(results):
