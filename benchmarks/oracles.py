@@ -14,7 +14,7 @@ import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio
 from koloss.oracles import trust_region
-from koloss.oracles.krylov import Symmetric
+from koloss.oracles.trust_region import Symmetric
 from koloss.oracles.multistart import multistart
 from koloss.oracles.trust_region import minimize_quadratic_ball
 

@@ -9,12 +9,12 @@ from threadpoolctl import threadpool_limits
 
 import koloss as kl
 from koloss.core.arrays import to_numpy
+from koloss.core.linalg import SHARE
 from koloss.designs import base, coreset, john, rows, uniform
 from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable
-from koloss.proxy import shares
 
-N = shares.SHARE + 5_000
+N = SHARE + 5_000
 
 
 def normal(rng, m=5):

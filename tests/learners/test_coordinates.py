@@ -16,7 +16,7 @@ from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import _variation
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import is_exact, spans
-from koloss.proxy.span import largest_norm, span_of
+from koloss.proxy.exact import largest_norm, span_of
 
 LEARNERS = {"bandit": kl.BanditExpWeights, "insured": kl.InsuredBandit}
 BOTH = pytest.mark.parametrize("kind", LEARNERS)

@@ -248,7 +248,7 @@ def test_blocks_make_no_difference(kind, rng, monkeypatch):
     for rows, limit, part in ((10_000, 10_000, 10_000), (64, 0, 10_000), (17, 0, 100)):
         monkeypatch.setattr(linalg, "WHOLE", limit)
         monkeypatch.setattr(linalg, "ROWS", rows)
-        monkeypatch.setattr(linalg, "PART", part)
+        monkeypatch.setattr(linalg, "SHARE", part)
         factor = linalg.covariance_factor(
             features, p, linalg.work_space(features), columns @ columns.T
         )

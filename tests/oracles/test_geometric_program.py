@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.oracles import GeometricProgram
-from koloss.oracles.log_sum_exp import LogSumExp
+from koloss.oracles.geometric_program import LogSumExp
 
 XY = kl.Posynomial([[1, 1]])
 

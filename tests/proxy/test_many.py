@@ -10,14 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 import koloss as kl
+from koloss.core import linalg
 from koloss.errors import NetTooLarge
-from koloss.proxy import base, shares
+from koloss.proxy import base
 
-N = shares.SHARE + 1_000
-MODULES = [
-    importlib.import_module(f"koloss.proxy.{name}")
-    for name in ("shares", "base", "pivoted_cholesky", "exact")
-]
+N = linalg.SHARE + 1_000
+NAMES = ("core.linalg", "proxy.base", "proxy.pivoted_cholesky", "proxy.exact")
+MODULES = [importlib.import_module(f"koloss.{name}") for name in NAMES]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Small dense linear algebra by direct BLAS and LAPACK calls, which cost less than their wrappers.
+"""Dense linear algebra: small matrices by direct BLAS and LAPACK calls, tall arrays a share of rows at a time.
 
 Features may be in single precision: they are read a block of rows at a time, and all sums are in double precision.
 """
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemv, dsymm, dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri, dtrtrs, strtrs
 
+from koloss.core.arrays import Array, Namespace, matching, namespace
 from koloss.core.device import DeviceFeatures
-from koloss.core.threads import in_parallel
+from koloss.core.threads import in_parallel, single
 
 Floats = NDArray[np.float64]
 
@@ -25,8 +26,19 @@ ROWS = 1024
 WHOLE = 32_768
 """Up to so many rows in double precision are one block."""
 
-PART = 65_536
-"""Rows that one thread handles before it takes others."""
+BLOCK = 4096
+"""Rows of a tall array handled at a time: what is computed of them stays in the cache."""
+
+SHARE = 16 * BLOCK
+"""Rows that one thread takes at a time. Up to this number nothing is shared."""
+
+REGULAR = 1e-4
+"""Smallest pivot of a Cholesky factor of F'F, over the largest, with which it has enough digits left."""
+
+
+def slices(length: int, size: int) -> list[slice]:
+    """Slices of at most `size` that cover 0, ..., length - 1."""
+    return [slice(k, min(k + size, length)) for k in range(0, length, size)]
 
 
 def blocks(features: Any, size: int | None = None, within: slice | None = None) -> Iterator[slice]:
@@ -42,9 +54,9 @@ def blocks(features: Any, size: int | None = None, within: slice | None = None) 
 def share(features: Any, function: Callable[[slice], Any]) -> list[Any]:
     """A function of parts of the rows, in order; many rows are shared by threads, and their parts are the same for any number."""
     N = len(features)
-    if N <= PART:
+    if N <= SHARE:
         return [function(slice(0, N))]
-    return list(in_parallel(function, [slice(k, min(k + PART, N)) for k in range(0, N, PART)]))
+    return list(in_parallel(function, slices(N, SHARE)))
 
 
 def for_rows(features: Any, function: Callable[[Any], Any], size: int | None = None) -> Floats:
@@ -61,7 +73,7 @@ def for_rows(features: Any, function: Callable[[Any], Any], size: int | None = N
 
 def product(features: Any, vector: Floats) -> Any:
     """φ'vector of every row φ of the features."""
-    if features.dtype == np.float64 and len(features) <= PART:
+    if features.dtype == np.float64 and len(features) <= SHARE:
         return features @ vector
     return for_rows(features, lambda rows: rows.astype(np.float64, copy=False) @ vector, 8 * ROWS)
 
@@ -143,7 +155,7 @@ def covariance_factor(
     """
 
     def of(part: slice) -> Any:
-        alone = len(features) <= PART
+        alone = len(features) <= SHARE
         return _covariance(features, weights, buffer if alone else work_space(features), part)
 
     sigma, *others = share(features, of)
@@ -229,3 +241,103 @@ def penalised_leverages(factor: Floats, features: Floats, columns: Floats) -> tu
 
     share(features, fill)
     return np.maximum(whole - biased, 0.0), biased
+
+
+# Tall arrays of any library, given as a whole or by their blocks.
+
+
+def each_share(function: Callable[[slice], Any], length: int, like: Array) -> list[Any]:
+    """`function` of every share of the rows; by threads where the array is NumPy's, otherwise where it is."""
+    shares = slices(length, SHARE)
+    if isinstance(like, np.ndarray):
+        return list(in_parallel(function, shares))
+    return [function(share) for share in shares]
+
+
+def blocks_of(share: slice, like: Array) -> Iterator[slice]:
+    """The blocks of a share; on a device one, which has more to do at a time."""
+    size = BLOCK if isinstance(like, np.ndarray) else SHARE
+    for block in slices(share.stop - share.start, size):
+        yield slice(share.start + block.start, share.start + block.stop)
+
+
+def as_float64(array: Array) -> Array:
+    """The same numbers in float64; only ever asked of a block."""
+    xp = namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def triangle(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
+    """R, up to signs, of the QR factorisation of an array that is given by its blocks, in float64.
+
+    By the Cholesky factor of the Gram matrix, several times faster, where that has enough digits left.
+    """
+    quick = regular_cholesky(gram(rows, length, like))
+    return stacked(rows, length, like) if quick is None else quick.T
+
+
+def regular_cholesky(total: Array) -> Array | None:
+    """Lower Cholesky factor of a Gram matrix F'F; None where the condition number of F is too large for its square."""
+    xp = namespace(total)
+    try:
+        with single:
+            lower = xp.linalg.cholesky(total)
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None
+    pivots = xp.abs(xp.linalg.diagonal(lower))
+    return lower if float(xp.min(pivots)) > REGULAR * float(xp.max(pivots)) else None
+
+
+def stacked(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
+    """R of each share, and of their Rs on top of each other."""
+    xp = namespace(like)
+
+    def part(share: slice) -> Array:
+        R: Array = None
+        for block in blocks_of(share, like):
+            below = as_float64(rows(block))
+            R = xp.linalg.qr(below if R is None else xp.concat([R, below], axis=0))[1]
+        return R
+
+    return xp.linalg.qr(xp.concat(each_share(part, length, like), axis=0))[1]
+
+
+def gram(rows: Callable[[slice], Array], length: int, like: Array) -> Array:
+    """Sum of block'block in float64 over an array that is given by its blocks, in the order of the shares."""
+
+    def part(share: slice) -> Array:
+        # What overflows is for the caller to see; threads do not know how errors are treated elsewhere.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total: Array = 0.0
+            for block in blocks_of(share, like):
+                z = as_float64(rows(block))
+                total = total + z.T @ z
+            return total
+
+    total: Array = sum(each_share(part, length, like), 0.0)
+    return (total + total.T) / 2
+
+
+def table(rows: Callable[[slice], Array], length: int, columns: int, like: Array) -> Array:
+    """The array that is given by its blocks, in the type of `like`."""
+    if not isinstance(like, np.ndarray):
+        parts = [matching(rows(block), like) for block in slices(length, SHARE)]
+        return namespace(like).concat(parts, axis=0)
+    whole = np.empty((length, columns), dtype=like.dtype)
+
+    def fill(share: slice) -> None:
+        for block in blocks_of(share, like):
+            whole[block] = rows(block)
+
+    each_share(fill, length, like)
+    return whole
+
+
+def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
+    """Forward substitution, by LAPACK where the arrays are NumPy's; by one thread, since BLAS shares even the smallest."""
+    if not isinstance(lower, np.ndarray):
+        return xp.linalg.solve(lower, right)
+    solve = strtrs if lower.dtype == right.dtype == np.float32 else dtrtrs
+    with single:
+        solution, _ = solve(lower, right, lower=1)
+    return solution

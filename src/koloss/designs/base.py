@@ -24,12 +24,11 @@ from koloss.core.arrays import (
     roundoff,
     to_numpy,
 )
+from koloss.core.linalg import BLOCK, SHARE, regular_cholesky, slices, solve_lower
 from koloss.core.threads import in_parallel, single
 from koloss.designs.rows import Rows, check_columns, coordinates, row_lengths
 from koloss.errors import RankUnreachable
 from koloss.proxy.base import Proxy
-from koloss.proxy.pivoted_cholesky import solve_lower
-from koloss.proxy.shares import ROWS, SHARE, blocks, cholesky
 
 WORTH_SHARING = 1e8
 """Multiplications, in blocks, from which on threads share them: a few milliseconds."""
@@ -128,7 +127,7 @@ def orthonormal(features: Array) -> tuple[Array, Array]:
     """
     xp = namespace(features)
     features = xp.astype(features, xp.float64, copy=False)
-    parts = list(blocks(features.shape[0], SHARE))
+    parts = list(slices(features.shape[0], SHARE))
     largest = xp.max(xp.stack([xp.max(xp.abs(features[p, :]), axis=0) for p in parts]), axis=0)
     check_columns(largest)
     largest = xp.where(largest > 0, largest, xp.ones_like(largest))
@@ -161,7 +160,7 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
     transform = xp.eye(features.shape[1], dtype=features.dtype, device=features.device) * scales
     for _ in range(2):  # the second removes the rounding of the first
         total = _sum_over_blocks(_gram_of(features, transform), features)
-        lower = cholesky(total)
+        lower = regular_cholesky(total)
         if lower is None:
             return None
         eye = xp.eye(total.shape[0], dtype=total.dtype, device=total.device)
@@ -196,7 +195,7 @@ def _sum_over_blocks(part: Callable[[slice], Array], features: Array) -> Array:
 
 def _over_blocks(part: Callable[[slice], Array], features: Array) -> Iterator[Array]:
     N, m = features.shape
-    parts = list(blocks(N, ROWS))
+    parts = list(slices(N, BLOCK))
     if isinstance(features, np.ndarray) and N * m * m >= WORTH_SHARING:
         yield from in_parallel(part, parts)
     else:

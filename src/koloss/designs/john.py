@@ -24,13 +24,13 @@ from contextlib import nullcontext
 import numpy as np
 
 from koloss.core.arrays import Array, as_float, as_int, matching
+from koloss.core.linalg import SHARE
 from koloss.core.threads import single
 from koloss.designs.base import WORTH_SHARING, Design, as_features, certify, orthonormal
 from koloss.designs.coreset import coreset_designs
 from koloss.designs.rows import Rows, coordinates
 from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged
-from koloss.proxy.shares import SHARE
 
 SMALLEST_TOLERANCE = 1e-6
 

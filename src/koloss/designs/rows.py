@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import Array, matching, namespace, roundoff, take, to_numpy
-from koloss.errors import RankUnreachable
-from koloss.proxy.pivoted_cholesky import solve_lower
-from koloss.proxy.shares import (
+from koloss.core.linalg import (
     SHARE,
     as_float64,
-    blocks,
-    cholesky,
+    blocks_of,
     each_share,
     gram,
+    regular_cholesky,
+    slices,
+    solve_lower,
     stacked,
     table,
-    within,
 )
+from koloss.errors import RankUnreachable
 
 SMALLEST = 1e-300
 """Features below it have no inverse, or few digits."""
@@ -48,7 +48,7 @@ class Rows:
         lengths = np.empty(self.shape[0])
 
         def fill(share: slice) -> None:
-            for block in within(share, self.features):
+            for block in blocks_of(share, self.features):
                 z = as_float64(self.features[block, :]) @ T
                 lengths[block] = to_numpy(row_lengths(z))
 
@@ -95,7 +95,7 @@ def coordinates(features: Array) -> Array:
     else:
         scales = 1 / _column_lengths(features)
         total = gram(lambda block: as_float64(features[block, :]) * scales, N, features)
-    lower = cholesky(total)
+    lower = regular_cholesky(total)
     if lower is not None:
         return scales[:, None] * solve_lower(lower, eye, xp).T
     # F'F squares the condition number: the factor R of F = QR does not.
@@ -128,14 +128,14 @@ def _column_lengths(features: Array) -> Array:
     """Lengths of the columns where their squares are no numbers; infinite for those of zeros, whose scale is then zero."""
     xp = namespace(features)
     parts = (
-        xp.max(xp.abs(features[block, :]), axis=0) for block in blocks(features.shape[0], SHARE)
+        xp.max(xp.abs(features[block, :]), axis=0) for block in slices(features.shape[0], SHARE)
     )
     largest = xp.astype(xp.max(xp.stack(list(parts)), axis=0), xp.float64)
     check_columns(largest)
     divisors = xp.where(largest > 0, largest, xp.ones_like(largest))
     sums = [
         xp.sum((as_float64(features[block, :]) / divisors) ** 2, axis=0)
-        for block in blocks(features.shape[0], SHARE)
+        for block in slices(features.shape[0], SHARE)
     ]
     lengths = divisors * xp.sqrt(sum(sums, 0.0))
     return xp.where(largest > 0, lengths, xp.full_like(lengths, float("inf")))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from koloss.core.arrays import Array, namespace
+from koloss.core.linalg import SHARE
 from koloss.designs.base import Design, as_features, certify, orthonormal
 from koloss.designs.rows import Rows, coordinates
-from koloss.proxy.shares import SHARE
 
 
 def uniform_design(features: Array) -> Design:

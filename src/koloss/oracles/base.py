@@ -1,10 +1,16 @@
-"""What an oracle answers: a point, its value, and why one may believe that nothing is smaller."""
+"""What an oracle answers, a point, its value, and what proves it; and the oracle that tries all of finitely many points."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
+
+from koloss.actions import ActionSet, Points
+from koloss.core.arrays import roundoff, to_numpy
+from koloss.kernels import Loss
 
 Certificate = Literal["dual", "exhaustive", "local only"]
 
@@ -29,3 +35,32 @@ class Minimum:
     def lower_bound(self) -> float:
         """Proved lower bound on the loss."""
         return self.value - self.gap if math.isfinite(self.gap) else -math.inf
+
+
+def check_dimension(loss: Loss, actions: ActionSet) -> None:
+    """Refuse a loss that is not of the dimension of the actions."""
+    if loss.dimension != actions.dimension:
+        raise ValueError(
+            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
+        )
+
+
+def minimize_points(loss: Loss, actions: Points, **_: Any) -> Minimum:
+    """The point of smallest loss, the first where there are several, with its row in `index` and all of them in `points`.
+
+    The gap allows for a few roundings of the largest loss; a loss whose own terms cancel may be less exact.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> best = minimize_points(kl.LinearLoss([1.0]), kl.Points([[2.0], [-1.0], [3.0], [-1.0]]))
+    >>> best.index, best.value, len(best.points), best.certificate
+    (1, -1.0, 2, 'exhaustive')
+    """
+    computed = loss(actions.X)
+    values = to_numpy(computed).astype(np.float64)
+    index = int(np.argmin(values))
+    ties = np.flatnonzero(values == values[index])
+    gap = 16 * roundoff(computed) * float(np.abs(values).max())
+    points = actions._take(ties)
+    return Minimum(points[0, ...], float(values[index]), gap, "exhaustive", points, index)

@@ -42,7 +42,7 @@ def linear_minimizer(vector: Any, actions: Ball | Box | PositiveBall) -> Any:
     return actions.project(actions.radius / np.linalg.norm(pull) * pull[None])[0]
 
 
-def minimize_linear(loss: LinearLoss, actions: Ball | Box | PositiveBall) -> Minimum:
+def minimize_linear(loss: LinearLoss, actions: Ball | Box | PositiveBall, **_: Any) -> Minimum:
     """Minimum of a linear loss; the gap is an allowance for rounding.
 
     Examples
@@ -73,9 +73,9 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
     ([2.0, 1.0], -10.0, True)
     """
     A, b = to_numpy(loss.matrix).astype(np.float64), to_numpy(loss.vector).astype(np.float64)
-    spectrum = np.linalg.eigvalsh(A)
+    spectrum, convex = _spectrum(loss)
     lowest = float(spectrum[0])
-    if not is_convex(loss):
+    if not convex:
         raise ValueError(f"`loss` must be convex, got an eigenvalue of {lowest:.6g} of its matrix")
     if spectrum[-1] <= 0:
         return minimize_linear(LinearLoss(b), actions)
@@ -95,9 +95,13 @@ def minimize_convex_quadratic(loss: QuadraticLoss, actions: Box | PositiveBall) 
 
 def is_convex(loss: QuadraticLoss) -> bool:
     """Whether the matrix of a quadratic loss has no negative eigenvalue, beyond the rounding of its type."""
+    return _spectrum(loss)[1]
+
+
+def _spectrum(loss: QuadraticLoss) -> tuple[Any, bool]:
     spectrum = np.linalg.eigvalsh(to_numpy(loss.matrix).astype(np.float64))
     slack = max(1e-12, 16 * len(spectrum) * roundoff(loss.matrix))
-    return bool(spectrum[0] >= -slack * np.abs(spectrum).max())
+    return spectrum, bool(spectrum[0] >= -slack * np.abs(spectrum).max())
 
 
 def _box_quadratic(A: Any, b: Any, lower: Any, upper: Any, steps: int = 60) -> Any:

@@ -25,8 +25,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from koloss.actions import Points
 from koloss.core.arrays import to_numpy
 from koloss.kernels import LinearLoss, QuadraticLoss
-
-UNIT = 2.0**-53
+from koloss.oracles.trust_region import UNIT, minimize_quadratic_ball
 
 
 @dataclass(frozen=True)
@@ -167,8 +166,6 @@ class BallHull(Hull):
         self, target: QuadraticLoss, tolerance: float = 0.0, start: Projection | None = None
     ) -> Projection:
         """The nearest element of the hull to (M, u), as at most d + 1 actions; always to rounding."""
-        from koloss.oracles.trust_region import minimize_quadratic_ball
-
         M0, u0 = to_numpy(target.matrix), to_numpy(target.vector)
         M, u = self.nearest(M0, u0)
         atoms, weights = rank_one_atoms(M, u, self.r)

@@ -19,9 +19,8 @@ from koloss.kernels import (
     Quadratic,
     QuadraticLoss,
 )
-from koloss.oracles.base import Minimum
+from koloss.oracles.base import Minimum, check_dimension, minimize_points
 from koloss.oracles.convex import is_convex, minimize_convex_quadratic, minimize_linear
-from koloss.oracles.finite import minimize_points
 from koloss.oracles.geometric_program import GeometricProgram
 from koloss.oracles.hull import BallHull, ConvexHull, Hull, PointsHull
 from koloss.oracles.multistart import multistart
@@ -70,10 +69,7 @@ def minimize(
         better = _engine(special, actions)
         if better is not None:
             loss, engine = special, better
-    if loss.dimension != actions.dimension:
-        raise ValueError(
-            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-        )
+    check_dimension(loss, actions)
     return engine(loss, actions, starts=starts, near=near, rng=rng)
 
 
@@ -82,14 +78,6 @@ def _engine(loss: Any, actions: Any) -> Engine | None:
         if isinstance(loss, family) and isinstance(actions, kind):
             return engine
     return None
-
-
-def _points(loss: Loss, actions: Points, **_: Any) -> Minimum:
-    return minimize_points(loss, actions)
-
-
-def _linear(loss: LinearLoss, actions: Any, **_: Any) -> Minimum:
-    return minimize_linear(loss, actions)
 
 
 def _quadratic_ball(loss: QuadraticLoss, actions: Ball, **_: Any) -> Minimum:
@@ -103,9 +91,11 @@ def _quadratic(loss: QuadraticLoss, actions: Any, **search: Any) -> Minimum:
     return _search(loss, actions, **search)
 
 
-def _posynomial(loss: PosynomialLoss, actions: Any, *, starts: Any, near: Any, rng: Any) -> Minimum:
+def _posynomial(
+    loss: PosynomialLoss, actions: Any, *, starts: Any, near: Any, **search: Any
+) -> Minimum:
     if not loss.is_posynomial or min(actions.lower) < 0:
-        return multistart(loss, actions, starts=starts, rng=rng)
+        return multistart(loss, actions, starts=starts, **search)
     if near is None and starts is not None and not isinstance(starts, (int, np.integer)):
         near = as_points("starts", starts, dimension=actions.dimension)[0, ...]
     return _program(loss.kernel, actions).minimize(loss.coefficients, start=near)
@@ -122,10 +112,10 @@ def _search(loss: Loss, actions: Any, *, starts: Any, rng: Any, **_: Any) -> Min
 
 
 ENGINES: dict[tuple[Any, Any], Engine] = {
-    (Loss, Points): _points,
-    (LinearLoss, Ball): _linear,
-    (LinearLoss, Box): _linear,
-    (LinearLoss, PositiveBall): _linear,
+    (Loss, Points): minimize_points,
+    (LinearLoss, Ball): minimize_linear,
+    (LinearLoss, Box): minimize_linear,
+    (LinearLoss, PositiveBall): minimize_linear,
     (QuadraticLoss, Ball): _quadratic_ball,
     (QuadraticLoss, Box): _quadratic,
     (QuadraticLoss, PositiveBall): _quadratic,

@@ -19,7 +19,7 @@ import numpy as np
 from koloss.core.arrays import as_int, as_points, to_numpy
 from koloss.core.random import as_generator
 from koloss.kernels import Loss
-from koloss.oracles.base import Minimum
+from koloss.oracles.base import Minimum, check_dimension
 
 STARTS = 64
 """Starts at most, where no number is given; the pool has sixteen times as many points."""
@@ -52,10 +52,7 @@ def multistart(
     >>> best.point.round(3).tolist(), round(best.value, 4), best.certificate
     ([0.496], -1.1039, 'local only')
     """
-    if loss.dimension != actions.dimension:
-        raise ValueError(
-            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-        )
+    check_dimension(loss, actions)
     steps = as_int("steps", steps, minimum=1)
     if starts is None or isinstance(starts, (int, np.integer)):
         count = STARTS if starts is None else as_int("starts", starts, minimum=1)

@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from koloss.core.arrays import (
     roundoff,
     shown,
 )
+from koloss.core.linalg import SHARE, as_float64, each_share, gram, slices
 from koloss.core.threads import single
 from koloss.errors import (
     NetTooLarge,
@@ -41,7 +43,6 @@ from koloss.errors import (
 )
 from koloss.kernels.base import Kernel, KernelLike
 from koloss.kernels.geometry import feature_diameter, feature_radius
-from koloss.proxy.shares import SHARE, as_float64, blocks, each_share, gram
 
 DEFAULT_TOLERANCE = 1e-3
 """Certified error on the points, relative to sup K(a, a), of a proxy asked for without rank and tolerance."""
@@ -168,10 +169,70 @@ class Proxy:
         tolerance = as_float("tolerance", tolerance, positive=True)
         if not self.is_certified:
             raise not_certified(self.negative_eigenvalue)
-        rank = first_below(self.residual_curve, tolerance)
+        rank = _first_below(self.residual_curve, tolerance)
         if rank is None:
             raise unreachable(tolerance, float(self.residual_curve.min()), self.step)
         return rank
+
+
+class Problem:
+    """What every construction starts from: checked arguments, and the points that stand for the actions.
+
+    A table of features has as many columns as `size` says, which are at most the rank where it is not given.
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        actions: ActionSet,
+        spacing: float | Points | None,
+        max_bytes: int,
+        *,
+        rank: int | None = None,
+        tolerance: float | None = None,
+        size: int | None = None,
+    ) -> None:
+        if rank is not None and tolerance is not None:
+            raise ValueError(f"give `rank` or `tolerance`, not both, got {rank} and {tolerance}")
+        self.kernel, self.actions = kernel, actions
+        self.rank = None if rank is None else as_int("rank", rank, minimum=1)
+        if tolerance is not None:
+            tolerance = as_float("tolerance", tolerance, positive=True)
+        self.tolerance = tolerance
+        room: Any = {"rank": self.rank} if size is None else {"features": size}
+        self.points = discretise(
+            kernel, actions, spacing, tolerance=tolerance, max_bytes=max_bytes, **room
+        )
+
+    @cached_property
+    def step(self) -> float:
+        """How far Φ can be from its value at the nearest point."""
+        return step_beyond(self.kernel, self.actions, self.points)
+
+    def proxy(
+        self, method: str, features: Array, feature_map: FeatureMap, mu: Array, **more: Any
+    ) -> Proxy:
+        """The certified proxy of these features and their eigenvalues."""
+        parts = {"features": features, "feature_map": feature_map, "eigenvalues": mu}
+        parts |= {"method": method, "step": self.step, **more}
+        return Proxy(self.kernel, self.actions, self.points, **parts)
+
+    def wanted(self, proxy: Proxy) -> int | None:
+        """Smallest rank within the tolerance, by default 10⁻³ sup K(a, a) on the points; None where there is none."""
+        if self.tolerance is not None:
+            return _first_below(proxy.residual_curve, self.tolerance)
+        return _first_below(proxy.point_curve, DEFAULT_TOLERANCE * proxy.point_curve[0])
+
+    def cut(self, proxy: Proxy, source: str) -> Proxy:
+        """The features that were asked for, of a proxy of the largest rank that can be had."""
+        if self.rank is not None:
+            check_reached(self.rank, proxy.rank, source)
+            rank = self.rank
+        elif self.tolerance is not None:
+            rank = proxy.rank_for(self.tolerance)
+        else:
+            rank = self.wanted(proxy) or proxy.rank
+        return proxy if rank == proxy.rank else proxy.truncate(rank)
 
 
 def allowance(rank: int, like: Array) -> float:
@@ -201,7 +262,7 @@ def in_blocks(function: FeatureMap, X: Array, rows: int = 16384) -> Array:
     if X.shape[0] <= rows:
         with single:
             return function(X)
-    return namespace(X).concat([function(X[b, :]) for b in blocks(X.shape[0], rows)], axis=0)
+    return namespace(X).concat([function(X[b, :]) for b in slices(X.shape[0], rows)], axis=0)
 
 
 def check_game(kernel: Any, actions: Any) -> None:
@@ -230,40 +291,34 @@ def discretise(
     Without a spacing it is the coarsest net from which Φ is never farther than `_largest_step` allows, with at most
     4,096 points. `rounds` are those of a learner that plays on the net. A net already laid is taken as it is.
 
-    Each point will have so many `features` or, where they are as many as there are points at most, `rank` of them. A
+    Each point will have this many `features` or, where they are as many as there are points at most, `rank` of them. A
     table that needs more than `max_bytes` is refused before a net is laid; so is a net of more than a quarter of that.
     """
     check_game(kernel, actions)
     max_bytes = as_int("max_bytes", max_bytes, minimum=1)
     if rank is not None:  # points × min(rank, points) numbers fit exactly if points × features do
         features = min(rank, math.isqrt(max_bytes // 8))
-    if spacing is None and not isinstance(actions, Points):
-        points = _default_net(kernel, actions, _largest_step(kernel, actions, tolerance, rounds))
-    else:
-        points = _points_or_net(actions, spacing, features, max_bytes)
-    feature_radius(kernel, points)  # refuses values that are too large or too small
-    return points
-
-
-def _points_or_net(
-    actions: ActionSet, spacing: float | Points | None, features: int, max_bytes: int
-) -> Points:
     if isinstance(actions, Points):
         if spacing is not None and spacing is not actions:
             raise ValueError(f"`spacing` must be left out for a finite set, got {shown(spacing)}")
-        check_table("actions", actions, features, max_bytes)
-        return actions
-    if isinstance(spacing, Points):
-        if spacing.covering_radius == 0 < actions.diameter():
+        points = actions
+        check_table("actions", points, features, max_bytes)
+    elif spacing is None:
+        points = _default_net(kernel, actions, _largest_step(kernel, actions, tolerance, rounds))
+    elif isinstance(spacing, Points):
+        points = spacing
+        if points.covering_radius == 0 < actions.diameter():
             rule = "a number, or a net with its covering radius"
-            raise ValueError(f"`spacing` must be {rule}, got {spacing!r}")
-        check_table("spacing", spacing, features, max_bytes)
-        return spacing
-    most = max_bytes // (8 * max(features, 4 * actions.dimension))
-    try:
-        return actions.net(spacing, max_bytes=most * actions.dimension * 8)  # type: ignore[arg-type]
-    except NetTooLarge as error:
-        raise _table_too_large("spacing", error.points, features, max_bytes) from error
+            raise ValueError(f"`spacing` must be {rule}, got {points!r}")
+        check_table("spacing", points, features, max_bytes)
+    else:
+        most = max_bytes // (8 * max(features, 4 * actions.dimension))
+        try:
+            points = actions.net(spacing, max_bytes=most * actions.dimension * 8)
+        except NetTooLarge as error:
+            raise _table_too_large("spacing", error.points, features, max_bytes) from error
+    feature_radius(kernel, points)  # refuses values that are too large or too small
+    return points
 
 
 def _largest_step(
@@ -290,9 +345,10 @@ def _largest_step(
 
 def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) -> Points:
     """The coarsest net from which Φ is nowhere farther than a given step, or that of the most points allowed."""
-    units = _units(kernel, actions)
+    lower, upper = actions.bounds()
+    units, sides = _units(kernel, actions), upper - lower
     alike = np.ndim(units) == 0
-    spacing = actions.diameter() if alike else float(np.linalg.norm(_sides(actions) / units))
+    spacing = actions.diameter() if alike else float(np.linalg.norm(sides / units))
     spacing = max(spacing, 1e-300)
 
     def lay(spacing: float) -> Points:
@@ -322,13 +378,14 @@ def _default_net(kernel: KernelLike, actions: ActionSet, largest_step: float) ->
             fewest = net
     if largest_step > 0 and farther(net) and _sees_nothing(kernel, actions, net):
         net = fewest
-        warnings.warn(_blindness(kernel, actions, net), UserWarning, stacklevel=4)
+        shown, fifths = (", ".join(f"{s:.4g}" for s in sides / parts) for parts in (1, 5))
+        message = (
+            f"{kernel!r} takes no two of {DEFAULT_NET} points of {actions!r} for neighbours: its `bandwidth` is small "
+            f"against the sides ({shown}), and a net of {len(net)} points stands for nothing between them. Give one "
+            f"bandwidth for each coordinate, such as [{fifths}], or pass a `spacing` or Points"
+        )
+        warnings.warn(message, UserWarning, stacklevel=5)
     return net
-
-
-def _sides(actions: ActionSet) -> NDArray[np.float64]:
-    lower, upper = actions.bounds()
-    return upper - lower
 
 
 def _units(kernel: KernelLike, actions: ActionSet) -> Any:
@@ -345,17 +402,6 @@ def _sees_nothing(kernel: KernelLike, actions: ActionSet, net: Points) -> bool:
         return False
     step = step_beyond(kernel, actions, net)
     return math.isfinite(step) and step > 0.9 * feature_diameter(kernel, actions) > 0
-
-
-def _blindness(kernel: KernelLike, actions: ActionSet, net: Points) -> str:
-    sides = _sides(actions)
-    shown = ", ".join(f"{side:.4g}" for side in sides)
-    fifths = ", ".join(f"{side / 5:.4g}" for side in sides)
-    return (
-        f"{kernel!r} takes no two of {DEFAULT_NET} points of {actions!r} for neighbours: its `bandwidth` is small "
-        f"against the sides ({shown}), and a net of {len(net)} points stands for nothing between them. Give one "
-        f"bandwidth for each coordinate, such as [{fifths}], or pass a `spacing` or Points"
-    )
 
 
 def check_table(name: str, points: Points, features: int, max_bytes: int) -> None:
@@ -378,25 +424,6 @@ def _table_too_large(
     return NetTooLarge(message, points=float(points))
 
 
-def check_rank(rank: int | None, tolerance: float | None) -> tuple[int | None, float | None]:
-    """Checked rank and tolerance, of which at most one may be given."""
-    if rank is not None and tolerance is not None:
-        raise ValueError(f"give `rank` or `tolerance`, not both, got {rank} and {tolerance}")
-    rank = None if rank is None else as_int("rank", rank, minimum=1)
-    return rank, None if tolerance is None else as_float("tolerance", tolerance, positive=True)
-
-
-def choose(proxy: Proxy, rank: int | None, tolerance: float | None, source: str) -> Proxy:
-    """Cut a proxy of the largest rank that can be had down to what was asked for."""
-    if rank is not None:
-        check_reached(rank, proxy.rank, source)
-    elif tolerance is not None:
-        rank = proxy.rank_for(tolerance)
-    else:
-        rank = default_rank(proxy) or proxy.rank
-    return proxy if rank == proxy.rank else proxy.truncate(rank)
-
-
 def not_certified(eigenvalue: float) -> NotPositiveDefinite:
     """The error for an accuracy that cannot be promised."""
     rule = "must be positive semidefinite on the actions"
@@ -416,16 +443,10 @@ def check_reached(rank: int | None, most: int, source: str, negative: float = 0.
         raise RankUnreachable(message, rank=most)
 
 
-def first_below(curve: NDArray[np.float64], limit: float) -> int | None:
+def _first_below(curve: NDArray[np.float64], limit: float) -> int | None:
     """Smallest rank, from 1 on, at which a curve over ranks 0, 1, ... is at most the limit."""
     good = np.flatnonzero(curve <= limit)
     return max(int(good[0]), 1) if len(good) else None
-
-
-def default_rank(proxy: Proxy) -> int | None:
-    """Smallest rank that certifies a thousandth of sup K(a, a) on the points; None where there is none."""
-    on_points = proxy.point_curve
-    return first_below(on_points, DEFAULT_TOLERANCE * on_points[0])
 
 
 def step_beyond(kernel: KernelLike, actions: ActionSet, points: Points) -> float:

@@ -1,8 +1,13 @@
-"""Exact features of finite-dimensional kernels, reduced to full rank on the actions."""
+"""Exact features of finite-dimensional kernels, reduced to full rank on the actions; and their span.
+
+The span is what a learner needs where no norm is assumed of losses. It then depends on the span of its features alone (theory
+B6), so they may be replaced by any others that span the same: here by orthonormal columns, with as little rounding as the
+features allow. Units of features have no say in their rank.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +15,18 @@ from scipy.linalg import qr
 
 from koloss.actions import ActionSet, Points
 from koloss.core.arrays import matching, namespace, roundoff, to_numpy
+from koloss.core.linalg import SHARE, slices, table, triangle
 from koloss.core.threads import single
 from koloss.kernels.base import Kernel
-from koloss.proxy.base import (
-    MAX_BYTES,
-    Proxy,
-    check_game,
-    check_reached,
-    check_table,
-    discretise,
-)
-from koloss.proxy.shares import SHARE, table, triangle
+from koloss.proxy.base import MAX_BYTES, Problem, Proxy, check_game, check_reached, check_table
+
+Floats = NDArray[np.float64]
+
+SMALLEST = 1e-9
+"""What must be left of a feature of length 1 beyond the others, for it to be told apart from them: less is mostly rounding."""
+
+ROUNDING = 1e-13
+"""What may be left of one that is a combination of others."""
 
 
 def exact_features(
@@ -41,11 +47,8 @@ def exact_features(
     ----------
     kernel : Kernel
         With a finite feature map; otherwise `NoFiniteFeatures` is raised.
-    spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
-        0.8 % of its spread, of at most 4,096 points.
-    max_bytes : int
-        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
+    spacing, max_bytes
+        As for `kernel_pca`.
 
     Examples
     --------
@@ -60,7 +63,8 @@ def exact_features(
     if not isinstance(kernel, Kernel):
         raise TypeError(f"`kernel` must be a Kernel with a finite feature map, got {kernel!r}")
     size = kernel.feature_dimension(actions.dimension)
-    points = discretise(kernel, actions, spacing, features=size or 1, max_bytes=max_bytes)
+    problem = Problem(kernel, actions, spacing, max_bytes, size=size or 1)
+    points = problem.points
     size, phi = kernel.finite_map(points) or (0, kernel.features)  # which refuses
     check_table("kernel", points, size, max_bytes)
     X, n, D = points.X, len(points), size
@@ -91,16 +95,9 @@ def exact_features(
     else:
         with single:
             features = Phi @ V
-    return Proxy(
-        kernel,
-        actions,
-        points,
-        features=features,
-        feature_map=lambda X: phi(X) @ V,
-        eigenvalues=eigenvalues,
-        method="exact features",
-        cut=cut and rank < D,
-    )
+    problem.step = 0.0  # exact between the points of a net too
+    cut = cut and rank < D
+    return problem.proxy("exact features", features, lambda X: phi(X) @ V, eigenvalues, cut=cut)
 
 
 def _rank_of_unit_columns(R: NDArray[Any]) -> int:
@@ -110,3 +107,59 @@ def _rank_of_unit_columns(R: NDArray[Any]) -> int:
     with single:
         sizes = np.abs(np.diagonal(qr(R[:, kept] / lengths[kept], mode="r", pivoting=True)[0]))
     return int(np.sum(sizes > 1e3 * max(R.shape) * 2 * roundoff(R)))
+
+
+class Span(NamedTuple):
+    """Orthonormal columns that span the features, and the constant where it is one of them, in the last column."""
+
+    columns: Floats  # (N, m)
+    features: int  # that the kernel has
+    lost: int  # of these, how many cannot be told apart from others; none where all such are combinations of them
+
+
+def span_of(kernel: Any, X: Any, *, constant: bool) -> Span:
+    """The span of the features of a kernel at the rows of X, and of a constant where there is one.
+
+    Each feature is scaled to length 1, the constant is taken off, and a QR factorisation with pivots leaves out what is below
+    1e-9 of that length. That limit does not depend on how large other features are.
+    """
+    N, size = len(X), kernel.feature_dimension(X.shape[1])
+    Phi = np.empty((N, size), order="F")
+    for rows in slices(N, SHARE):
+        Phi[rows] = to_numpy(kernel.features(X[rows]))
+    largest = np.abs(Phi).max(axis=0)
+    Phi /= np.where(largest > 0, largest, 1.0)
+    lengths = np.sqrt(np.einsum("ij,ij->j", Phi, Phi))
+    Phi /= np.where(lengths > 0, lengths, 1.0)
+    if constant:
+        for _ in range(2):  # the second removes the rounding of the first
+            Phi -= Phi.mean(axis=0)
+    with single:
+        Q, R, _ = qr(Phi, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+    left = np.abs(np.diagonal(R))
+    rank = int(np.sum(left > SMALLEST))
+    small = left <= SMALLEST
+    lost = int(small.sum()) if np.any(left[small] > ROUNDING) else 0  # not all of them combinations
+    columns = Q[:, :rank]
+    if constant:
+        columns = np.column_stack([columns, np.full(N, 1 / np.sqrt(N))])
+    return Span(columns, size, lost)
+
+
+def largest_norm(kernel: Any, net: Any, others: Any, white: Floats, *, constant: bool) -> float:
+    """Largest norm, up to a constant, of what is in the span of the features and at most 1 in absolute value on a net.
+
+    `white` are columns that span the features on the net, with E ψψ' = I under some law on it. What is θ'ψ there has |θ|² = E (θ'ψ)²
+    at most 1, and is w'Φ + c with w = Aθ for Ψ = (Φ, 1)(A; a'): its norm is at most that of A. Infinite where the features vary on
+    the points of `others`, which lie between those of the net, in ways that the net does not show.
+    """
+    both = np.concatenate([to_numpy(net), to_numpy(others)])
+    if span_of(kernel, both, constant=constant).columns.shape[1] > white.shape[1]:
+        return float("inf")
+    Phi = to_numpy(kernel.features(net)).astype(float)
+    size = Phi.shape[1]
+    if constant:
+        Phi = np.column_stack([Phi, np.ones(len(Phi))])
+    with single:
+        A = np.linalg.lstsq(Phi, white, rcond=SMALLEST)[0][:size]
+        return float(np.linalg.norm(A, 2))

@@ -28,14 +28,11 @@ from koloss.proxy.base import (
     MAX_BYTES,
     Columns,
     FeatureMap,
+    Problem,
     Proxy,
     allowance,
-    check_rank,
     check_reached,
-    choose,
-    discretise,
     in_blocks,
-    step_beyond,
 )
 from koloss.proxy.pivoted_cholesky import greedy, projection, solve_lower, visible
 
@@ -99,31 +96,18 @@ def kernel_pca(
     >>> exact.epsilon < 0.004, sampled.epsilon < 0.02
     (True, True)
     """
-    rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(
-        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
-    )
-    measure = as_measure(measure, actions, points)
-    step = step_beyond(kernel, actions, points)
-    sample = points
+    problem = Problem(kernel, actions, spacing, max_bytes, rank=rank, tolerance=tolerance)
+    points = sample = problem.points
+    measure, source = as_measure(measure, actions, points), "the Gram matrix"
     if samples is not None:
         samples = as_count("samples", samples)
         sample, measure = draw(actions, points, measure, samples, rng), None
-    spectrum = eigenspace(kernel, sample, measure, rank)
-    features = spectrum.features if sample is points else in_blocks(spectrum.feature_map, points.X)
-    proxy = Proxy(
-        kernel,
-        actions,
-        points,
-        features=features,
-        feature_map=spectrum.feature_map,
-        eigenvalues=spectrum.eigenvalues,
-        method="kernel PCA",
-        step=step,
-        negative_eigenvalue=spectrum.negative,
-    )
-    source = "the Gram matrix" if samples is None else f"the Gram matrix of {samples} samples"
-    return choose(proxy, rank, tolerance, source)
+        source += f" of {samples} samples"
+    mu, features, feature_map, negative = eigenspace(kernel, sample, measure, problem.rank)
+    if sample is not points:
+        features = in_blocks(feature_map, points.X)
+    proxy = problem.proxy("kernel PCA", features, feature_map, mu, negative_eigenvalue=negative)
+    return problem.cut(proxy, source)
 
 
 class Eigenspace(NamedTuple):

@@ -21,14 +21,9 @@ from koloss.kernels.base import as_scale
 from koloss.proxy.base import (
     DEFAULT_TOLERANCE,
     MAX_BYTES,
+    Problem,
     Proxy,
     allowance,
-    check_rank,
-    choose,
-    default_rank,
-    discretise,
-    first_below,
-    step_beyond,
     unreachable,
 )
 
@@ -110,19 +105,11 @@ def mercer_features(
     ----------
     kernel : Gaussian or Periodic
         Gaussian under a normal measure, or periodic under the uniform measure on the circle.
-    rank : int, optional
-        Number m of features.
-    tolerance : float, optional
-        Take the smallest rank that certifies this error. Without rank and tolerance: the smallest rank
-        that certifies 10⁻³ sup K(a, a) on the points.
     center, scale : array of shape (d,) or number, optional
         Mean and standard deviation, coordinate by coordinate, of the normal measure. By default those of
         the points.
-    spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
-        error, of at most 4,096 points.
-    max_bytes : int
-        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
+    rank, tolerance, spacing, max_bytes
+        As for `kernel_pca`.
 
     Raises
     ------
@@ -140,27 +127,24 @@ def mercer_features(
     >>> math.isclose(proxy.epsilon, tail, rel_tol=1e-6)
     True
     """
-    rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(
-        kernel, actions, spacing, tolerance=tolerance, features=rank or 1, max_bytes=max_bytes
+    problem = Problem(
+        kernel, actions, spacing, max_bytes, rank=rank, tolerance=tolerance, size=rank or 1
     )
-    expansions = _expansions(kernel, points, center, scale)
-    step = step_beyond(kernel, actions, points)
-    if rank is not None:
-        proxy = _truncated(kernel, actions, points, expansions, rank, step)
-        return choose(proxy, rank, None, "the expansion")
-    size = 16
+    expansions = _expansions(kernel, problem.points, center, scale)
+    if problem.rank is not None:
+        return problem.cut(_truncated(problem, expansions, problem.rank), "the expansion")
+    tolerance, size = problem.tolerance, 16
     while True:  # twice as many features until they suffice, or cannot
-        proxy = _truncated(kernel, actions, points, expansions, size, step)
-        curve = proxy.residual_curve
-        wanted = default_rank(proxy) if tolerance is None else first_below(curve, tolerance)
+        proxy = _truncated(problem, expansions, size)
+        wanted = problem.wanted(proxy)
         if wanted is not None:
             return proxy.truncate(wanted)
         # What rounding and the step from the net to the whole set leave, K(a, a) being 1.
-        floor = (math.sqrt(allowance(size, points.X)) + step) ** 2
+        floor = (math.sqrt(allowance(size, problem.points.X)) + problem.step) ** 2
         hopeless = tolerance is not None and floor > tolerance
         if hopeless or proxy.rank < size or size >= MAX_RANK:
-            raise unreachable(tolerance or DEFAULT_TOLERANCE, float(curve.min()), step)
+            least = float(proxy.residual_curve.min())
+            raise unreachable(tolerance or DEFAULT_TOLERANCE, least, problem.step)
         size *= 2
 
 
@@ -191,11 +175,10 @@ def _coordinates(name: str, value: Any, d: int) -> Any:
     return to_numpy(as_vector(name, value, length=d))
 
 
-def _truncated(
-    kernel: Any, actions: ActionSet, points: Points, expansions: list[Any], rank: int, step: float
-) -> Proxy:
+def _truncated(problem: Problem, expansions: list[Any], rank: int) -> Proxy:
+    X = problem.points.X
     # Below the normal numbers √μ_j φ_j(x), at most 1, would be zero times infinity.
-    smallest = float(namespace(points.X).finfo(points.X.dtype).smallest_normal)
+    smallest = float(namespace(X).finfo(X.dtype).smallest_normal)
     indices, mu = _largest_products(expansions, rank, smallest)
     counts = indices.max(axis=0) + 1
 
@@ -207,16 +190,7 @@ def _truncated(
             product = factor if product is None else product * factor
         return product * matching(np.sqrt(mu), X)
 
-    return Proxy(
-        kernel,
-        actions,
-        points,
-        features=feature_map(points.X),
-        feature_map=feature_map,
-        eigenvalues=matching(mu, points.X),
-        method="Mercer expansion",
-        step=step,
-    )
+    return problem.proxy("Mercer expansion", feature_map(X), feature_map, matching(mu, X))
 
 
 def _largest_products(expansions: list[Any], count: int, smallest: float) -> tuple[Any, Any]:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs, strtrs
 
 from koloss.actions import ActionSet, Points
-from koloss.core.arrays import Array, Namespace, assign, namespace, roundoff, take, to_numpy
+from koloss.core.arrays import Array, assign, namespace, roundoff, take, to_numpy
+from koloss.core.linalg import SHARE, as_float64, each_share, solve_lower
 from koloss.core.threads import single
 from koloss.kernels.base import KernelLike
 from koloss.proxy.base import (
@@ -24,17 +24,14 @@ from koloss.proxy.base import (
     MAX_BYTES,
     Columns,
     FeatureMap,
+    Problem,
     Proxy,
     allowance,
-    check_rank,
     check_reached,
-    discretise,
     leading_eigenvalues,
     not_certified,
-    step_beyond,
     unreachable,
 )
-from koloss.proxy.shares import SHARE, as_float64, each_share
 
 WHOLE = 512
 """Up to so many points the smallest eigenvalue is that of the whole matrix, once one below zero has been noticed."""
@@ -57,25 +54,13 @@ def pivoted_cholesky(
 
     Parameters
     ----------
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
-    tolerance : float, optional
-        Stop at the smallest rank that certifies this error.
-    rank : int, optional
-        Stop at this rank. Without rank and tolerance: the smallest rank that certifies 10⁻³ sup K(a, a)
-        on the points, or the numerical rank.
-    spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest that costs a small part of the
-        error, of at most 4,096 points.
-    max_bytes : int
-        Largest table of features: by default 4 GiB. More is refused by `NetTooLarge`, before a net is laid.
+    tolerance, rank
+        Where to stop, as for `kernel_pca`; so are `kernel`, `spacing` and `max_bytes`.
 
     Raises
     ------
-    RankUnreachable, ToleranceUnreachable
-        With the largest rank, or the smallest error, that can be had.
-    NotPositiveDefinite
-        Where a `tolerance` is asked for and the kernel is seen not to be positive semidefinite: nothing is certified then.
+    RankUnreachable, ToleranceUnreachable, NotPositiveDefinite
+        As for `kernel_pca`.
 
     Notes
     -----
@@ -90,14 +75,10 @@ def pivoted_cholesky(
     >>> proxy.rank, proxy.epsilon <= 1e-6
     (7, True)
     """
-    rank, tolerance = check_rank(rank, tolerance)
-    points = discretise(
-        kernel, actions, spacing, tolerance=tolerance, rank=rank, max_bytes=max_bytes
-    )
+    problem = Problem(kernel, actions, spacing, max_bytes, rank=rank, tolerance=tolerance)
+    points, rank, tolerance, step = problem.points, problem.rank, problem.tolerance, problem.step
     X, diagonal = points.X, kernel.diag(points.X)
-    xp = namespace(X)
-    step = step_beyond(kernel, actions, points)
-    top = float(xp.max(diagonal))
+    top = float(namespace(X).max(diagonal))
     if tolerance is not None and step**2 > tolerance:
         raise unreachable(tolerance, step**2, step)
 
@@ -110,18 +91,10 @@ def pivoted_cholesky(
     factor = greedy(Columns(kernel, X), diagonal, most=rank or len(points), enough=certified)
     size = len(factor.pivots)
     check_reached(rank, size, "the Gram matrix", factor.negative)
-    proxy = Proxy(
-        kernel,
-        actions,
-        points,
-        features=factor.rows.T,
-        feature_map=projection(kernel, points, factor),
-        eigenvalues=leading_eigenvalues(factor.rows.T),
-        method="pivoted Cholesky",
-        pivots=np.asarray(factor.pivots),
-        step=step,
-        negative_eigenvalue=factor.negative,
-    )
+    features = factor.rows.T
+    more = {"pivots": np.asarray(factor.pivots), "negative_eigenvalue": factor.negative}
+    phi, mu = projection(kernel, points, factor), leading_eigenvalues(features)
+    proxy = problem.proxy("pivoted Cholesky", features, phi, mu, **more)
     if tolerance is not None and not proxy.is_certified:
         raise not_certified(proxy.negative_eigenvalue)
     if tolerance is not None and proxy.epsilon > tolerance:
@@ -239,13 +212,3 @@ def projection(kernel: KernelLike, points: Points, factor: Factor) -> FeatureMap
     anchors = take(points.X, factor.pivots)
     lower = namespace(points.X).tril(take(factor.rows, factor.pivots, axis=1).T)
     return lambda X: solve_lower(lower, kernel(anchors, X), namespace(X)).T
-
-
-def solve_lower(lower: Array, right: Array, xp: Namespace) -> Array:
-    """Forward substitution, by LAPACK where the arrays are NumPy's; by one thread, since BLAS shares even the smallest."""
-    if not isinstance(lower, np.ndarray):
-        return xp.linalg.solve(lower, right)
-    solve = strtrs if lower.dtype == right.dtype == np.float32 else dtrtrs
-    with single:
-        solution, _ = solve(lower, right, lower=1)
-    return solution

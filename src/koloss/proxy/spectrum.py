@@ -158,18 +158,10 @@ def eigendecay(
 
     Parameters
     ----------
-    kernel : Kernel
-        Or any object with `k(X, Y)` and `k.diag(X)`.
-    samples : int, optional
-        Draw so many points from the measure; by default the whole set (or net) is used.
-    measure : array of shape (len(actions),), optional
-        Weights of the points; uniform by default.
     count : int, optional
         Number of leading eigenvalues; by default all, or 512 on more than 2,048 points.
-    spacing : float or Points, optional
-        Spacing of the net on a ball or box, or the net itself; by default the coarsest from which Φ is nowhere farther than
-        0.8 % of its spread, of at most 4,096 points.
-    rng : seed or Generator, optional
+    kernel, samples, measure, spacing, rng
+        As for `kernel_pca`.
 
     Examples
     --------

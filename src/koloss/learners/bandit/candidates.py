@@ -41,7 +41,7 @@ from koloss.learners.bandit.tuning import (
 )
 from koloss.proxy import Proxy
 from koloss.proxy.base import check_reached
-from koloss.proxy.span import span_of
+from koloss.proxy.exact import span_of
 
 Floats = NDArray[np.float64]
 

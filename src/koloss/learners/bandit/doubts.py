@@ -17,7 +17,7 @@ from koloss.kernels import Kernel, Linear, Mixed, Rescaled, Scaled, White
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import quick_bound, spans
 from koloss.proxy import Proxy
-from koloss.proxy.span import Span
+from koloss.proxy.exact import Span
 
 LOOKED_AT = 64
 """Actions whose neighbours are looked for."""

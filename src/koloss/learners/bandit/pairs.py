@@ -319,7 +319,7 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
     from koloss.learners.bandit.setup import MANY_FEATURES, game_of, sizes
     from koloss.learners.bandit.tuning import spans
     from koloss.proxy.base import step_beyond
-    from koloss.proxy.span import largest_norm
+    from koloss.proxy.exact import largest_norm
 
     contexts, actions, kernel = settings.contexts, settings.actions, pair_kernel(settings)
     assert contexts is not None

@@ -24,7 +24,7 @@ from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import least_rank, paper_says, spans
 from koloss.proxy import Proxy
 from koloss.proxy.base import MAX_BYTES, discretise, step_beyond
-from koloss.proxy.span import largest_norm
+from koloss.proxy.exact import largest_norm
 
 if TYPE_CHECKING:
     from koloss.learners.bandit.ball import BallEngine

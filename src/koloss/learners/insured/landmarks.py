@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import to_numpy
+from koloss.core.linalg import solve_lower
 from koloss.kernels import Mixed
 from koloss.learners.insured.bandwidths import CONSTANT, Key, at_bandwidth
 from koloss.learners.insured.forecast import (
@@ -28,7 +29,7 @@ from koloss.learners.insured.forecast import (
 )
 from koloss.learners.insured.regression import GUESSED, UNIFORM
 from koloss.learners.reading import FARTHEST, SMALLEST, Reader
-from koloss.proxy.pivoted_cholesky import greedy, solve_lower
+from koloss.proxy.pivoted_cholesky import greedy
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 import koloss as kl
 from koloss.core.arrays import to_numpy
-from koloss.oracles.finite import minimize_points
+from koloss.oracles.base import minimize_points
 
 LOSSES = [
     kl.LinearLoss([1.0, -0.5]),
@@ -51,8 +51,3 @@ def test_kind_and_type_are_kept(xp):
 def test_one_point():
     best = minimize_points(LOSSES[0], kl.Points([[2.0, 4.0]]))
     assert (best.index, best.value, len(best.points)) == (0, 0.0, 1)
-
-
-def test_dimensions_must_agree():
-    with pytest.raises(ValueError, match="`loss` must have the dimension of the actions, 1, got 2"):
-        minimize_points(LOSSES[0], kl.Points([[2.0]]))
