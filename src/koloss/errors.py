@@ -6,6 +6,11 @@ the value. The types here are for what only the computation can find out.
 
 from __future__ import annotations
 
+from typing import Any
+
+LONGEST_PROBLEM = 600
+"""Characters of what is wrong with a TOML file: the value in it may be as long as the file."""
+
 
 class KolossWarning(UserWarning):
     """Something that is allowed, and hardly meant."""
@@ -147,3 +152,32 @@ class RequestConflict(KolossError, ValueError):
 
 class AlreadyTold(UnknownDecision):
     """The value of this decision was told before, and is counted once."""
+
+
+class SpecError(KolossError, ValueError):
+    """A mistake in the TOML file of an experiment or a study.
+
+    Attributes
+    ----------
+    path : str
+        Of the file.
+    line : int
+        From 1; 0 where the mistake is the file as a whole.
+    key : str
+        With the tables it is in.
+    problem : str
+        The rule and the value.
+    """
+
+    def __init__(self, path: str, line: int, key: str, problem: str) -> None:
+        if len(problem) > LONGEST_PROBLEM:
+            problem = f"{problem[: LONGEST_PROBLEM - 100]} … {problem[-100:]}"
+        where = f"{path}, line {line}" if line else path
+        super().__init__(f"{where}: {key + ': ' if key else ''}{problem}")
+        self.path = path
+        self.line = line
+        self.key = key
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SpecError, (self.path, self.line, self.key, self.problem)

@@ -8,7 +8,6 @@ import re
 import shutil
 import sqlite3
 import sys
-from functools import partial
 
 import pytest
 import typer
@@ -16,8 +15,8 @@ import typer
 import koloss as kl
 from koloss.cli import study_text
 from koloss.cli.app import application
-from koloss.cli.study_spec import EXAMPLE, parse
 from koloss.studies import export, open_store
+from koloss.studies.spec import EXAMPLE
 
 SPEC = """name = "arms"
 kernel = {kind = "Gaussian", bandwidth = 0.5}
@@ -66,10 +65,10 @@ def spec(tmp_path):
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):
     """A store with a study of three decisions, of which two have been told."""
-    path = tmp_path_factory.mktemp("template") / "studies.db"
-    made = parse(SPEC)
-    create = partial(kl.Study.create, f"sqlite:///{path}", made.name)
-    with made.create(create) as study:
+    folder = tmp_path_factory.mktemp("template")
+    (folder / "arms.toml").write_text(SPEC, encoding="utf-8")
+    path = folder / "studies.db"
+    with kl.Study.from_toml(f"sqlite:///{path}", folder / "arms.toml") as study:
         study.ask(3)
         study.tell([0, 2], [0.5, -0.25])
     return path
@@ -357,7 +356,7 @@ def test_no_store(refused, monkeypatch):
 def test_a_mistake_in_a_spec_is_said_with_its_line(refused, good, spec):
     path = spec(SPEC.replace('unit = "EUR"', "default = 3"))
     assert refused("study", "create", path).startswith(f"error: {path}, line 5: study.default: ")
-    assert "no name" in refused("study", "create", spec(SPEC.replace('name = "arms"', "")))
+    assert "name: is missing" in refused("study", "create", spec(SPEC.replace('name = "arms"', "")))
     assert json.loads(good("study", "list", "--json")) == []
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss import experiments
 from koloss.errors import NoDistribution, UnknownDecision
 from koloss.games.store import FolderInUse, WorkerDiffers
 from koloss.games.workers import ClusterLost
@@ -252,7 +251,7 @@ def test_the_guide_lists_what_calls_raise():
     assert {"UnknownDecision", "LossOutOfBounds"} <= listed["tell"]
     assert "NotPositiveDefinite" in listed["a learner's constructor"]
     assert "SnapshotInUse" in listed["save_state"]
-    own = (experiments.SpecError, FolderInUse, ClusterLost, WorkerDiffers)
+    own = (FolderInUse, ClusterLost, WorkerDiffers)
     known = vars(kl.errors) | vars(builtins) | {error.__name__: error for error in own}
     for name in frozenset().union(*listed.values()):
         assert issubclass(known[name], Exception), name

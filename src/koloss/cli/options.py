@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from koloss.actions import Ball, Box
 from koloss.core.arrays import as_int
-from koloss.errors import KolossError
+from koloss.errors import KolossError, SpecError
 from koloss.kernels import Kernel
 
 UsageError: Any = typer.BadParameter.__base__
@@ -206,8 +206,6 @@ def naming_options(context: typer.Context, /, **flags: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        from koloss.experiments import SpecError
-
         flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
         names = re.findall(r"`(\w+)`", str(error))
         if not isinstance(error, (SpecError, KolossError)) and flags.keys().isdisjoint(names):

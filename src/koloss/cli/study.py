@@ -52,8 +52,8 @@ def create(
 
     `koloss study create --example` prints such a file.
     """
-    from koloss.cli.study_spec import EXAMPLE, load
     from koloss.studies import Study
+    from koloss.studies.spec import EXAMPLE
 
     if example:
         print(EXAMPLE, end="")
@@ -62,17 +62,13 @@ def create(
         raise UsageError("SPEC must be given, or --example")
     with open_store_of(context, store) as opened:
         try:
-            spec = load(file)
+            made = Study.from_toml(opened, file, name=name)
         except FileNotFoundError as error:
             raise UsageError(f"there is no file {file}") from error
-        called = name or spec.name
-        if called is None:
-            raise UsageError(f"{file} has no name: write one into it, or give --name")
-        made = spec.create(lambda **settings: Study.create(opened, called, **settings))
         if as_json:
             print_json(made.status().to_dict())
         else:
-            print(f"created {called} in {opened.url}")
+            print(f"created {made.name} in {opened.url}")
 
 
 def list_(context: typer.Context, store: str | None = STORE, as_json: bool = options.JSON) -> None:

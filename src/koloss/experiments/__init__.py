@@ -1,10 +1,11 @@
 """The paper's experiments, and any that a small TOML file describes: played, summed up and reported."""
 
+from koloss.core.toml import Source
+from koloss.errors import SpecError
 from koloss.experiments.catalogue import bounds, catalogue
 from koloss.experiments.files import Dimension
 from koloss.experiments.results import Curve, Result, Results
 from koloss.experiments.runner import run
-from koloss.experiments.source import Source, SpecError
 from koloss.experiments.spec import (
     Experiment,
     LearnerSpec,

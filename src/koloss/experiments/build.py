@@ -12,16 +12,17 @@ import msgspec
 import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Points
-from koloss.core.arrays import as_float, to_numpy
+from koloss.actions.described import read_actions
+from koloss.core.arrays import to_numpy
+from koloss.core.toml import Source, pointing
 from koloss.experiments.own import own_adversary
 from koloss.experiments.picture import Drawing
-from koloss.experiments.reading import pointing
-from koloss.experiments.source import Source
 from koloss.experiments.spec import ADVERSARIES, LEARNERS, Experiment, LearnerSpec, Picture
 from koloss.games.adversaries import Adversary
 from koloss.games.play import Match
 from koloss.games.store import Job
 from koloss.kernels import Kernel
+from koloss.kernels.described import read_kernel
 
 CHECKPOINTS = 100
 """Rounds of a run that are kept."""
@@ -92,22 +93,19 @@ def kernel_of(experiment: Experiment, learner: LearnerSpec | None = None) -> Ker
     data, keys = experiment.kernel, ("game", "kernel")
     if learner is not None and learner.kernel is not None:
         data, keys = learner.kernel, (*_place(experiment, learner), "kernel")
-    with pointing(experiment.source, keys, data):
-        return Kernel.from_dict(data)
+    made = read_kernel(data, keys, experiment.source)
+    assert isinstance(made, Kernel)  # a spec has a table there
+    return made
 
 
 def actions_of(experiment: Experiment) -> ActionSet:
     """The actions, or a net of them where the spec has a `net`."""
-    with pointing(experiment.source, ("game", "actions"), experiment.actions):
-        return _actions(json.dumps(experiment.actions))
+    return _actions(json.dumps(experiment.actions), experiment.source)
 
 
 @lru_cache(maxsize=16)
-def _actions(text: str) -> ActionSet:
-    data = json.loads(text)
-    net = data.pop("net", None)
-    actions = ActionSet.from_dict(data)
-    return actions if net is None else actions.net(as_float("net", net, positive=True))
+def _actions(text: str, source: Source) -> ActionSet:
+    return read_actions(json.loads(text), ("game", "actions"), source)
 
 
 def adversary_of(

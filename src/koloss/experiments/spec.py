@@ -32,8 +32,8 @@ from msgspec import Meta, Struct
 
 from koloss import games, learners
 from koloss.core.text import LONGEST_NAME, slugs
-from koloss.experiments.reading import decode, hint, one_of, only
-from koloss.experiments.source import Source, read_text, read_toml
+from koloss.core.toml import Source, hint, one_of, only, read_text, read_toml
+from koloss.experiments.reading import decode
 from koloss.games import adversaries, watching
 from koloss.learners import Learner
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from koloss._version import __version__
 from koloss.core.arrays import as_int
+from koloss.core.toml import hint
 from koloss.experiments.arena import settings as arena_settings
 from koloss.experiments.arena.play import job_of
 from koloss.experiments.arena.players import players as all_players
 from koloss.experiments.arena.runner import run_of
 from koloss.experiments.build import jobs_of
-from koloss.experiments.reading import hint
 from koloss.experiments.runner import check_safely
 from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS
 from koloss.experiments.sweep_spec import Base, Point, SweepSpec, load_sweep

@@ -28,8 +28,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from koloss.experiments.reading import decode, only
-from koloss.experiments.source import Source, SpecError, read_text, read_toml
+from koloss.core.toml import Source, only, read_text, read_toml
+from koloss.errors import SpecError
+from koloss.experiments.reading import decode
 from koloss.experiments.spec import Count, Experiment, Runs, from_tables, shipped, spec_text
 
 METHODS = ("grid", "random", "sobol")

@@ -39,7 +39,7 @@ log = logging.getLogger("koloss.studies")
 class Study:
     """A learner with a name in a store, which any number of processes ask and tell. Threads may share one object.
 
-    `Study.create` begins one, `Study.open` takes part in one.
+    `Study.create` and `Study.from_toml` begin one, `Study.open` takes part in one.
 
     Examples
     --------
@@ -135,6 +135,45 @@ class Study:
         log.info("study %s created in %s", name, opened.url)
         owned = not isinstance(store, Store)
         return cls(opened, name, policy=policy, clock=clock, owned=owned)
+
+    @classmethod
+    def from_toml(
+        cls,
+        store: str | Store,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Begin a study that a TOML file describes.
+
+        Its tables are the arguments of `create`, of the learner, the actions and the kernel; `koloss study create --example`
+        prints a file with all of them.
+
+        Parameters
+        ----------
+        store : URL or Store
+        path : str or Path
+        name : str, optional
+            In place of the name in the file.
+        clock : function
+            Seconds since 1970.
+
+        Raises
+        ------
+        SpecError
+            For a mistake in the file, with its line and key.
+        StudyExists
+            Where the store has a study of this name.
+        """
+        from koloss.studies.spec import load
+
+        spec = load(path)
+        called = spec.name if name is None else name
+        if called is None:
+            raise spec.source.error(("name",), "is missing in the file, and no other is given")
+        with spec.pointing():
+            return cls.create(store, called, learner=spec.learner, clock=clock, **spec.settings)
 
     @classmethod
     def open(

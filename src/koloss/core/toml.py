@@ -1,12 +1,14 @@
-"""The text of a spec: read, parsed and looked through, and where in it a key stands, so that an error can point at its line."""
+"""TOML files: read, looked through, and mistakes in them said with the line and the key."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from itertools import pairwise
@@ -15,47 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from koloss.core.text import hidden, printable
-from koloss.errors import KolossError
+from koloss.errors import AdversaryError, KolossError, SpecError
+
+Keys = tuple[Any, ...]
+"""Where something stands: names of tables and of a key, and numbers in arrays."""
 
 MOST_BYTES = 10_000_000
 """Of a file."""
 
 DEEPEST = 32
-"""Tables and arrays inside each other, and parts of a key."""
+"""Tables and arrays inside each other."""
 
-LONGEST_WORD = 1000
-"""Characters of a key or a number."""
-
-LONGEST_MESSAGE = 600
-"""Of an error, in characters: what was got may be as long as the file."""
-
+_TOO_DEEP = f"tables and arrays must be at most {DEEPEST} deep, got more"
 _HEADER = re.compile(r"^\s*(\[\[?)([^\[\]]+)\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"^\s*([A-Za-z0-9_.\-]+)\s*=(.*)$")
 _INNER = re.compile(r"[{,]\s*([A-Za-z0-9_\-]+)\s*=")
-_STRING = r'"(?:[^"\\\n]++|\\[^\n])*+"?|' + r"'[^'\n]*+'?"
-_LONG_STRING = r'"""(?:[^"\\]++|\\.|"(?!""))*+"*|' + r"'''(?:[^']++|'(?!''))*+'*"
-_WORD = rf"(?:[\w+-]++|{_STRING})"
-_TOKEN = re.compile(
-    rf"{_LONG_STRING}|#[^\n]*+|[\[\]{{}}\n]|{_WORD}(?:[ \t]*+\.[ \t]*+{_WORD})*+", re.DOTALL
-)
-"""What a text is made of, as far as its size goes: strings, comments, brackets, and words with dots between them."""
-
-
-class SpecError(KolossError, ValueError):
-    """A mistake in a spec."""
-
-    def __init__(self, path: str, line: int, key: str, problem: str) -> None:
-        if len(problem) > LONGEST_MESSAGE:
-            problem = f"{problem[: LONGEST_MESSAGE - 100]} … {problem[-100:]}"
-        where = f"{path}, line {line}" if line else path
-        super().__init__(f"{where}: {key + ': ' if key else ''}{problem}")
-        self.path = path  # of the file
-        self.line = line  # from 1; 0 where it is the file as a whole
-        self.key = key  # with the tables it is in
-        self.problem = problem  # what is wrong with it
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SpecError, (self.path, self.line, self.key, self.problem)
 
 
 @dataclass(frozen=True)
@@ -65,7 +41,7 @@ class Source:
     path: str
     text: str
 
-    def error(self, keys: tuple[Any, ...], message: str) -> SpecError:
+    def error(self, keys: Keys, message: str) -> SpecError:
         """The error at a key, or at the nearest table around it that is in the text."""
         lines = _lines(self.text)
         near = next((keys[:k] for k in range(len(keys), 0, -1) if keys[:k] in lines), ())
@@ -109,10 +85,11 @@ def read_text(path: Path) -> str:
 
 def read_toml(source: Source) -> dict[str, Any]:
     """The tables of a text, in which there are strings, numbers and truth values and nothing else."""
-    _measure(source)
     try:
         data = tomllib.loads(source.text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise source.error((), _TOO_DEEP) from error
+    except ValueError as error:  # of the syntax, or of a number with thousands of digits
         where = re.search(r"^(.*) \(at line (\d+)", str(error), re.DOTALL)
         last = source.text.count("\n") + 1
         message, line = (where[1], int(where[2])) if where else (str(error), last)
@@ -124,34 +101,14 @@ def read_toml(source: Source) -> dict[str, Any]:
     return data
 
 
-def _measure(source: Source) -> None:
-    """Refuse what would take the parser more time or stack than a spec is worth."""
-    line, depth = 1, 0
-    for token in _TOKEN.finditer(source.text):
-        text = token[0]
-        depth = max(depth + (text in "[{") - (text in "]}"), 0)
-        if depth > DEEPEST:
-            problem = f"tables and arrays must be at most {DEEPEST} deep, got more"
-            raise SpecError(source.path, line, "", problem)
-        if len(text) > DEEPEST and not text.startswith(('"""', "'''", "#")):
-            parts = re.sub(_STRING, "", text).split(".")
-            if len(parts) > DEEPEST:
-                problem = f"a key must have at most {DEEPEST} parts, got {len(parts):,}"
-                raise SpecError(source.path, line, "", problem)
-            if (longest := max(map(len, parts))) > LONGEST_WORD:
-                problem = f"a number or a key must have at most {LONGEST_WORD:,} characters"
-                raise SpecError(source.path, line, "", f"{problem}, got {longest:,}")
-        line += text.count("\n")
-
-
 def _leaves(data: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """All that is in no table and no array of its own, with its keys; each key itself, too."""
+    """All values that have no parts, empty tables and arrays among them, with their keys."""
     waiting: list[tuple[tuple[Any, ...], Any]] = [((), data)]
     while waiting:
         keys, value = waiting.pop()
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             waiting += [((*keys, key), part) for key, part in reversed(value.items())]
-        elif isinstance(value, list):
+        elif isinstance(value, list) and value:
             waiting += [((*keys, k), part) for k, part in reversed(list(enumerate(value)))]
         else:
             yield keys, value
@@ -159,6 +116,8 @@ def _leaves(data: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 def _unfit(keys: tuple[Any, ...], value: Any) -> str:
     """What is wrong with a value wherever it stands; nothing, if nothing is."""
+    if len(keys) > DEEPEST:
+        return _TOO_DEEP
     if any(isinstance(key, str) and hidden(key) for key in keys):
         return "must be a key without control characters"
     match value:
@@ -206,3 +165,54 @@ def _lines(text: str) -> dict[tuple[Any, ...], int]:
 def _pairs(keys: tuple[Any, ...]) -> list[tuple[Any, Any]]:
     """Each name with the number that follows it, if one does."""
     return [(k, i) for k, i in pairwise([*keys, None]) if not isinstance(k, int)]
+
+
+# What stands in it.
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """The known name that is meant by another, or all of them."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {close[0]}?" if close else f"there are: {', '.join(known)}"
+
+
+def one_of(kind: Any, names: Iterable[str], keys: Keys, source: Source) -> None:
+    """Refuse a `kind` that is none of some names."""
+    if kind not in names:
+        raise source.error((*keys, "kind"), f"must be one of {', '.join(names)}, got {kind!r}")
+
+
+def only(
+    table: Iterable[str], allowed: Iterable[str], keys: Keys, whose: str, source: Source
+) -> None:
+    """Refuse keys that are not allowed."""
+    for key in table:
+        if key not in allowed:
+            raise source.error((*keys, key), f"is not a key of {whose}; {hint(key, allowed)}")
+
+
+def table_at(value: Any, keys: Keys, source: Source) -> dict[str, Any]:
+    """Refuse what is not a table."""
+    if not isinstance(value, dict):
+        raise source.error(keys, f"must be a table, got {value!r}")
+    return value
+
+
+@contextmanager
+def pointing(source: Source, keys: Keys, data: Mapping[str, Any]) -> Iterator[None]:
+    """Turn an error of a constructor, which names the argument, into one that points at its line."""
+    try:
+        yield
+    except SpecError:
+        raise
+    except MemoryError as error:
+        raise source.error(keys, f"needs more memory than there is: {error}") from error
+    except RecursionError as error:
+        raise source.error(keys, "must not be so deep") from error
+    except AdversaryError as error:
+        raise source.error((*keys, "file"), str(error)) from error
+    except (TypeError, ValueError, ArithmeticError, OSError, KolossError) as error:
+        named = re.match(r"`(\w+)`:? ?(.*)", str(error), re.DOTALL)
+        if named and (named[1] in data or named[1] == "kind"):
+            raise source.error((*keys, named[1]), named[2]) from error
+        raise source.error(keys, str(error)) from error

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.cli.study_spec import EXAMPLE, load, parse
-from koloss.experiments import SpecError
+from koloss.errors import SpecError
+from koloss.studies.spec import EXAMPLE, load, parse
+from tests.studies.memory import MemoryStore
 
 ARMS = """name = "arms"
 kernel = {kind = "Gaussian", bandwidth = 0.5}
@@ -119,6 +122,14 @@ def test_a_net_of_a_box():
     "old, new, line, key, problem",
     [
         ("lease = 60", "leaze = 60", 5, "study.leaze", "did you mean lease?"),
+        (
+            "lease = 60",
+            "labels = {a = 1}",
+            5,
+            "study.labels",
+            "must be a mapping from text to text",
+        ),
+        ("[study]", "[[study]]", 4, "study", "must be a table, got"),
         ("lease = 60", 'lease = "hour"', 5, "study.lease", "must be a number, got 'hour'"),
         ("bandwidth = 0.5", "bandwidth = -1", 2, "kernel.bandwidth", "must be positive, got -1"),
         ('"Gaussian"', '"Gauss"', 2, "kernel.kind", "must be one of"),
@@ -134,10 +145,14 @@ def test_a_net_of_a_box():
         ("[actions]", "[axions]", 8, "axions", "did you mean actions?"),
     ],
 )
-def test_a_mistake_is_said_with_its_line_and_key(old, new, line, key, problem):
+def test_a_mistake_is_said_with_its_line_and_key(
+    tmp_path, monkeypatch, old, new, line, key, problem
+):
     assert old in ARMS
+    monkeypatch.chdir(tmp_path)
+    Path("arms.toml").write_text(ARMS.replace(old, new), encoding="utf-8")
     with pytest.raises(SpecError) as error:
-        parse(ARMS.replace(old, new), "arms.toml")
+        kl.Study.from_toml(MemoryStore(), "arms.toml")
     assert (error.value.line, error.value.key) == (line, key)
     assert problem in str(error.value)
     assert str(error.value).startswith(f"arms.toml, line {line}: ")
@@ -182,19 +197,35 @@ def test_tables_with_rules_of_their_own(text, key, problem):
     assert problem in error.value.problem
 
 
-def test_what_a_study_refuses_is_said_with_its_line():
-    spec = parse(ARMS, "arms.toml")
-
-    def create(**given):
-        raise ValueError("`lease` must be positive, got 60")
-
+def test_what_a_study_refuses_is_said_with_its_line(tmp_path):
+    path, store = tmp_path / "arms.toml", MemoryStore()
+    path.write_text(ARMS.replace("60", "-60"), encoding="utf-8")
     with pytest.raises(
-        SpecError, match=r"^arms.toml, line 5: study.lease: must be positive, got 60"
+        SpecError, match=r"arms.toml, line 5: study.lease: must be positive, got -60"
     ):
-        spec.create(create)
+        kl.Study.from_toml(store, path)
+    path.write_text(ARMS, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"^`name` must have 1 to 100 char"):  # not of the file
+        kl.Study.from_toml(store, path, name="a b")
 
-    def fail(**given):
-        raise ValueError("`store` must be open")
 
-    with pytest.raises(ValueError, match=r"^`store` must be open"):  # no mistake of the spec
-        spec.create(fail)
+def test_a_study_from_a_file_is_the_one_that_python_makes(tmp_path):
+    path, store = tmp_path / "arms.toml", MemoryStore()
+    path.write_text(ARMS, encoding="utf-8")
+    points, kernel = kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5)
+    learner = kl.BanditExpWeights(points, kernel, horizon=100, loss_range=(0, 1), rng=3)
+    first = kl.Study.from_toml(store, str(path))
+    second = kl.Study.create(store, "other", learner=learner, lease=60, default=1)
+    named = kl.Study.from_toml(store, path, name="named")
+    assert (first.name, named.name) == ("arms", "named")
+    drawn = [study.ask(50).index.tolist() for study in (first, second, named)]
+    assert drawn[0] == drawn[1] == drawn[2]
+    kinds = [replace(study.settings, key="") for study in (first, second, named)]
+    assert kinds[0] == kinds[1] == kinds[2]
+
+
+def test_a_file_without_a_name_needs_one(tmp_path):
+    path = tmp_path / "arms.toml"
+    path.write_text(ARMS.replace('name = "arms"', ""), encoding="utf-8")
+    with pytest.raises(SpecError, match="name: is missing in the file, and no other is given"):
+        kl.Study.from_toml(MemoryStore(), path)
