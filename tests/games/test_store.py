@@ -88,7 +88,7 @@ def test_what_only_shows_results_does_not_count(copy):
     assert len(SHOWS) > 12
 
 
-OF_BOTH = ["learners/base.py", "learners/bandit/exp_weights.py", "kernels/gaussian.py", "games/play.py",
+OF_BOTH = ["learners/base.py", "learners/bandit/exp_weights.py", "kernels/stationary.py", "games/play.py",
            "games/watching.py", "oracles/multistart.py"]  # fmt: skip
 OF_EXPERIMENTS = ["experiments/build.py", "experiments/picture.py"]
 OF_ARENA = [f"experiments/arena/{name}.py" for name in ("games", "peers", "data")]

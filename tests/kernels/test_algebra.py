@@ -33,7 +33,6 @@ KERNELS = st.recursive(
     ),
     max_leaves=4,
 )
-FINITE = KERNELS.filter(lambda k: k.feature_dimension(2) is not None)
 BOX = kl.Box([0.5, 0.7], [1.3, 1.6])
 X, Y = BOX.sample(6, 1), BOX.sample(5, 2)
 
@@ -57,37 +56,10 @@ def test_gram_and_diagonal_follow_the_algebra(kernel):
 
 
 @given(KERNELS)
-def test_the_result_is_positive_semidefinite(kernel):
-    spectrum = np.linalg.eigvalsh(kernel(np.concatenate([X, Y, X[:2]])))
-    assert spectrum[0] >= -1e-12 * spectrum[-1]
-
-
-@given(KERNELS)
-def test_gradients_follow_the_product_rule(kernel):
-    h, w = 1e-5, np.linspace(-1, 1, len(Y))
-    steps = [(kernel(X + e, Y) - kernel(X - e, Y)) @ w / (2 * h) for e in np.eye(2) * h]
-    differences = np.stack(steps, axis=1)
-    room = 1e-7 * max(1, np.abs(kernel(X, Y)).max())
-    assert_allclose(kernel.gradient(X, Y, w), differences, rtol=1e-5, atol=room)
-
-
-@given(FINITE)
-def test_features_follow_the_algebra(kernel):
-    phi, psi = kernel.features(X), kernel.features(Y)
-    assert phi.shape == (len(X), kernel.feature_dimension(2))
-    assert_allclose(phi @ psi.T, kernel(X, Y), rtol=1e-10)
-
-
-@given(KERNELS)
-def test_repr_reads_back(kernel):
+def test_repr_and_plain_data_read_back(kernel):
     twin = eval(repr(kernel), vars(kernels).copy())
-    assert twin == kernel
+    assert twin == kernel == Kernel.from_dict(kernel.to_dict())
     assert hash(twin) == hash(kernel)
-
-
-@given(KERNELS)
-def test_plain_data_reads_back(kernel):
-    assert Kernel.from_dict(kernel.to_dict()) == kernel
 
 
 @given(KERNELS)

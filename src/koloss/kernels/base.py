@@ -11,11 +11,11 @@ import contextlib
 import math
 import numbers
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from koloss.actions import ActionSet, Box, Points
+from koloss.actions import ActionSet, Points
 from koloss.core.arrays import (
     Array,
     Namespace,
@@ -30,7 +30,6 @@ from koloss.core.arrays import (
 )
 from koloss.core.plain import Plain
 from koloss.errors import NoFiniteFeatures
-from koloss.kernels.distances import squared_distances
 
 if TYPE_CHECKING:
     from koloss.kernels.loss import Loss
@@ -59,8 +58,6 @@ class Kernel(Plain, abc.ABC):
     """
 
     __array_ufunc__ = None  # NumPy leaves `number * kernel` to `__rmul__`
-
-    loss_family: ClassVar[type[Loss]]  # class of the losses in its RKHS; `KernelLoss` by default
 
     # What a subclass says.
 
@@ -193,6 +190,13 @@ class Kernel(Plain, abc.ABC):
 
     # Losses: elements of the RKHS, in the form of `loss_family`.
 
+    @property
+    def loss_family(self) -> type[Loss]:
+        """Class of the losses in its RKHS: `KernelLoss`, unless the kernel has a form of its own."""
+        from koloss.kernels.loss import KernelLoss
+
+        return KernelLoss
+
     def embed(self, points: Array, weights: Array | None = None) -> Loss:
         """Element Σ_i w_i Φ(x_i) of points in rows, or of a single point; the weights are ones where they are missing."""
         if _axes(points) == 1:
@@ -270,137 +274,6 @@ class Kernel(Plain, abc.ABC):
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"`Y` must have {X.shape[1]} columns as `X` has, got {Y.shape[1]}")
         return X, Y
-
-
-class DotProduct(Kernel):
-    """Kernels K(x, y) = k(x'y) with k, k' and k'' non-negative and increasing."""
-
-    @abc.abstractmethod
-    def _profile(self, t: Any) -> Any:
-        """k(t), for arrays and for numbers."""
-
-    @abc.abstractmethod
-    def _slopes(self, t: Any) -> tuple[Any, Any]:
-        """k'(t) and k''(t), for arrays and for numbers."""
-
-    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
-        return self._profile(X @ Y.T)
-
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return self._profile(xp.sum(X * X, axis=1))
-
-    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
-        return (weights * self._slopes(X @ Y.T)[0]) @ Y
-
-    def _bound(self, actions: ActionSet) -> float:
-        R = actions.norm_bound()
-        return float(self._profile(R * R))
-
-    def lipschitz(self, actions: ActionSet) -> float:
-        # ‖∂_u Φ(x)‖² = k'(|x|²)|u|² + k''(|x|²)(x'u)², largest at |x| = R along x.
-        R = actions.norm_bound()
-        R2 = R * R
-        first, second = self._slopes(R2)
-        return math.sqrt(first + R2 * second)
-
-
-class Normalised(Kernel):
-    """Kernels with K(x, x) = 1."""
-
-    def _diagonal(self, X: Array, xp: Namespace) -> Array:
-        return xp.ones(X.shape[0], dtype=X.dtype, device=X.device)
-
-    def _bound(self, actions: ActionSet) -> float:
-        return 1.0
-
-
-class Stationary(Normalised):
-    """Kernels K(x, y) = k(|z|²), z_i = (x_i - y_i) / σ_i, with k(0) = 1, decreasing in the distance.
-
-    σ is one length for all coordinates, or one for each. A single length is left to the profile.
-    """
-
-    _length: ClassVar[str]  # name of the field that holds σ
-
-    @abc.abstractmethod
-    def _profile(self, squared: Array, xp: Namespace) -> Array:
-        """k of the squared distances, in units of `_unit`; NumPy's may be overwritten, which is faster."""
-
-    @abc.abstractmethod
-    def _slope(self, squared: Array, xp: Namespace) -> Array:
-        """dk/ds of the squared distances s (zero where s is zero and the gradient vanishes); NumPy's may be overwritten."""
-
-    @abc.abstractmethod
-    def _drop(self, distance: float) -> float:
-        """k(0) - k(distance²) without cancellation, or an upper bound."""
-
-    @property
-    def _lengths(self) -> tuple[float, ...] | None:
-        """σ where there is one for each coordinate; None where it is one for all."""
-        lengths = getattr(self, self._length)
-        return lengths if isinstance(lengths, tuple) else None
-
-    @property
-    def _unit(self) -> float:
-        """The single length; 1 where each coordinate has its own, which then are divided out before."""
-        return 1.0 if self._lengths else getattr(self, self._length)
-
-    @property
-    def _shortest(self) -> float:
-        return min(self._lengths or (self._unit,))
-
-    def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
-        with np.errstate(over="ignore"):  # k is zero at distances beyond the floating point numbers
-            return squared_distances(X, Y, xp, self._lengths, self._profile)
-
-    def _gradient(self, X: Array, Y: Array, weights: Array, xp: Namespace) -> Array:
-        lengths = self._lengths
-        centre = xp.mean(Y, axis=0, keepdims=True)
-        X, Y = X - centre, Y - centre
-        with np.errstate(over="ignore"):
-            pull = 2 * weights * squared_distances(X, Y, xp, lengths, self._slope)
-        gradient = xp.sum(pull, axis=1, keepdims=True) * X - pull @ Y
-        if lengths is None:
-            return gradient
-        inverse = matching(1 / np.asarray(lengths), X)
-        return (gradient * inverse) * inverse
-
-    def _check_domain(self, name: str, X: Array) -> None:
-        self._check_dimension(name, X.shape[1])
-
-    def _check_actions(self, actions: ActionSet) -> None:
-        if self._lengths:
-            self._check_dimension("actions", actions.dimension)
-
-    def _check_dimension(self, name: str, dimension: int) -> None:
-        if self._lengths and len(self._lengths) != dimension:
-            rule = f"one length for each of the {dimension} coordinates of `{name}`"
-            raise ValueError(f"`{self._length}` must have {rule}, got {len(self._lengths)}")
-
-    def length_scales(self, dimension: int) -> tuple[float, ...]:
-        self._check_dimension("actions", dimension)
-        return self._lengths or (self._unit,) * dimension
-
-    def modulus(self, distance: float, actions: ActionSet) -> float:
-        # ‖Φ(x) - Φ(y)‖² = 2 - 2K(x, y); the farthest step is along the shortest length.
-        self._check_actions(actions)
-        distance = as_float("distance", distance, minimum=0.0)
-        if self._lengths:
-            distance /= min(self._lengths)
-        return math.sqrt(2 * self._drop(distance))
-
-    def cell_modulus(self, widths: Sequence[float], actions: ActionSet) -> float:
-        if self._lengths is None:
-            return super().cell_modulus(widths, actions)
-        self._check_actions(actions)
-        steps = (width / length for width, length in zip(widths, self._lengths, strict=True))
-        return math.sqrt(2 * self._drop(math.hypot(*steps)))
-
-    def _feature_diameter(self, actions: ActionSet) -> float | None:
-        if self._lengths is None or not isinstance(actions, Box):
-            return None  # left to the modulus
-        lower, upper = actions.bounds()
-        return self.cell_modulus((upper - lower).tolist(), actions)
 
 
 @contextlib.contextmanager

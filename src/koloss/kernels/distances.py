@@ -21,12 +21,16 @@ BLOCK = 2**18
 Profile = Callable[[Array, Namespace], Array]
 
 
+def _unchanged(squared: Array, _: Namespace) -> Array:
+    return squared
+
+
 def squared_distances(
     X: Array,
     Y: Array,
     xp: Namespace,
     lengths: tuple[float, ...] | None = None,
-    profile: Profile | None = None,
+    profile: Profile = _unchanged,
 ) -> Array:
     """|z_ij|² of z_ij = x_i - y_j, in units of `lengths` where there is one for each coordinate.
 
@@ -43,11 +47,10 @@ def squared_distances(
             return result
     blocks = _blocks(X, Y)
     if len(blocks) == 1:
-        return _profiled(_by_coordinate(X, Y, inverse), xp, profile)
+        return profile(_by_coordinate(X, Y, inverse), xp)
     result = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
     for rows in blocks:
-        block = _by_coordinate(X[rows], Y, inverse, out=result[rows])
-        _store(result[rows], _profiled(block, xp, profile))
+        result[rows] = profile(_by_coordinate(X[rows], Y, inverse, out=result[rows]), xp)
     return result
 
 
@@ -58,16 +61,6 @@ def _blocks(X: Array, Y: Array) -> list[slice]:
         return [slice(0, n)]
     size = max(BLOCK // (p * X.itemsize), 1)
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
-
-
-def _profiled(squared: Array, xp: Namespace, profile: Profile | None) -> Array:
-    return squared if profile is None else profile(squared, xp)
-
-
-def _store(place: Any, values: Any) -> None:
-    """Write values to where they should be, unless they were computed there."""
-    if not np.may_share_memory(values, place):
-        place[...] = values
 
 
 def _by_coordinate(X: Array, Y: Array, inverse: Any, out: Any = None) -> Array:
@@ -86,9 +79,7 @@ def _by_coordinate(X: Array, Y: Array, inverse: Any, out: Any = None) -> Array:
     return total
 
 
-def _by_product(
-    X: Array, Y: Array, xp: Namespace, inverse: Any, profile: Profile | None
-) -> Array | None:
+def _by_product(X: Array, Y: Array, xp: Namespace, inverse: Any, profile: Profile) -> Array | None:
     """By |x|² + |y|² - 2x'y, and by coordinate where much of that cancels; None where that is nearly everywhere."""
     centre = xp.mean(Y, axis=0, keepdims=True)
     scale = 1.0 if inverse is None else matching(inverse, X)
@@ -97,12 +88,8 @@ def _by_product(
     result = (-2 * x) @ y.T
     blocks, left = _blocks(X, Y), 4 * X.shape[0] * Y.shape[0]
     least = CLOSE * (x_sizes + xp.max(y_sizes))
-    buffer = np.empty_like(result[blocks[0]]) if len(blocks) > 1 else None
     for rows in blocks:
-        if buffer is None:
-            sizes = x_sizes + y_sizes
-        else:
-            sizes = np.add(x_sizes[rows], y_sizes, out=buffer[: rows.stop - rows.start])
+        sizes = x_sizes[rows, :] + y_sizes
         total = result[rows, :]
         total += sizes
         # In one pass whether any pair of the block may be close, and only then which.
@@ -117,8 +104,8 @@ def _by_product(
             points = xp.take(X[rows, :], first, axis=0)
             difference = (points - xp.take(Y, second, axis=0)) * scale
             total = assign(total, near, xp.sum(difference * difference, axis=1))
-        values = _profiled(total, xp, profile)
-        if buffer is None:
+        values = profile(total, xp)
+        if len(blocks) == 1:
             return values
-        _store(total, values)
+        result[rows, :] = values
     return result

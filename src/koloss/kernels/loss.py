@@ -320,9 +320,6 @@ class KernelLoss(Loss):
         return table
 
 
-Kernel.loss_family = KernelLoss  # unless a kernel has a form of its own
-
-
 def _centers(losses: Sequence[KernelLoss]) -> NDArray[Any]:
     return np.concatenate([to_numpy(loss.centers) for loss in losses])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
@@ -13,10 +14,9 @@ import numpy as np
 
 from koloss.actions import ActionSet, Choice, Space, SpacePoints
 from koloss.core.arrays import Array, Namespace, as_float, take
-from koloss.kernels.base import Normalised, Stationary, as_scales
+from koloss.kernels.base import as_scales
 from koloss.kernels.distances import squared_distances
-from koloss.kernels.gaussian import Gaussian
-from koloss.kernels.matern import Matern
+from koloss.kernels.stationary import Gaussian, Matern, Normalised, Stationary
 
 KINDS = ("number", "choice", "conditional number", "conditional choice")
 """Kinds of parameters: what can be near or far, what is the same or not; and those that are not always active."""
@@ -38,11 +38,9 @@ class Mixed(Normalised):
     Conditional: with k(u, v) = ⟨ψ(u), ψ(v)⟩ take Φ = (1, 0) where it is inactive and (√s, √(1 - s) ψ(u)) where it is active. Products of
     such kernels are such kernels.
 
-    The share s of a conditional parameter's influence is what it has in common with runs in which it is not active, whatever its value.
-    The Arc kernel (Swersky et al. 2014) has the same three cases, but one radius for two things: there a short length for the active
-    values takes the inactive ones out of reach. Here lengths and s are free of each other. Nor can s be left out: with k itself
-    for active values and any positive constant for mixed pairs the matrix is not positive semidefinite, since the
-    space of a Gaussian kernel holds no constant.
+    The share s of a conditional parameter's influence is what it has in common with runs in which it is not active, whatever
+    its value. It cannot be left out: with k itself for active values and any positive constant for mixed pairs the matrix
+    is not positive semidefinite, since the space of a Gaussian kernel holds no constant.
 
     Examples
     --------
@@ -56,9 +54,8 @@ class Mixed(Normalised):
 
     # A Space, or the kinds of its parameters, words of `KINDS`; of several in a row: those of contexts and actions, say. Kept as words.
     space: Any
-    lengths: float | tuple[float, ...] = (
-        0.5  # > 0, of the unit interval: one, or one for each number
-    )
+    # > 0, of the unit interval: one, or one for each number
+    lengths: float | tuple[float, ...] = 0.5
     hamming: float | tuple[float, ...] = 1.0  # > 0: one, or one for each choice
     shared: float = 0.5  # s of conditional parameters, from 0 to 1
     smoothness: float | None = None  # that of a Matérn kernel of each number; None: Gaussian
@@ -84,14 +81,13 @@ class Mixed(Normalised):
 
     def _gram(self, X: Array, Y: Array, xp: Namespace) -> Array:
         plain = [(i, scale) for i, kind, scale in self._columns() if kind == "number"]
-        exponent: Array | None = None  # of all Gaussian factors, and of choices
+        exponents = []  # of all Gaussian factors, and of choices
         if plain and self.smoothness is None:
-            exponent = self._squared(X, Y, plain, xp) * 0.5
+            exponents.append(self._squared(X, Y, plain, xp) * 0.5)
         for i, kind, scale in self._columns():
             if kind == "choice":
-                differ = scale * self._unequal(X, Y, i, xp)
-                exponent = differ if exponent is None else exponent + differ
-        factors = [] if exponent is None else [xp.exp(-exponent)]
+                exponents.append(scale * self._unequal(X, Y, i, xp))
+        factors = [xp.exp(-functools.reduce(operator.add, exponents))] if exponents else []
         if self.smoothness is not None:
             factors += [self._base._profile(self._squared(X, Y, [one], xp), xp) for one in plain]
         for i, kind, scale in self._columns():
@@ -130,12 +126,13 @@ class Mixed(Normalised):
 
     def _columns(self) -> Iterator[tuple[int, str, float]]:
         """Of each parameter its column, its kind, and its length or what a difference costs."""
-        scales = {
-            "number": _one_by_one(self.lengths),
-            "choice": _one_by_one(self.hamming),
+        scales = {"number": self.lengths, "choice": self.hamming}
+        each = {
+            word: iter(given) if isinstance(given, tuple) else itertools.repeat(given)
+            for word, given in scales.items()
         }
         for i, kind in enumerate(self.space):
-            yield i, kind, next(scales[kind.split()[-1]])
+            yield i, kind, next(each[kind.split()[-1]])
 
     def rescaled(self, factors: Sequence[float]) -> Mixed:
         """With the length of each parameter times a factor; a choice has 1/√(2 hamming) for one.
@@ -236,10 +233,3 @@ def _gaps(actions: ActionSet, dimension: int) -> list[float]:
         return [0.0] * dimension
     counts = (parameter.count for parameter in space.parameters.values())
     return [(1 - ROUNDING) / (max(count, 2) - 1 if count else 1) for count in counts]
-
-
-def _one_by_one(scales: float | tuple[float, ...]) -> Iterator[float]:
-    """One after the other, or the same again and again."""
-    while not isinstance(scales, tuple):
-        yield scales
-    yield from scales

@@ -14,7 +14,7 @@ from koloss.core.arrays import to_numpy
 from koloss.core.device import DeviceFeatures
 from koloss.kernels import Mixed, Periodic
 from koloss.kernels.algebra import Product, Scaled, Sum
-from koloss.kernels.base import Stationary
+from koloss.kernels.stationary import Stationary
 from koloss.learners.bandit.pairs import PairKernel
 from koloss.learners.bandit.points import PointsEngine
 

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.core.arrays import Array, as_float, as_points, as_vector, one_of, to_numpy
-from koloss.kernels.base import Stationary
-from koloss.kernels.gaussian import Gaussian
-from koloss.kernels.matern import Matern
+from koloss.kernels.stationary import Gaussian, Matern, Stationary
 
 FITTED_ROWS = 400
 """Rows of a longer log that the likelihood is computed on: the same ones for every log of that length."""
