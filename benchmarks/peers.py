@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
+import arena
 import koloss as kl
+from arena.base import Game
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, spread
-from koloss.experiments import arena
-from koloss.experiments.arena.base import Game
 
 KERNEL = kl.Gaussian(0.5)
 PEERS = {  # and in how many rounds their time is measured
