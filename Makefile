@@ -3,7 +3,7 @@
 #
 #   make run PYTHON=python3.12        choose the interpreter (Python 3.11 or newer)
 #   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
-#   make arena ARGS=--quick           a small arena without peers, a minute; see `koloss arena --help`
+#   make arena ARGS=--quick           a small arena without peers, a minute; see `python -m arena --help`
 #   make check                        lint, types and the quick tests, while working
 #   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
 #   make chaos ARGS=--quick           a minute of faults while studies are in use; see `python -m chaos --help`
@@ -24,7 +24,7 @@ LOWEST := .venv-lowest
 
 # What `pip install` is given for each stamp.
 needs_run := --editable '.[experiments]'
-needs_arena := --editable '.[experiments,arena]'
+needs_arena := --editable '.[experiments]' --group arena
 needs_lint := --editable '.[experiments]' --group lint
 needs_docs := --editable . --group docs
 needs_test := --editable '.[experiments,parquet,distributed]' --group test
@@ -36,7 +36,7 @@ in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena check test test-faults test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
+.PHONY: help run arena arena-test check test test-faults test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,7 +45,10 @@ run: $(STAMPS)/run ## play the paper's experiments, about three minutes on two c
 	$(BIN)/koloss reproduce --out build/report $(ARGS)
 
 arena: $(STAMPS)/arena ## every learner and every peer on the same games; page in build/arena/arena.html (ARGS=--quick: a minute)
-	$(BIN)/koloss arena --out build/arena $(ARGS)
+	$(BIN)/python -m arena --out build/arena $(ARGS)
+
+arena-test: $(STAMPS)/test ## tests of the arena; those of a peer are skipped where it is not installed (`make arena` does)
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal arena
 
 check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
 	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow and not faults' tests

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dsymv, dsyr
 
 import koloss as kl
+from arena.base import Game
+from arena.baselines import GPUCB
 from benchmarks.tables import Table
 from benchmarks.timing import exponent, ratio, spread
-from koloss.experiments.arena.base import Game
-from koloss.experiments.arena.baselines import GPUCB
 from koloss.guarantees import insured
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.forecast import DISCOUNTS

@@ -63,7 +63,6 @@ from koloss.proxy import (
 
 _LAZY = {
     "aio": "koloss.studies.aio",
-    "arena": "koloss.report.arena",
     "errors": "koloss.errors",
     "experiments": "koloss.experiments",
     "games": "koloss.games",
@@ -98,7 +97,6 @@ if TYPE_CHECKING:
         Policy,
         ask_together,
     )
-    from koloss.report import arena
     from koloss.studies import Study, aio
 else:
 
@@ -170,7 +168,6 @@ __all__ = [
     "White",
     "__version__",
     "aio",
-    "arena",
     "ask_together",
     "barycentric_spanner",
     "eigendecay",

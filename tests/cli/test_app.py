@@ -13,7 +13,6 @@ import tempfile
 import pytest
 
 import koloss as kl
-from koloss import arena
 from koloss.cli import main
 from koloss.experiments import shipped
 
@@ -23,7 +22,6 @@ VERBS = {
     "run": ("out", "full", "runs", "rounds", "seed", "jobs", "json"),
     "bound": ("horizon", "learner", "kernel", "actions", "spacing", "loss-norm", "loss-range", "json"),
     "list": ("spec", "json"),
-    "arena": ("out", "games", "family", "players", "no-peers", "quick", "runs", "rounds", "seed", "jobs", "limit", "json"),
     "bench": ("full", "page"),
 }  # fmt: skip
 NAMES = {
@@ -32,16 +30,6 @@ NAMES = {
     "run": shipped(),
     "bound": ("bandit-exp-weights", "insured-bandit", "follow-the-regularized-leader", "quadratic"),
     "list": shipped(),
-    "arena": (
-        *arena.games(),
-        *arena.players(),
-        "reported",
-        "held-out",
-        "data",
-        "field",
-        "peers",
-        "contexts",
-    ),
     "bench": (),
 }
 
@@ -65,10 +53,6 @@ def test_help_has_every_option_and_every_name(good, monkeypatch, verb):
     assert {f"--{name}" for name in VERBS[verb]} <= set(words)
     assert set(NAMES[verb]) <= set(words)
     assert verb in good()  # without a verb comes the help
-
-
-def test_no_name_is_a_game_and_a_player():
-    assert not set(arena.games()) & set(arena.players())
 
 
 def test_unknown_verb(refused):
@@ -167,7 +151,6 @@ def on_a_terminal(**variables):
         ("koloss re", "reproduce"),
         ("koloss run posy", "posynomial"),
         ("koloss reproduce --on", "--only"),
-        ("koloss arena --games matern", "matern-stationary"),
         ("koloss inspect --kernel pos", "posynomial"),
         ("koloss bound --learner foll", "follow-the-regularized-leader"),
     ],

@@ -38,7 +38,6 @@ ENDS = {
 PLAY = {
     "run": ["run", "own.toml"],
     "reproduce": ["reproduce", "--only", "gaussian-bandit", "--rounds", "3000"],
-    "arena": ["arena", "--games", "stationary", "--players", "insured", "insured-thompson"],
 }
 WRITE = {**PLAY, "inspect": ["inspect", "--rank", "3"]}
 
@@ -97,12 +96,9 @@ def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):  # noq
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "verb, number",
-    [("reproduce", signal.SIGTERM), ("arena", signal.SIGHUP), ("arena", signal.SIGKILL)],
-)
-def test_a_signal_ends_the_other_verbs(start, tmp_path, verb, number):
-    with start(*PLAY[verb]) as process:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_ends_the_other_verb(start, tmp_path, number):
+    with start(*PLAY["reproduce"]) as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         process.send_signal(number)
         out, err = process.communicate(timeout=600)

@@ -19,7 +19,6 @@ def make(kernel, actions, rng):
 
 def choose(t, player):
 """
-BOUT = ["arena", "--games", "stationary", "compressor", "--players", "uniform", "exp3", "--rounds", "40"]  # fmt: skip
 
 
 @pytest.fixture
@@ -111,17 +110,6 @@ def test_mistakes_in_a_spec_point_at_the_line_and_leave_nothing(spec, refused, o
         (["reproduce", "--out", "x", "--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["reproduce", "--out", "x", "--seed", "-1"], "--seed must be at least 0, got -1"),
         (["reproduce", "--out", "own.toml"], "--out"),
-        (["arena", "--games", "stationery"], "--games must be among stationary, drift, "),
-        (["arena", "--players", "gp"], "--players must be among insured, insured-thompson, "),
-        (["arena", "--games", "drift", "drfit"], "a name must be among stationary, "),
-        (["arena", "--family", "hidden"], "--family must be one of"),
-        (["arena", "--family", "data", "--games", "drift"], "give --games or --family, not both"),
-        (["arena", "--no-peers", "--players", "river-exp3"], "--no-peers leaves no player"),
-        (["arena", "--runs", "0"], "--runs must be at least 1, got 0"),
-        (["arena", "--rounds", "0"], "--rounds must be at least 1, got 0"),
-        (["arena", "--jobs", "0"], "--jobs must be at least 1, got 0"),
-        (["arena", "--limit", "0"], "--limit must be positive, got 0"),
-        (["arena", "--limit", "nan"], "--limit must be finite"),
     ],
 )  # fmt: skip
 def test_bad_options(spec, refused, options, message):
@@ -159,54 +147,13 @@ def test_a_bad_line_of_recorded_losses_is_named(spec, refused, table, message):
 
 
 @pytest.mark.slow
-def test_arena(cli, good, shell, tmp_path):
-    """A page, figures and numbers; plain text in the pipe; nothing played twice."""
-    size = ["--runs", "2", "--jobs", "1", "--out", str(tmp_path)]
-    first = shell(*BOUT, *size, COLUMNS="100")
-    assert first.code == 0, first.err
-    assert "\x1b" not in first.out + first.err
-    for word in ("stationary", "compressor", "uniform", "exp3", f"wrote {tmp_path / 'arena.html'}"):
-        assert word in first.out
-    assert "8 of 8 runs done" in first.err
-    assert "</html>" in (tmp_path / "arena.html").read_text(encoding="utf-8")
-    assert (tmp_path / "arena-summary.png").read_bytes().startswith(b"\x89PNG")
-    assert "</svg>" in (tmp_path / "arena-summary.svg").read_text(encoding="utf-8")
-    assert (tmp_path / "figures" / "compressor.svg").is_file()
-    written = json.loads((tmp_path / "arena.json").read_text(encoding="utf-8"))
-    pairs = [(game, player, 40, 2) for game in ("stationary", "compressor") for player in ("exp3", "uniform")]  # fmt: skip
-    assert [(e["game"], e["player"], e["rounds"], len(e["runs"])) for e in written["results"]] == pairs  # fmt: skip
-    assert json.loads(good(*BOUT, *size, "--json"))["results"] == written["results"]
-    assert "8 of 8 runs are there already" in cli(*BOUT, *size).err
-
-
-@pytest.mark.slow
-def test_arena_has_a_folder_of_its_own(spec, good):
-    names = ["--games", "compressor", "--players", "uniform", "--rounds", "10", "--runs", "1"]
-    assert "wrote arena-results/arena.html" in good("arena", *names, "--jobs", "1")
-    assert (spec.parent / "arena-results" / "arena.json").is_file()
-
-
-@pytest.mark.slow
-def test_runs_of_another_size_are_not_replaced_without_a_word(cli, tmp_path):
-    names = ["--games", "compressor", "--players", "uniform", "--jobs", "1", "--out", str(tmp_path)]
-    said = f"runs in {tmp_path} of another size, seed or version will be played again and replaced"
-    first = cli("arena", *names, "--rounds", "10", "--runs", "2")
-    again = cli("arena", *names, "--rounds", "10", "--runs", "3")  # more of the same
-    other = cli("arena", *names, "--rounds", "12", "--runs", "2")
+def test_runs_of_another_size_are_not_replaced_without_a_word(spec, cli):
+    said = "runs in own-results of another size, seed or version will be played again and replaced"
+    first = cli("run", "own.toml", "--jobs", "1", "--rounds", "10")
+    again = cli(
+        "run", "own.toml", "--jobs", "1", "--rounds", "10", "--runs", "3"
+    )  # more of the same
+    other = cli("run", "own.toml", "--jobs", "1", "--rounds", "12")
     assert [answer.code for answer in (first, again, other)] == [0, 0, 0]
     assert said not in " ".join((first.err + again.err).split())
     assert f"2 {said}" in " ".join(other.err.split())
-
-
-@pytest.mark.slow
-def test_quick_arena_and_a_player_that_is_not_there(good, tmp_path):
-    """Failures are results: exit code 0. `--quick` is small and leaves out peers."""
-    names = ["--games", "compressor", "--players", "uniform", "noregret-mwu"]
-    out = ["--out", str(tmp_path), "--jobs", "1", "--json"]
-    first = json.loads(good("arena", *names, "--runs", "1", "--rounds", "20", *out))
-    entries = {entry["player"]: entry for entry in first["results"]}
-    assert list(entries) == ["uniform", "noregret-mwu"]
-    peer = entries["noregret-mwu"]
-    assert peer["finished"] or peer["runs"][0]["message"]
-    quick = json.loads(good("arena", *names, "--quick", *out))["results"]
-    assert [(e["player"], e["rounds"], len(e["runs"])) for e in quick] == [("uniform", 300, 2)]

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from koloss import experiments
-from koloss.experiments import arena
 from tests.clusters import needs_dask
 from tests.experiments.test_sweep import KILLER, REMOTE, SWEEP
 from tests.runs import SPEC, numbers
@@ -62,7 +61,7 @@ def test_refusals(spec, refused):
 
 def test_a_cluster_without_dask(spec, cli, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    for verb in (["sweep", "many.toml"], ["run", "own.toml"], ["reproduce", "--out", "a"], ["arena"]):  # fmt: skip
+    for verb in (["sweep", "many.toml"], ["run", "own.toml"], ["reproduce", "--out", "a"]):  # fmt: skip
         answer = cli(*verb, "--cluster", "local")
         line = "error: --cluster: a cluster needs dask and distributed: pip install 'koloss[distributed]'\n"
         assert answer == (1, "", line)
@@ -80,20 +79,16 @@ def test_addresses(spec, cli, refused):
 @pytest.mark.slow
 def test_verbs_on_a_cluster(spec, cli):
     """The same numbers as here; a scheduler that is killed gives one line and exit code 1."""
-    bout = ["arena", "--games", "stationary", "--players", "uniform", "--rounds", "20", "--runs", "1"]  # fmt: skip
     remote = subprocess.Popen([sys.executable, "-c", REMOTE], stdout=subprocess.PIPE, text=True)
     try:
         address = remote.stdout.readline().strip()
         with ThreadPoolExecutor(1) as pool:
             experiments.run(["own.toml"], out="here", executor=pool)
-            arena.run(["stationary"], ["uniform"], out="here", rounds=20, runs=1, executor=pool)
         there = cli("run", "own.toml", "--out", "there", "--cluster", address)
         assert there.code == 0, there.err
         assert f"cluster {address}, dashboard " in there.err
-        assert cli(*bout, "--out", "there", "--cluster", address).code == 0
-        for name in ("results.json", "arena.json"):
-            here, there = (numbers(spec.parent / place / name) for place in ("here", "there"))
-            assert here == there
+        here, there = (numbers(spec.parent / place / "results.json") for place in ("here", "there"))
+        assert here == there
         (spec.parent / "own.py").write_text(
             KILLER.replace("os.kill(os.getpid(), signal.SIGKILL)", "os._exit(1)")
         )
@@ -112,10 +107,12 @@ def test_verbs_on_a_cluster(spec, cli):
 @pytest.mark.slow
 def test_points_with_many_settings_are_shown_by_their_numbers(spec, cli):
     """Fourteen columns of three letters each would be read by nobody; a few settings are shown as they are."""
-    few = 'game.rounds = [20]\ngame.drift = ["slow"]\n'
-    many = 'game.delay = ["fixed"]\ngame.kernel = ["matern-5/2"]\ngame.length = [0.123456]\n'
-    about = '[sweep]\ngames = ["random"]\nplayers = ["uniform"]\nruns = 1\n[settings]\ngame.noise = [0.1, 0.2]\n'
-    for settings, head in ((few, "game.noise"), (few + many, "point")):
+    few = "game.rounds = [20]\ngame.actions.dimension = [3]\n"
+    many = 'adversary.kind = ["biased"]\nadversary.noise = [0.123456]\nlearner.particles = [500]\nlearner.play.batch = [1]\n'
+    about = (
+        '[sweep]\nexperiment = "own.toml"\nruns = 1\n[settings]\nlearner.loss_norm = [1.0, 2.0]\n'
+    )
+    for settings, head in ((few, "learner.loss_norm"), (few + many, "point")):
         spec.write_text(about + settings)
         answer = cli("sweep", "many.toml", "--jobs", "1")
         assert answer.code == 0, answer.err

@@ -17,8 +17,6 @@ import pytest
 
 from koloss import experiments
 from koloss.experiments import SpecError, load_sweep, parse_sweep
-from koloss.experiments.arena import games, play_run, players
-from koloss.experiments.arena.settings import with_settings
 from koloss.games.cluster import Cluster
 from koloss.games.store import ROOT
 from koloss.games.workers import ClusterLost
@@ -34,20 +32,6 @@ experiment = "own.toml"
 [settings]
 game.actions.dimension = [2, 3]
 adversary.noise = {low = 0.25, high = 1.0, count = 2, log = true}
-"""
-
-ARENA = """\
-[sweep]
-games = ["drift"]
-players = ["uniform", "exp3"]
-method = "random"
-points = 2
-rounds = 30
-runs = 2
-
-[settings]
-game.stray = {low = 0.0, high = 0.2}
-game.kernel.bandwidth = [0.3]
 """
 
 KILLER = """\
@@ -147,7 +131,6 @@ def test_sobol_points_are_a_net():
         ('"own.toml"', '"mcmc-picture"', "must be a game, got the picture"),
         ("[settings]", 'method = "gird"\n[settings]', "line 4: sweep.method: must be one of grid"),
         ("[settings]", "points = 3\n[settings]", "sweep.points: must be left out of a grid"),
-        ("[settings]", 'games = ["drift"]\n[settings]', "sweep: must have an `experiment`, or"),
         ("[2, 3]", "[]", "line 5: settings.game.actions.dimension: must have at least one value"),
         ("[2, 3]", "3", "must be a list of values, or a range such as"),
         ("[2, 3]", "[2, -3]", "line 5: settings.game.actions.dimension: "),
@@ -162,25 +145,6 @@ def test_sobol_points_are_a_net():
 )
 def test_mistakes_are_told_with_their_line_and_nothing_is_written(folder, old, new, problem):
     (folder / "sweep.toml").write_text(SWEEP.replace(old, new))
-    with pytest.raises(SpecError) as error:
-        go()
-    assert problem in str(error.value)
-    assert not (folder / "out").exists()
-
-
-@pytest.mark.parametrize(
-    "old, new, problem",
-    [
-        ('"drift"', '"drfit"', "sweep.games: must be of the arena, got 'drfit'; did you mean drift?"),
-        ('"exp3"', '"exp33"', "sweep.players: must be of the arena"),
-        ("game.stray", "game.stary", "among rounds, kernel, common, constant, stray in drift"),
-        ("game.stray", "learner.ridge", "must be a setting of the games"),
-        ("[0.3]", "[-0.3]", "settings.game.kernel.bandwidth: `bandwidth` must be"),
-        ("game.stray = {low = 0.0, high = 0.2}", "game.rounds = [9]", "line 6: sweep.rounds: must be left out"),
-    ],
-)  # fmt: skip
-def test_mistakes_about_the_arena(folder, old, new, problem):
-    (folder / "sweep.toml").write_text(ARENA.replace(old, new))
     with pytest.raises(SpecError) as error:
         go()
     assert problem in str(error.value)
@@ -219,21 +183,6 @@ def test_every_row_is_the_run_of_the_spec_that_it_stands_for(folder):
     assert len(losses) == len(found.rows)
     means = {k: np.mean([r["regret"] for r in found.rows if r["point"] == k]) for k in range(4)}
     assert found.best()[0]["regret"] == pytest.approx(min(means.values()))
-
-
-def test_a_row_of_the_arena_is_that_run(folder):
-    (folder / "sweep.toml").write_text(ARENA)
-    found, _ = go()
-    assert len(found.rows) == 2 * 2 * 2
-    row = found.rows[-1]
-    settings = {"stray": row["game.stray"], "kernel.bandwidth": 0.3}
-    game = with_settings(games()["drift"], settings)
-    run = play_run(game, players()["exp3"], 1, rounds=30)
-    assert (row["player"], row["run"], row["regret"]) == ("exp3", 1, run.regret)
-    plain = play_run(games()["drift"], players()["exp3"], 1, rounds=30)
-    assert run.regret != plain.regret
-    kind = game.make(0)
-    assert not np.array_equal(kind(3), games()["drift"].make(0)(3))
 
 
 def test_a_sweep_that_has_grown_plays_what_is_new(folder):

@@ -77,7 +77,7 @@ def application() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    played = play.reproduce, play.run, play.arena, play.sweep
+    played = play.reproduce, play.run, play.sweep
     for verb in (inspect.inspect, *played, inspect.bound, bench.bench):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
@@ -39,17 +39,13 @@ def names_of(parameter: str | None) -> Iterable[str]:
         return "grid", "ball"
     if parameter == "kernel":
         return [name.lower() for name in Kernel.kinds()]
-    if parameter not in ("family", "games", "learner", "method", "only", "players", "spec"):
+    if parameter not in ("learner", "method", "only", "spec"):
         return ()
-    from koloss.experiments import arena, shipped
-    from koloss.experiments.arena.base import Family
+    from koloss.experiments import shipped
     from koloss.experiments.inspection import METHODS
 
     names: dict[str, Callable[[], Iterable[str]]] = {
-        "games": arena.games,
-        "players": arena.players,
         "learner": learner_kinds,
-        "family": lambda: get_args(Family),
         "method": lambda: METHODS,
     }
     return names.get(parameter, shipped)()

@@ -1,4 +1,4 @@
-"""Verbs that play: `reproduce`, `run`, `arena` and `sweep`."""
+"""Verbs that play: `reproduce`, `run` and `sweep`."""
 
 import logging
 import signal
@@ -15,9 +15,6 @@ from koloss.cli import options
 from koloss.cli.options import completing, folder, naming_options, option, spec_argument
 from koloss.core.text import counted, printable
 from koloss.games.workers import ClusterLost
-
-GAMES = "Who plays what"
-BOTH = completing("games", "players")
 
 
 def reproduce(
@@ -99,7 +96,7 @@ def sweep(
     trust: bool = options.TRUST,
     as_json: bool = options.JSON,
 ) -> None:
-    """Play an experiment, or games of the arena, with many settings, and write one table.
+    """Play an experiment with many settings, and write one table.
 
     Ends with sweep.parquet (sweep.csv without pyarrow) in the directory: one row for each run, with the settings as
     columns. Runs that are there already are not played again, unless they failed: after Ctrl-C, or when more values
@@ -131,81 +128,6 @@ def _exit_if(failed: int, where: str) -> None:
     if failed:
         _say(f"error: {counted(failed, 'run')} failed; the {where} says why")
         raise typer.Exit(1)
-
-
-def arena(
-    context: typer.Context,
-    out: Path = folder(Path("arena-results"), "Directory for the page and its numbers."),
-    games: list[str] = option([], GAMES, "All if not given.", names="games"),
-    family: str | None = option(None, GAMES, "Games of one family.", names="family"),
-    players: list[str] = option([], GAMES, "All if not given.", names="players"),
-    more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=BOTH),
-    no_peers: bool = option(False, GAMES, "Without players from other packages.", "--no-peers"),
-    quick: bool = option(False, "Size", "2 runs of at most 300 rounds, no peers.", "--quick"),
-    runs: int | None = option(None, "Size", "Runs of every player in every game; 5 if not given."),
-    rounds: int | None = option(None, "Size", "Shorten every game to at most so many rounds."),
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
-    cluster: str | None = options.CLUSTER,
-    limit: float = option(120.0, "Size", "Seconds for a run; it is stopped between rounds."),
-    all_games: bool = option(
-        False, "Output", "Sum up tuned games, too.", "--all-games", "--whole-summary"
-    ),
-    as_json: bool = options.JSON,
-) -> None:
-    """Let every learner and every peer play the same games, and show who loses how much.
-
-    Ends with arena.html, arena.json and figures in the directory. A player that fails is part of the result. Runs
-    that are there already are not played again, unless they failed: after Ctrl-C, the same command goes on.
-    """
-    from koloss.report import arena as library
-
-    options.check_folder(out)
-    with _progress(out, quiet=as_json) as progress:
-        with naming_options(context, address="--cluster"):
-            chosen = _choose(games, players, more or [], family, no_peers or quick)
-            with _cluster(context) as executor:
-                results = library.run(
-                    *chosen,
-                    out=out,
-                    runs=(2 if quick else 5) if runs is None else runs,
-                    rounds=300 if quick and rounds is None else rounds,
-                    seed=seed,
-                    jobs=jobs,
-                    limit=limit,
-                    executor=executor,
-                    progress=progress,
-                )
-        files = library.write_page(results, out, all_games=all_games)
-    if as_json:
-        options.print_json(results.to_dict(), indent=1)
-    else:
-        library.show_arena(results, [*files[:3], out / "arena.json", out / "figures"])
-
-
-def _choose(
-    games: list[str], players: list[str], more: list[str], family: Any, no_peers: bool
-) -> tuple[list[str], list[str]]:
-    """Names of games and players. An option takes one value; what follows it is known by its name."""
-    from koloss.report import arena as library
-
-    known_games, known_players = library.games(), library.players()
-    for flag, names, known in (
-        ("--games", games, [*known_games]),
-        ("--players", players, [*known_players]),
-        ("a name", more, [*known_games, *known_players]),
-    ):
-        for name in names:
-            if name not in known:
-                raise options.not_among(flag, name, known)
-    chosen = [name for name in known_games if name in {*games, *more}]
-    if chosen and family is not None:
-        raise options.UsageError("give --games or --family, not both")
-    slugs = [slug for slug in known_players if slug in {*players, *more}] or [*known_players]
-    slugs = [slug for slug in slugs if not (no_peers and known_players[slug].package)]
-    if not slugs:
-        raise options.UsageError("--no-peers leaves no player: all those named need other packages")
-    return chosen or list(library.games(family)), slugs
 
 
 @contextmanager

@@ -15,10 +15,10 @@ KINDS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 # Streams of one seed: their numbers are the first bytes of the SHA-256 of their names, so that no child a user spawns has one.
 
 LEARNERS = 0xDC2AE857
-"""Stream of learners, and of the players of the arena."""
+"""Stream of learners."""
 
 GAMES = 0xCD7AC4C6
-"""Stream of adversaries, and of the games of the arena."""
+"""Stream of adversaries."""
 
 DRAWS = 0x0AA2666B
 """Stream of functions that draw: samplers, `actions.sample`, proxies, starts of a search."""

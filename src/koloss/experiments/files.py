@@ -1,6 +1,10 @@
-"""What is in results.json and arena.json, as types; docs/results_schema.md and docs/arena_schema.md say what it means.
+"""What is in results.json, as types.
 
-The results of `koloss.experiments.results` have attributes of these names. A number that does not exist is null in the files.
+The results of `koloss.experiments.results` have attributes of these names. It is plain JSON in UTF-8; a number that does not exist
+is null. A field keeps its meaning as long as `schema` stays the same; new ones may be added.
+
+Regret after t rounds is *running* regret, against the best single action of these t rounds; only `hindsight` is against the best
+action of the whole game. At the end both are the same.
 """
 
 from __future__ import annotations
@@ -12,26 +16,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from koloss.games.trace import Ended
-
 SCHEMA = 1
 
 
-class Written(Struct, kw_only=True):
-    """What both files have at the top."""
-
-    schema: int
-    version: str
-    seed: int
-    seconds: float
-    machine: dict[str, Any]
-
-
-# results.json.
-
-
 class Band(Struct):
-    """A mean and the ends of its band."""
+    """A mean over the runs, and the ends of its confidence band (Student's t)."""
 
     mean: float | None
     low: float | None
@@ -40,7 +29,7 @@ class Band(Struct):
 
 
 class CurveLines(Struct):
-    """`curve`, in results.json."""
+    """Lists of equal length, round by round."""
 
     rounds: list[int]
     mean: list[float]  # regret against the best action so far
@@ -52,28 +41,36 @@ class CurveLines(Struct):
 
 
 class CurveEntry(Struct):
-    """An entry of `experiments`."""
+    """An entry of `experiments`: one learner in one experiment."""
 
     experiment: str
-    title: str
-    name: str
+    title: str  # of the experiment, for people
+    name: str  # of the experiment; with several learners, experiment/learner
     learner: str
-    rounds: int
-    runs: int
-    regret: Band
+    rounds: int  # of a game
+    runs: int  # independent games
+    regret: Band  # at the end
     exponent: float | None
-    exponent_error: float | None
-    guarantee: float | None
+    """Growth of the mean regret: slope of its logarithm against that of the round, on the second half of the rounds; null
+    where the mean regret is not positive throughout."""
+    exponent_error: float | None  # its standard error, by leaving out one run at a time
+    guarantee: float | None  # what the theorem promises, the mean over the runs
     guarantee_valid: bool
+    """Whether it is proved for the settings played and of the regret measured, and no assumption is known to fail, in all runs."""
     guarantee_details: dict[str, Any]
-    above_guarantee: bool
+    """Of the first run: `statement`, `regret` ("pseudo" or "hindsight": which it bounds), `confidence` (null: in expectation),
+    `unit`, `terms` by name, `total`, `trivial` (what no player can exceed), `informative`, `valid`, `assumptions` (`key`,
+    `text`, and `holds`: true, false, "so far", or null for not checked), `notes`."""
+    above_guarantee: bool  # whether the mean was above a valid guarantee in any round of `curve`
     paper_guarantee: dict[str, Any] | None
-    certificate: str
-    rank: int | None
-    epsilon: float | None
-    seconds: float
-    learner_seconds: float
-    failures: dict[str, str]
+    """What the paper prints for the game at its own tuning, with the keys of `guarantee_details` and `of_this_tuning`, whether
+    that is the tuning played; null where it prints none."""
+    certificate: str  # why no action is better: "exhaustive", "dual", or "local only" (not proved)
+    rank: int | None  # of bandit learners: number of features,
+    epsilon: float | None  # and their certified error
+    seconds: float  # computing time of all runs together: everything,
+    learner_seconds: float  # and the learner's part
+    failures: dict[str, str]  # runs that failed, by number: in which round, and why
     curve: CurveLines
 
 
@@ -103,115 +100,22 @@ class Dimension:
     dimension_growth: float | None = None
 
 
-class ResultsFile(Written, kw_only=True):
+class ResultsFile(Struct, kw_only=True):
     """results.json."""
 
+    schema: int
+    version: str  # of Koloss
+    seed: int  # that everything follows from
+    seconds: float  # wall-clock time, without the report
+    machine: dict[str, Any]
     experiments: list[CurveEntry]
     pictures: list[dict[str, Any]]
+    """Samplers that were looked at: `name`, `title`, `draws`, `chains`, `r_hat`, `effective_size` (the worst of the coordinates),
+    `acceptance`, `mean_loss` and its `error`, and `mean_loss_exact`, the same by quadrature."""
     dimensions: list[Dimension]
-    failures: dict[str, dict[str, str]]
+    failures: dict[str, dict[str, str]]  # by experiment: learners all of whose runs failed, and why
 
 
-# arena.json.
-
-
-class GameEntry(Struct):
-    """An entry of `games`."""
-
-    name: str
-    family: str
-    weather: str
-    summary: str
-    actions: int
-    dimension: int
-    kernel: str
-    full_rounds: int
-    source: str
-    best: str | None
-    loss_range: list[float]
-    unknown: list[str]
-    late: bool
-    contexts: int | None = None  # files of former versions have none
-
-
-class PlayerEntry(Struct):
-    """An entry of `players`."""
-
-    name: str
-    slug: str
-    summary: str
-    package: str | None
-    package_version: str | None
-    full: bool
-    needs: list[str]
-    late: bool
-    where: str = "plain"  # files of former versions say nothing of it
-
-
-class RunEntry(Struct):
-    """An entry of `runs`."""
-
-    number: int
-    status: Ended
-    message: str
-    played: int
-    regret: float
-    loss: float
-    best: int | None
-    best_loss: float
-    seconds: float
-    making: float
-    limit: float | None
-    seeds: list[int]
-    guarantee: dict[str, Any] | None
-    insured: dict[str, Any] | None
-
-
-class Regret(Struct):
-    """Of the runs that were played to the end."""
-
-    mean: float | None
-    error: float | None
-    worst: float | None
-
-
-class ArenaLines(Struct):
-    """`curve`, in arena.json."""
-
-    rounds: list[int]
-    mean: list[float]  # regret against the best action of the whole game
-    low: list[float]
-    high: list[float]
-    running: list[float]  # mean regret against the best action so far
-
-
-class ArenaEntry(Struct):
-    """An entry of `results`."""
-
-    game: str
-    player: str
-    rounds: int
-    finished: bool
-    regret: Regret
-    round_seconds: float | None
-    guarantee: dict[str, Any] | None
-    curve: ArenaLines
-    runs: list[RunEntry]
-
-
-class ArenaFile(Written, kw_only=True):
-    """arena.json."""
-
-    limit: float | None
-    shortened: int | None
-    games: list[GameEntry]
-    players: list[PlayerEntry]
-    results: list[ArenaEntry]
-
-
-def read(path: str | Path) -> ResultsFile | ArenaFile:
-    """What a results.json or an arena.json says; a file that is not as documented is a `msgspec.ValidationError`."""
-    path = Path(path)
-    kind: type[Any] = ArenaFile if path.name == "arena.json" else ResultsFile
-    contents: ResultsFile | ArenaFile = msgspec.json.decode(path.read_bytes(), type=kind)
-    return contents
+def read(path: str | Path) -> ResultsFile:
+    """What a results.json says; a file that is not as these types say is a `msgspec.ValidationError`."""
+    return msgspec.json.decode(Path(path).read_bytes(), type=ResultsFile)

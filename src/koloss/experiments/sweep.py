@@ -13,21 +13,14 @@ from typing import Any
 from koloss._version import __version__
 from koloss.core.arrays import as_int
 from koloss.core.toml import hint
-from koloss.experiments.arena import settings as arena_settings
-from koloss.experiments.arena.play import job_of
-from koloss.experiments.arena.players import players as all_players
-from koloss.experiments.arena.runner import run_of
 from koloss.experiments.build import jobs_of
 from koloss.experiments.runner import check_safely
 from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS
 from koloss.experiments.sweep_spec import Base, Point, SweepSpec, load_sweep
 from koloss.experiments.table import write_table
-from koloss.games.store import Job, Progress, check_names, locked, missing, play_jobs
+from koloss.games.store import Job, Progress, locked, missing, play_jobs
 from koloss.games.trace import Packed, Trace
 from koloss.games.workers import processes
-
-ARENA_RUNS = 5
-"""Runs of a game of the arena where nobody says how many."""
 
 OUTCOME = ("status", "message", "played", "regret", "loss", "best_loss", "guarantee", "guarantee_valid", "rank", "epsilon")  # fmt: skip
 """Columns after those that say which run it is."""
@@ -102,7 +95,7 @@ def sweep(
     executor: Executor | None = None,
     progress: Callable[[Progress], Any] | None = None,
 ) -> Sweep:
-    """Play an experiment, or games of the arena, with many settings; and write one table.
+    """Play an experiment with many settings; and write one table.
 
     Parameters
     ----------
@@ -154,10 +147,7 @@ def sweep(
         "runs": runs or plan.runs,
         "seed": seed,
     }
-    if plan.experiment is None:
-        todo = _arena_jobs(plan, points, **size)
-    else:
-        todo = _experiment_jobs(plan, points, out, trust=trust, **size)
+    todo = _jobs(plan, points, out, trust=trust, **size)
     # The first run of all comes before the second of any; rows are in the order of the points.
     order = sorted(todo, key=lambda job: job[1].number)
     with locked(out):
@@ -172,7 +162,7 @@ def sweep(
     return replace(results, path=path)
 
 
-def _experiment_jobs(
+def _jobs(
     plan: SweepSpec, points: Sequence[Point], out: Path, *, rounds: int | None, runs: int | None, seed: int, trust: bool
 ) -> list[tuple[Point, Job]]:  # fmt: skip
     """The runs of an experiment at all points; a value that it cannot be made with is found before the first run."""
@@ -205,43 +195,6 @@ def _ends(plan: SweepSpec, points: Sequence[Point]) -> set[tuple[str, str]]:
     return ends
 
 
-def _arena_jobs(
-    plan: SweepSpec, points: Sequence[Point], *, rounds: int | None, runs: int | None, seed: int
-) -> list[tuple[Point, Job]]:
-    """The runs of games of the arena at all points."""
-    known: dict[str, dict[str, Any]] = {
-        "games": arena_settings.known_games(),
-        "players": all_players(),
-    }
-    for key, names in (("games", plan.games), ("players", plan.players)):
-        for name in names:
-            if name not in known[key]:
-                problem = f"must be of the arena, got {name!r}; {hint(name, known[key])}"
-                raise plan.source.error(("sweep", key), problem)
-        check_names(key, names)
-    for setting in plan.settings:
-        if setting.path[0] != "game" or len(setting.path) < 2:
-            problem = "must be a setting of the games, such as game.rounds"
-            raise plan.source.error(("settings", *setting.path), problem)
-    runs, pairs = runs or ARENA_RUNS, []
-    for point in points:
-        settings = {name.removeprefix("game."): value for name, value in point.settings.items()}
-        for name in plan.games:
-            try:
-                game = arena_settings.with_settings(known["games"][name], settings)
-            except (TypeError, ValueError) as error:
-                raise plan.error(point, str(error)) from error
-            for slug in plan.players:
-                player = known["players"][slug]
-                for k in range(min(runs, player.most_runs or runs) if player.plays(game) else 0):
-                    job = job_of(known["games"][name], player, k, rounds=min(rounds or game.rounds, game.rounds), seed=seed, limit=plan.limit)  # fmt: skip
-                    make, arguments = f"{arena_settings.__name__}:make", {"settings": settings}
-                    pairs.append((point, replace(job, make=make, arguments=arguments, point=point.digest)))  # fmt: skip
-    if not pairs:
-        raise plan.source.error(("sweep", "players"), "must have one that plays these games")
-    return pairs
-
-
 def _row(point: Point, job: Job, packed: Packed) -> dict[str, Any]:
     """A row of the table."""
     trace, facts = Trace.unpack(packed), packed.plain["facts"]
@@ -249,8 +202,6 @@ def _row(point: Point, job: Job, packed: Packed) -> dict[str, Any]:
     values |= {"status": trace.ended, "message": trace.message, "played": 0}
     if len(trace.checkpoints):
         loss, best = float(trace.paid[-1]), float(trace.best_paid[-1])
-        if job.make.startswith(arena_settings.__name__):
-            best = run_of(job, packed).best_loss  # of a game with a floor, what that makes
         values |= {"regret": loss - best, "loss": loss, "best_loss": best}
         values["played"] = int(trace.checkpoints[-1])
     if (promise := facts.get("promise")) is not None:

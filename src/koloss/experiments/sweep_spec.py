@@ -1,4 +1,4 @@
-"""What a sweep is: settings of an experiment, or of games of the arena, and the values that they take.
+"""What a sweep is: settings of an experiment, and the values that they take.
 
     [sweep]
     experiment = "gaussian-bandit"
@@ -8,7 +8,7 @@
     game.kernel.bandwidth = [0.25, 0.5, 1.0]
     learner.loss_norm = {low = 0.5, high = 2.0, log = true, count = 3}
 
-In the place of `experiment`, `games` and `players` are those of the arena. The methods "random" and "sobol" take `points = 64`.
+The methods "random" and "sobol" take `points = 64`.
 """
 
 from __future__ import annotations
@@ -108,12 +108,9 @@ class SweepSpec:
     settings: tuple[Setting, ...]
     method: str
     count: int | None  # of points that are drawn
-    experiment: str | None = None
-    games: tuple[str, ...] = ()
-    players: tuple[str, ...] = ()
+    experiment: str
     rounds: int | None = None
     runs: int | None = None
-    limit: float = math.inf  # seconds for a run of the arena
 
     def points(self, seed: int) -> list[Point]:
         """All points, each once. Those that are drawn depend on the seed; more of them begin with the same ones."""
@@ -152,14 +149,11 @@ def _sobol(count: int, dimension: int, rng: np.random.Generator) -> Any:
 
 
 class _Sweep(Struct, forbid_unknown_fields=True):
-    experiment: str | None = None
-    games: list[str] = []
-    players: list[str] = []
+    experiment: str
     method: str = "grid"
     points: Annotated[int, Meta(ge=1, le=MOST_POINTS)] | None = None
     rounds: Count | None = None
     runs: Runs | None = None
-    limit: Annotated[float, Meta(gt=0)] | None = None
 
 
 class _Range(Struct, forbid_unknown_fields=True):
@@ -213,14 +207,8 @@ def parse_sweep(text: str, *, name: str, path: str = "sweep") -> SweepSpec:
         key = "points"
         needed = "must be left out of a grid" if about.points else f"is missing, for {about.method}"
         problem = f"{needed}, got {about.points}"
-    elif (about.experiment is None) == (not about.games) or bool(about.games) != bool(
-        about.players
-    ):
-        key, problem = "", "must have an `experiment`, or `games` and `players` of the arena"
-    elif about.experiment is not None and about.limit is not None:
-        key, problem = "limit", "must be left out: it is for games of the arena"
     if problem:
-        raise source.error(("sweep", key) if key else ("sweep",), problem)
+        raise source.error(("sweep", key), problem)
     settings = tuple(_settings(file.settings, (), about.method, source))
     if not settings:
         raise source.error(("settings",), "must have at least one setting, got none")
@@ -240,11 +228,8 @@ def parse_sweep(text: str, *, name: str, path: str = "sweep") -> SweepSpec:
         method=about.method,
         count=about.points,
         experiment=about.experiment,
-        games=tuple(about.games),
-        players=tuple(about.players),
         rounds=about.rounds,
         runs=about.runs,
-        limit=about.limit or math.inf,
     )
 
 
@@ -294,7 +279,7 @@ class Base:
     """The tables of the experiment that is swept, and the experiment with other settings."""
 
     def __init__(self, sweep: SweepSpec, *, trust: bool) -> None:
-        name = sweep.experiment or ""
+        name = sweep.experiment
         self.trust, self.sweep = trust, sweep
         keys = ("sweep", "experiment")
         if not name.endswith(".toml"):

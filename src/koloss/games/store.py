@@ -39,9 +39,9 @@ ROOT = Path(__file__).parents[1]
 """The library's source."""
 
 IMPORT = re.compile(
-    r"^[ \t]*(?:from (koloss[\w.]*) import (\([^)]*\)|[^\n#]+)|import (koloss[\w.]*))", re.MULTILINE
+    r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|[^\n#]+)|import ([\w.]+))", re.MULTILINE
 )
-"""An import of a part of the library, wherever it stands: package and names, or a module."""
+"""An import, wherever it stands: package and names, or a module."""
 
 
 _NAMED = ("make", "game", "player", "number", "rounds", "seed", "seeds")
@@ -195,7 +195,7 @@ def _explain(job: Job, error: BaseException, where: str) -> tuple[Ended, str]:
     if isinstance(error, CannotPlay):
         return "cannot", str(error)
     if isinstance(error, ImportError) and job.package and version_of(job.package) is None:
-        how = str(error).partition("pip install ")[2] or "'koloss[arena]'"
+        how = str(error).partition("pip install ")[2] or job.package
         return "missing", f"not installed: pip install {how}"
     return "failed", f"failed {where}: {type(error).__name__}: {error}"
 
@@ -211,7 +211,7 @@ def _unplayed(job: Job, ended: Ended, message: str) -> Packed:
 def seeds_of(job: Job) -> tuple[Any, Any]:
     """Seeds of the player, and of the game; the game's are the same for all players.
 
-    Experiments take generators, the arena whole numbers, which peers need: two derivations from the same sequences.
+    Experiments take generators, comparisons with other packages whole numbers: two derivations from the same sequences.
     """
     game = _name_number(job.game)
     keys = (game, 1, _name_number(job.player), job.number), (game, 0, job.number)
@@ -309,7 +309,7 @@ def check_names(argument: str, names: Sequence[str]) -> None:
 
 @cache
 def source_digest(module: str, root: Path = ROOT) -> str:
-    """Digest of the source of the loop, of a module, and of all that they import inside the library."""
+    """Digest of the source of the loop, of a module, and of all that they import of the library and of the module's package."""
     digest, modules = hashlib.sha256(), ["koloss.games.play", "koloss.games.store", module]
     for name, path in sorted(source_files(modules, root).items()):
         digest.update(name.encode() + b"\0" + path.read_bytes())
@@ -317,18 +317,20 @@ def source_digest(module: str, root: Path = ROOT) -> str:
 
 
 def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
-    """Files of some modules, and of all that they import inside the library, by the names of the modules."""
+    """Files of some modules, and of all that they import of the library and of their own packages, by the names of the modules."""
     files: dict[str, Path] = {}
-    waiting = list(modules)
+    waiting, ours = list(modules), {"koloss", *(name.partition(".")[0] for name in modules)}
     while waiting:
         name = waiting.pop()
         path = _module_file(name, root)
         if path is None or name in files:
             continue
         files[name] = path
-        if not name.startswith("koloss"):
+        if path.suffix != ".py":
             continue
         for package, names, module in IMPORT.findall(path.read_text(encoding="utf-8")):
+            if (package or module).partition(".")[0] not in ours:
+                continue
             if module:
                 waiting.append(module)
             # Names of modules of the package, or of something in it.
@@ -341,8 +343,10 @@ def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
 def _module_file(name: str, root: Path) -> Path | None:
     first, *rest = name.split(".")
     if first != "koloss":
-        spec = importlib.util.find_spec(name)
-        return Path(spec.origin) if spec is not None and spec.origin else None
+        spec = importlib.util.find_spec(first)
+        if spec is None or not spec.submodule_search_locations:  # a module alone
+            return Path(spec.origin) if spec is not None and spec.origin else None
+        root = Path(next(iter(spec.submodule_search_locations)))
     path = root.joinpath(*rest)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if rest and file.is_file():

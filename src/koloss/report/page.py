@@ -1,7 +1,6 @@
 """The report: one HTML file with everything in it, for a screen of any width and for paper.
 
-What it says stands in `templates/report.html`; here are the values it is filled with. The page of the arena, in
-`koloss.report.arena`, has the same skeleton.
+What it says stands in `templates/report.html`; here are the values it is filled with.
 """
 
 from __future__ import annotations
@@ -103,12 +102,14 @@ def page(
 # What all pages share.
 
 
-def render(template: str, **values: Any) -> str:
-    """A template filled in; whatever is not HTML already is escaped, in Markdown, too."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def render(template: str, *, folder: Path | None = None, **values: Any) -> str:
+    """A template filled in, of a folder or of the report; whatever is not HTML already is escaped, in Markdown, too."""
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
+
+    own = [] if folder is None else [FileSystemLoader(folder)]
 
     environment = Environment(
-        loader=PackageLoader("koloss.report"), autoescape=True, undefined=StrictUndefined,
+        loader=ChoiceLoader([*own, PackageLoader("koloss.report")]), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"short": short_number, "counted": counted, "duration": duration}

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.experiments.arena.games import games
 from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.exploration import Exploration
@@ -18,6 +17,7 @@ from koloss.learners.insured.watched import Watched
 from tests.learners.copies import fresh_copy
 from tests.learners.insured.games import POLICIES, Always, Calls, make, play
 from tests.learners.insured.inside import is_robust, resumed, worst_loss
+from tests.support.dips import dip
 
 # The budget on every path.
 
@@ -100,21 +100,16 @@ def test_negative_control_too_small_a_reach_exceeds_the_budget(monkeypatch):
 
 
 @functools.cache
-def arena(name):
-    return games()[name]
-
-
-@functools.cache
 def fresh(name):
     """A snapshot of a learner for a game, so that its design is made once."""
-    game = arena(name)
+    game = dip(name)
     points = kl.Points(np.asarray(game.points, dtype=float))
     return make(points, game.kernel, horizon=game.rounds).state()
 
 
-def arena_game(name, seed, rounds=None, *, count=None, late=0):
-    """The learner after a game of the arena, in batches or with late losses, and its regret."""
-    game, waiting = arena(name), []
+def played(name, seed, rounds=None, *, count=None, late=0):
+    """The learner after a game, in batches or with late losses, and its regret."""
+    game, waiting = dip(name), []
     learner = resumed(fresh(name), seed)
     adversary, paid, total = game.make(seed), 0.0, 0.0
     for t in range((rounds or game.rounds) // (count or 1)):
@@ -132,7 +127,7 @@ def arena_game(name, seed, rounds=None, *, count=None, late=0):
 def test_no_alarm_in_kind_weather(name):
     # A learner that gives a false alarm in a third of such games would pass in one case of 25.
     for seed in range(8):
-        learner, _ = arena_game(name, seed)
+        learner, _ = played(name, seed)
         assert learner.alarms == [], seed
         assert learner.diagnostics.playing == "ucb"
 
@@ -140,7 +135,7 @@ def test_no_alarm_in_kind_weather(name):
 @pytest.mark.slow
 def test_a_predicting_adversary_is_found_out():
     for seed in range(8):
-        learner, regret = arena_game("predictive", seed, 700)
+        learner, regret = played("predictive", seed, 700)
         first = learner.alarms[0]
         assert first.round < 600
         assert first.reason in ("evidence", "regret", "budget")
@@ -174,9 +169,9 @@ def test_a_terrible_policy_is_stopped():
 def test_batches_and_late_losses_do_not_stop_a_good_policy():
     # Told one by one there is no alarm, either.
     for count, seed in itertools.product((2, 5, 20), range(4)):
-        assert arena_game("stationary", seed, 1000, count=count)[0].alarms == []
+        assert played("stationary", seed, 1000, count=count)[0].alarms == []
     for seed in range(3):
-        assert arena_game("stationary", seed, 1000, late=5)[0].alarms == []
+        assert played("stationary", seed, 1000, late=5)[0].alarms == []
 
 
 def test_stages_follow_each_other():

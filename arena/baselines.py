@@ -1,0 +1,220 @@
+"""Classical players in NumPy, and what they share with adapters of other packages."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import Any
+
+import numpy as np
+
+from arena.base import Choice, Game, Player
+from koloss.actions import Points
+from koloss.core.random import LEARNERS, as_generator
+from koloss.learners.insured.regression import Regression
+from koloss.proxy import exact_features, pivoted_cholesky
+
+CENTRE = 0.5
+"""Of losses in [0, 1]: what a Gaussian process expects before it has heard anything."""
+
+TOLERANCE = 1e-6
+"""Error of the features of a Gaussian process, relative to the largest K(a, a)."""
+
+DRAWS = 64
+"""Posterior draws from which the law of Thompson sampling is estimated."""
+
+
+class Listening(Player):
+    """A player whose next law or action is computed once, from what it has heard."""
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game)
+        self._next: Any = None  # the law or the action, once it is known
+
+    @abc.abstractmethod
+    def learn(self, choice: Choice, loss: Any) -> None:
+        """Take in the loss of a choice."""
+
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.learn(decision, loss)
+        self._next = None
+
+
+class Randomised(Listening):
+    """A player that knows its law and draws from it."""
+
+    def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
+        self._rng = as_generator(seed, LEARNERS)
+
+    @abc.abstractmethod
+    def law(self) -> Any:
+        """Probability of every action, from all that was heard."""
+
+    @property
+    def distribution(self) -> Any:
+        if self._next is None:
+            self._next = self.law()
+        return self._next
+
+    def ask(self) -> Choice:
+        p = self.distribution
+        c = p.cumsum()
+        index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
+        return Choice(index, float(p[index]))
+
+
+class Deterministic(Listening):
+    """A player whose next action follows from what it has heard."""
+
+    @abc.abstractmethod
+    def best(self) -> int:
+        """The action to play, from all that was heard."""
+
+    @property
+    def distribution(self) -> Any:
+        """All mass on the action of the next `ask`."""
+        mass = np.zeros(len(self.actions))
+        mass[self.ask().index] = 1.0
+        return mass
+
+    def ask(self) -> Choice:
+        if self._next is None:
+            self._next = self.best()
+        return Choice(self._next, 1.0)
+
+
+# Baselines.
+
+
+class Uniform(Randomised):
+    """Every action with the same probability, whatever happens."""
+
+    def law(self) -> Any:
+        return np.full(len(self.actions), 1 / len(self.actions))
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        pass
+
+
+class Exp3(Randomised):
+    """Exponential weights for adversarial bandits, with gains 1 - loss and weights in log space.
+
+    p = (1 - γ)w/Σw + γ/N, and the weight of the action that was played is multiplied by exp(γ gain/(pN)).
+    Auer, Cesa-Bianchi, Freund and Schapire (2002), Corollary 3.2: γ = min(1, √(N log N / ((e - 1)n))).
+    """
+
+    def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game, seed)
+        self.exploration = exp3_exploration(len(self.actions), game.rounds)
+        self.log_weights = np.zeros(len(self.actions))
+
+    def law(self) -> Any:
+        w, gamma = np.exp(self.log_weights - self.log_weights.max()), self.exploration
+        return (1 - gamma) / w.sum() * w + gamma / len(w)
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        # The probability is the one of the draw, so that a late loss counts as it should.
+        assert choice.probability is not None
+        estimate = (1 - float(loss)) / choice.probability
+        self.log_weights[choice.index] += self.exploration / len(self.actions) * estimate
+
+
+def exp3_exploration(actions: int, rounds: int) -> float:
+    """γ of EXP3 for so many actions and rounds, whose best gain is at most the number of rounds.
+
+    Examples
+    --------
+    >>> exp3_exploration(10, 10), round(exp3_exploration(10, 10_000), 4)
+    (1.0, 0.0366)
+    """
+    return min(1.0, math.sqrt(actions * math.log(actions) / ((math.e - 1) * rounds)))
+
+
+class GPUCB(Deterministic):
+    """GP-UCB: the smallest lower confidence bound of the loss, mean - width * deviation.
+
+    The prior is that of the game's kernel plus a constant of variance 1, around `CENTRE`; losses are heard with
+    a noise of variance 0.05. Srinivas, Krause, Kakade and Seeger (2010) with a fixed width; with a discount
+    below 1, a loss heard k rounds ago has its noise multiplied by discount^-k.
+    """
+
+    def __init__(
+        self, game: Game, _seed: Any = None, *, discount: float = 1.0, width: float = 1.0
+    ) -> None:
+        super().__init__(game)
+        self.width = width
+        self.forecaster = Regression(features(game), discount=discount)
+
+    def best(self) -> int:
+        return int(np.argmin(self.forecaster.mean - self.width * self.forecaster.deviation))
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        self.forecaster.update(choice.index, float(loss) - CENTRE)
+
+
+class GPThompson(Player):
+    """Thompson sampling: the smallest loss of a draw from the posterior of `GPUCB`, its deviation times `scale`.
+
+    Its law has no formula. What adversaries see is the share of each action in 64 draws that are made for them, with
+    random numbers of their own.
+    """
+
+    def __init__(self, game: Game, seed: Any, *, discount: float = 1.0, scale: float = 1.0) -> None:
+        super().__init__(game)
+        self.scale = scale
+        self.forecaster = Regression(features(game), discount=discount)
+        self._rng = as_generator(seed, LEARNERS)
+        self._show = self._rng.spawn(1)[0]
+        self._root: Any = None
+        self._law: Any = None
+
+    @property
+    def distribution(self) -> Any:
+        """An estimate of the probability of every action in the next `ask`."""
+        if self._law is None:
+            best = self._draw(DRAWS, self._show)
+            self._law = np.bincount(best, minlength=len(self.actions)) / DRAWS
+        return self._law
+
+    def ask(self) -> Choice:
+        """The best action of a draw."""
+        return Choice(int(self._draw(1, self._rng)[0]), None)
+
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.forecaster.update(decision.index, float(loss) - CENTRE)
+        self._root = self._law = None
+
+    def _draw(self, count: int, rng: np.random.Generator) -> Any:
+        """The best actions of some draws from the posterior."""
+        f = self.forecaster
+        if self._root is None:
+            self._root = self.scale * np.linalg.cholesky(f.covariance)
+        z = rng.standard_normal((len(self._root), count))
+        return np.argmin(f.features @ (f.weights[:, None] + self._root @ z), axis=0)
+
+
+def features(game: Game) -> Any:
+    """Features of the prior of a Gaussian process: the game's kernel plus 1, an array of shape (N, m).
+
+    Exact where the kernel has at most as many features as there are points, otherwise up to `TOLERANCE`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> from arena.base import Game
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> game = Game("", "held-out", "kind", "", X, kl.Gaussian(0.5), 1, lambda seed: None)
+    >>> Phi = features(game)
+    >>> Phi.shape, bool(np.abs(Phi @ Phi.T - 1 - kl.Gaussian(0.5)(X)).max() < 1e-6)
+    ((20, 8), True)
+    """
+    X = np.asarray(game.points, dtype=float)
+    actions, size = Points(X), game.kernel.feature_dimension(X.shape[1])
+    if size is not None and size <= len(X):
+        proxy = exact_features(game.kernel, actions)
+    else:
+        top = float(np.max(game.kernel.diag(X)))
+        proxy = pivoted_cholesky(game.kernel, actions, tolerance=TOLERANCE * top)
+    return np.column_stack([proxy.features, np.ones(len(X))])
