@@ -8,8 +8,8 @@ import numpy as np
 
 from chaos.trials import Site, trial
 from koloss.studies import worker
-from tests.studies.common import bandit, insured
 from tests.studies.test_machine import SETTINGS, made, play
+from tests.support.studies import bandit, insured
 
 
 @trial("interleavings and crashes, against a learner", quick=2, full=15)

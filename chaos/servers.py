@@ -10,7 +10,7 @@ import numpy as np
 
 from chaos.history import UNKNOWN
 from chaos.trials import Site, trial
-from tests.studies.server import Proxy
+from tests.support.server import Proxy
 
 
 @trial("the server is killed and restarted", quick=3, full=40, store="postgresql")

@@ -23,7 +23,7 @@ from chaos.checks import check, done, operations, replay
 from chaos.clients import NAME, Crew, learner
 from chaos.history import FAILED, OK, UNKNOWN, Attempt
 from koloss.studies import Event, verify
-from tests.studies.server import Server, find_binaries
+from tests.support.server import Server, find_binaries
 
 
 @dataclass

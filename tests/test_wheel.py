@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from packaging.requirements import Requirement
 
-from tests.runs import SPEC
+from tests.support.runs import SPEC
 
 pytestmark = pytest.mark.slow
 

@@ -11,9 +11,9 @@ import pytest
 
 from koloss import experiments
 from koloss.experiments import arena
-from tests.clusters import needs_dask
 from tests.experiments.test_sweep import KILLER, REMOTE, SWEEP
-from tests.runs import SPEC, numbers
+from tests.support.clusters import needs_dask
+from tests.support.runs import SPEC, numbers
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from koloss.experiments.arena.settings import with_settings
 from koloss.games.cluster import Cluster
 from koloss.games.store import ROOT
 from koloss.games.workers import ClusterLost
-from tests.clusters import needs_dask
-from tests.runs import SPEC
+from tests.support.clusters import needs_dask
+from tests.support.runs import SPEC
 
 HERE = str(Path(__file__).parents[2])
 

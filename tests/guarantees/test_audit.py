@@ -15,10 +15,10 @@ import pytest
 import koloss as kl
 from koloss.learners.bandit import candidates, ridge, setup, tuning
 from koloss.learners.bandit.points import PointsEngine
-from tests.clauses import clause_of, marks
 from tests.support import audit
 from tests.support.audit_losses import degree_of, edge, losses_of, middle
 from tests.support.audit_settings import Setting, Stubborn
+from tests.support.clauses import clause_of, marks
 
 YEARS = kl.Points(np.arange(2000.0, 2027.0)[:, None])
 ARMS = kl.Points(np.linspace(0, 1, 5)[:, None])

@@ -41,8 +41,8 @@ from koloss.studies.operations import Press, Tell, Turn
 from koloss.studies.sqlite import SQLiteStore
 from koloss.studies.sqlite_log import SQLiteTransaction
 from koloss.studies.state import State
-from tests.studies.common import Clock, bandit, insured
-from tests.studies.server import roomy_memory
+from tests.support.server import roomy_memory
+from tests.support.studies import Clock, bandit, insured
 
 STUDIES = 3
 KEYS = st.sampled_from([None, None, None, *"abcdef"])

@@ -21,8 +21,8 @@ from koloss.studies.postgres_statements import EVENTS, OF_DECISION, OF_REQUEST, 
 from koloss.studies.sqlite_log import make_tables
 from koloss.studies.stores import open_store
 from koloss.testing import StoreContract
-from tests.forks import in_fork
-from tests.studies.common_postgres import FIRST, add, failure, numbers
+from tests.support.forks import in_fork
+from tests.support.postgres import FIRST, add, failure, numbers
 
 
 class TestContract(StoreContract):

@@ -12,7 +12,7 @@ from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import postgres_connections
 from koloss.studies.events import Event
 from koloss.studies.stores import open_store
-from tests.studies.common_postgres import FIRST, add, failure, numbers
+from tests.support.postgres import FIRST, add, failure, numbers
 
 # A commit whose answer is lost.
 

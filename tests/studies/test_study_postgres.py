@@ -11,7 +11,7 @@ import koloss as kl
 from koloss.errors import AlreadyTold, CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
-from tests.studies.server import free_port
+from tests.support.server import free_port
 
 POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
 

@@ -22,7 +22,7 @@ from koloss.experiments.arena.play import job_of, keyed
 from koloss.experiments.files import read
 from koloss.games.adversaries import Adversary
 from koloss.games.store import seeds_of
-from tests.runs import contents, numbers
+from tests.support.runs import contents, numbers
 
 POINTS = np.linspace(0, 1, 30)[:, None]
 KERNEL = kl.Gaussian(0.3)
