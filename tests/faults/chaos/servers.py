@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 
-from chaos.history import UNKNOWN
-from chaos.trials import Site, trial
+from tests.faults.chaos.history import UNKNOWN
+from tests.faults.chaos.trials import Site, trial
 from tests.support.server import Proxy
 
 
