@@ -129,20 +129,6 @@ def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, pr
     assert study.store.names() == ["other", "prices"]
 
 
-@pytest.mark.slow
-def test_a_study_goes_on_after_the_server_was_killed(server, study):
-    alone = learner()
-    for k in range(6):
-        decision, expected = study.ask(), alone.ask()
-        if k % 3 == 2:
-            server.kill()
-            server.start()
-        study.tell(decision, loss(decision))
-        alone.tell(expected, loss(expected))
-        assert (decision.id, decision.index) == (expected.id, expected.index)
-    assert kinds(study)[1:] == [(kind, k) for k in range(6) for kind in ("asked", "told")]
-
-
 def test_an_address_where_nobody_answers():
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError, match="connecting to"):
