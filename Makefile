@@ -6,7 +6,6 @@
 #   make arena ARGS=--quick           a small arena without peers, a minute; see `python -m arena --help`
 #   make check                        lint, types and the quick tests, while working
 #   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
-#   make chaos ARGS=--quick           a minute of faults while studies are in use; see `python -m chaos --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
 #   make test-faults                  faults planted in the library, each of which the tests must find
 #   make test-lowest PYTHON=python3.11  the lowest versions that are declared, in .venv-lowest
@@ -36,7 +35,7 @@ in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena arena-test check test test-faults test-lowest test-torch test-wheel torture chaos bench docs lint review format clean
+.PHONY: help run arena arena-test check test test-faults test-lowest test-torch test-wheel torture bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,16 +63,13 @@ test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that
 	$(in_tests) $(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
 test-wheel: $(STAMPS)/test ## a wheel in empty environments, its dependencies fetched by pip
-	KOLOSS_WHEEL=fetch $(BIN)/python -m pytest tests/test_wheel.py
+	KOLOSS_WHEEL=fetch $(BIN)/python -m pytest -m faults tests/faults/test_wheel.py
 
 test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
 	$(BIN)/python -m pytest -m xp tests
 
 torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long (ARGS=--quick: two minutes)
 	$(BIN)/python -m torture $(ARGS)
-
-chaos: $(STAMPS)/test ## faults while studies are in use, 1,000 kills among them: at most a quarter of an hour (ARGS=--quick: a minute)
-	$(BIN)/python -m chaos $(ARGS)
 
 bench: $(STAMPS)/bench ## ratios against peers and the hardware limit, a quarter of an hour; writes docs/benchmarks.md (ARGS=designs: that group)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -51,7 +51,7 @@ def run(full: bool = False) -> list[Table]:
 @contextlib.contextmanager
 def _server() -> Iterator[Any]:
     """A PostgreSQL server with its data on the disk, where there is one to start."""
-    from tests.studies.server import Server, find_binaries
+    from tests.support.server import Server, find_binaries
 
     binaries = find_binaries()
     if binaries is None or importlib.util.find_spec("psycopg") is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
+from pathlib import Path
 
 import array_api_compat
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import settings
 settings.register_profile("koloss", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("koloss")
 
+FAULTS = Path(__file__).parent / "faults"
 LIBRARIES = ["numpy", "array_api_strict", "torch"]
 
 
@@ -30,10 +32,12 @@ def rng():
 
 
 def pytest_collection_modifyitems(items):
-    """Mark every test that runs over array libraries."""
+    """Mark every test that runs over array libraries, and all below tests/faults."""
     for item in items:
         if "xp" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xp)
+        if item.path.is_relative_to(FAULTS):
+            item.add_marker(pytest.mark.faults)
 
 
 def pytest_report_header():

@@ -1,6 +1,6 @@
 """Calls of every shape: what a learner is told, in any order and of any kind, is heard whole or refused whole.
 
-Every learner with every setting of its contract. `tests/learners/calls.py` has the shapes and what must come of them.
+Every learner with every setting of its contract. `tests/support/calls.py` has the shapes and what must come of them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import traceback
 
 import numpy as np
 
-from tests.learners.calls import Calls, every_form
-from tests.learners.cases import LEARNERS
+from tests.support.calls import Calls, every_form
+from tests.support.cases import LEARNERS
 from torture.trials import Cases, trial
 
 FAMILIES = {

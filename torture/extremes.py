@@ -24,7 +24,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.errors import KolossError
-from tests.learners.calls import documented
+from tests.support.calls import documented
 
 MEMORY = 3 * 2**30
 PATIENCE = 30  # seconds of computing

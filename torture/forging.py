@@ -10,7 +10,7 @@ import numpy as np
 from koloss.errors import SnapshotError
 from koloss.learners.reading import shown
 from koloss.learners.snapshots import _digest
-from tests.learners.cases import Case
+from tests.support.cases import Case
 
 DEEP: Any = []
 for _ in range(100_000):

@@ -15,8 +15,8 @@ import numpy as np
 
 import koloss as kl
 from koloss.errors import KolossError
-from tests.learners.calls import Calls
-from tests.learners.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
+from tests.support.calls import Calls
+from tests.support.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
 from torture.extremes import FLOATS, pick, short, tried
 from torture.forging import label, mutations, outcome, replaced, reseal
 from torture.forms import (

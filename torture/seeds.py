@@ -10,8 +10,8 @@ from scipy.stats import binomtest
 
 import koloss as kl
 from koloss.errors import UnknownDecision
-from tests.forks import in_fork
-from tests.learners.cases import LEARNERS
+from tests.support.cases import LEARNERS
+from tests.support.forks import in_fork
 from torture.trials import Cases, trial
 
 LEVEL = 1e-12  # probability of a false alarm in one case of independence, where the coins are independent

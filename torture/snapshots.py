@@ -26,7 +26,7 @@ import koloss as kl
 from koloss.errors import KolossError, SnapshotError
 from koloss.learners.reading import shown
 from koloss.learners.snapshots import FORMAT
-from tests.learners.cases import LEARNERS, Case, play
+from tests.support.cases import LEARNERS, Case, play
 from torture.forging import BAD_VALUES, label, mutations, outcome, replaced, reseal
 from torture.trials import Cases, trial
 

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from tests.learners.cases import LEARNERS, Case
+from tests.support.cases import LEARNERS, Case
 from torture.trials import Cases, trial
 
 THREADS = 8

@@ -31,7 +31,7 @@ from arena.ranking import (
 )
 from arena.results import Run
 from koloss.core.text import duration, short_number
-from tests.pages import HOSTILE, check_alone, check_texts, open_page, words_of
+from tests.support.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
 POINTS = np.linspace(0, 1, 25)[:, None]
 OWN = {slug: spec for slug, spec in arena.players().items() if spec.where != "contexts"}

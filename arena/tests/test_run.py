@@ -20,7 +20,7 @@ from arena import Choice, Game, Player, PlayerSpec, Run, play_run
 from arena.play import job_of, keyed
 from koloss.games.adversaries import Adversary
 from koloss.games.store import seeds_of
-from tests.runs import contents, numbers
+from tests.support.runs import contents, numbers
 
 POINTS = np.linspace(0, 1, 30)[:, None]
 KERNEL = kl.Gaussian(0.3)

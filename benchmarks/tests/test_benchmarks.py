@@ -73,7 +73,7 @@ def beyond_reach(aim, far):
 def test_what_falls_short_is_named_with_its_reason(results, missed, monkeypatch):
     aims = list(AIMS)
     if missed != "as measured":
-        far = {"none": lambda k: False, "every second": lambda k: k % 2 == 0, "all": lambda k: True}
+        far = {"none": lambda _: False, "every second": lambda k: k % 2 == 0, "all": lambda _: True}
         aims = [beyond_reach(aim, far[missed](k)) for k, aim in enumerate(AIMS)]
     monkeypatch.setattr(page, "AIMS", aims)
     short = [aim for aim in aims if not aim.is_met(aim.find(results))]

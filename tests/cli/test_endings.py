@@ -12,7 +12,7 @@ import pytest
 from koloss.experiments import load, run
 from koloss.games.store import locked
 from tests.cli.test_play import SPEC, own_adversary, spec  # noqa: F401
-from tests.runs import HEARING, alive, in_group, numbers, wait_for
+from tests.support.runs import HEARING, alive, in_group, numbers, wait_for
 
 WAITS = """\
     import os, pathlib, time

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from tests.pages import check_alone, words_of
-from tests.runs import SPEC
+from tests.support.pages import check_alone, words_of
+from tests.support.runs import SPEC
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.runs import SPEC
+from tests.support.runs import SPEC
 
 REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
     '"random"', '"replay"\ntable = "losses.csv"'

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from koloss import experiments
-from tests.clusters import needs_dask
 from tests.experiments.test_sweep import KILLER, REMOTE, SWEEP
-from tests.runs import SPEC, numbers
+from tests.support.clusters import needs_dask
+from tests.support.runs import SPEC, numbers
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import koloss as kl
 from koloss.core import text as html
 from koloss.guarantees import Guarantee, wording
 from koloss.guarantees.base import clause, note
-from tests.pages import HOSTILE, read_html
+from tests.support.pages import HOSTILE, read_html
 
 
 def check(text):

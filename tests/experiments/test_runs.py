@@ -14,7 +14,7 @@ from koloss.experiments import SpecError, load, parse, run
 from koloss.experiments.build import job_of, jobs_of
 from koloss.games.store import perform, seeds_of
 from koloss.games.trace import Trace
-from tests.runs import HEARING, contents, in_group, numbers, wait_for
+from tests.support.runs import HEARING, contents, in_group, numbers, wait_for
 
 SMALL = ["posynomial", "gaussian-bandit"]
 SIZE = {"rounds": 40, "runs": 3}

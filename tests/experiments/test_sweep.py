@@ -20,8 +20,8 @@ from koloss.experiments import SpecError, load_sweep, parse_sweep
 from koloss.games.cluster import Cluster
 from koloss.games.store import ROOT
 from koloss.games.workers import ClusterLost
-from tests.clusters import needs_dask
-from tests.runs import SPEC
+from tests.support.clusters import needs_dask
+from tests.support.runs import SPEC
 
 HERE = str(Path(__file__).parents[2])
 

@@ -22,8 +22,8 @@ from koloss.games.store import (
     play_jobs,
 )
 from koloss.games.workers import ClusterLost, do_all
-from tests.clusters import needs_dask
-from tests.games.players import job, square
+from tests.support.clusters import needs_dask
+from tests.support.players import job, square
 
 HERE = str(Path(__file__).parents[2])
 POINTS = np.random.default_rng(0).random((20_000, 1))  # 160 kB

@@ -28,7 +28,7 @@ from koloss.games.store import (
     source_files,
 )
 from koloss.games.trace import Trace
-from tests.games.players import job
+from tests.support.players import job
 
 HERE = str(Path(__file__).parents[2])
 
@@ -101,7 +101,7 @@ def test_what_a_run_depends_on_counts(copy, name):
 def test_source_of_a_module_outside():
     """What it imports of the library and of its own package is followed."""
     files = source_files(["tests.games.test_store"])
-    assert {"tests.games.test_store", "tests.games.players", "koloss.games.store"} <= set(files)
+    assert {"tests.games.test_store", "tests.support.players", "koloss.games.store"} <= set(files)
     assert {name.partition(".")[0] for name in files} == {"tests", "koloss"}
 
 
@@ -112,7 +112,7 @@ def test_keys_know_what_a_run_depends_on(tmp_path):
     assert replace(first, limit=3.0, carried="anything").key == first.key
     changes = {
         "number": 1, "rounds": 21, "seed": 4, "seeds": "numbers", "game": "other", "player": "other",
-        "arguments": {"trouble": "x"}, "package": "numpy", "carried_digest": "other", "make": "tests.games.players:other",
+        "arguments": {"trouble": "x"}, "package": "numpy", "carried_digest": "other", "make": "tests.support.players:other",
     }  # fmt: skip
     others = {replace(first, **{name: value}).key for name, value in changes.items()}
     assert len({first.key, *others}) == 11

@@ -16,8 +16,8 @@ import koloss as kl
 from koloss.games import workers
 from koloss.games.store import ROOT, FolderInUse, locked, missing, play_jobs
 from koloss.games.workers import WorkerDied, do_all
-from tests.games.players import adversary, deadly, job, square, too_large
-from tests.runs import HEARING, alive, in_group, wait_for
+from tests.support.players import adversary, deadly, job, square, too_large
+from tests.support.runs import HEARING, alive, in_group, wait_for
 
 HERE = str(Path(__file__).parents[2])
 
@@ -35,7 +35,7 @@ CODE = """
 import sys
 from pathlib import Path
 from koloss.games.store import locked, play_jobs
-from tests.games.players import job
+from tests.support.players import job
 if __name__ == "__main__":
     folder, *troubles = Path(sys.argv[1]), *sys.argv[2:]
     jobs = [
@@ -169,7 +169,7 @@ def test_processes_that_cannot_find_the_function(monkeypatch):
 @pytest.mark.slow
 def test_a_script_without_a_guard(tmp_path):
     script = tmp_path / "script.py"
-    text = "from koloss.games.workers import do_all\nfrom tests.games.players import square\n"
+    text = "from koloss.games.workers import do_all\nfrom tests.support.players import square\n"
     script.write_text(text + "do_all(square, [2], print, jobs=1)\n")
     command = [sys.executable, str(script)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
@@ -213,7 +213,7 @@ def test_an_error_that_no_other_process_can_make_again():
 REPLICATE = """
 import sys
 import koloss as kl
-from tests.games.players import adversary, slow
+from tests.support.players import adversary, slow
 if __name__ == "__main__":
     kl.replicate(slow, adversary, 5, 4, jobs=2)
 """

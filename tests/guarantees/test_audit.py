@@ -6,7 +6,6 @@ an audit together; the negative controls are learners that are broken, each of w
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +14,10 @@ import pytest
 import koloss as kl
 from koloss.learners.bandit import candidates, ridge, setup, tuning
 from koloss.learners.bandit.points import PointsEngine
-from tests.clauses import clause_of, marks
 from tests.support import audit
 from tests.support.audit_losses import degree_of, edge, losses_of, middle
 from tests.support.audit_settings import Setting, Stubborn
+from tests.support.clauses import clause_of, marks
 
 YEARS = kl.Points(np.arange(2000.0, 2027.0)[:, None])
 ARMS = kl.Points(np.linspace(0, 1, 5)[:, None])
@@ -42,18 +41,6 @@ def test_no_regret_is_above_what_is_printed():
         kl.InsuredBandit,
         kl.ExpWeights,
     }
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("part", range(4))
-def test_no_regret_is_above_what_is_printed_in_many_settings(part):
-    """KOLOSS_AUDIT: how many settings, in all parts; each takes some seconds."""
-    cases = int(os.environ.get("KOLOSS_AUDIT", "120")) // 4
-    verdicts = list(
-        audit.audit(cases, seed=11 + part, seeds=12, longest=1500, level=audit.LEVEL / 4)
-    )
-    assert not report(verdicts)
-    assert sum(one.valid and not one.trivial for one in verdicts) > 0.8 * len(verdicts)
 
 
 GRID = np.array([(a, b) for a in np.linspace(0, 1, 5) for b in np.linspace(0, 1, 5)])

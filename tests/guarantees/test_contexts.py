@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from koloss.guarantees import bandit, contexts, insured_contexts, promises
 from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, Ridge, psi
-from tests.clauses import marks
+from tests.support.clauses import marks
 
 GAME = BanditProblem(6000, 24, 24.02, 0.5, 0.0, math.log(25))
 NEAR = replace(GAME, epsilon=0.004, bonus=True)  # the error of the features is paid for

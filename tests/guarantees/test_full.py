@@ -11,7 +11,7 @@ import pytest
 import koloss as kl
 from koloss.guarantees.full import FullProblem, best_shrink, tune
 from koloss.guarantees.paper import exp_weights_theorem
-from tests.clauses import marks
+from tests.support.clauses import marks
 from tests.support.statistics import agrees, by_excess, by_mean, differs
 
 

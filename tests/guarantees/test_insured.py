@@ -12,7 +12,7 @@ import pytest
 from koloss.guarantees import Guarantee, insured
 from koloss.guarantees.bandit import BanditProblem, tune
 from koloss.guarantees.base import clause, note
-from tests.clauses import clause_of, marks, remarks
+from tests.support.clauses import clause_of, marks, remarks
 
 GAME = BanditProblem(
     20_000, rank=10, leverage=10.0, loss_bound=0.5, epsilon=0.0, log_prior=math.log(200)

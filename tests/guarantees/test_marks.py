@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees.promises import Played, in_time
-from tests.clauses import clause_of, marks, remarks
+from tests.support.clauses import clause_of, marks, remarks
 
 TWO = kl.Points([[0.0], [1.0]])
 

@@ -9,7 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees.bandit import BanditProblem, psi
-from tests.clauses import clause_of
+from tests.support.clauses import clause_of
 
 L, M, N = 0.7, 4, 12
 

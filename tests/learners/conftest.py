@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.learners.cases import LEARNERS, WITH_CONTEXTS, discovered
+from tests.support.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 
 @pytest.fixture(params=LEARNERS)

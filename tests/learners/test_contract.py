@@ -16,8 +16,8 @@ from koloss.errors import NoDistribution, UnknownDecision
 from koloss.games.store import FolderInUse, WorkerDiffers
 from koloss.games.workers import ClusterLost
 from koloss.learners.waiting import Late
-from tests.learners.calls import BAD_COUNTS, Calls, documented, every_form
-from tests.learners.cases import LEARNERS, POINTS, discovered, play, same
+from tests.support.calls import BAD_COUNTS, Calls, documented, every_form
+from tests.support.cases import LEARNERS, POINTS, discovered, play, same
 
 
 def test_every_learner_has_a_case():

@@ -12,8 +12,8 @@ import pytest
 
 import koloss as kl
 from koloss.errors import ForkedLearner, UnknownDecision
-from tests.forks import in_fork
-from tests.learners.cases import LEARNERS, POINTS
+from tests.support.cases import LEARNERS, POINTS
+from tests.support.forks import in_fork
 
 needs_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 

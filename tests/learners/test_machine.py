@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 import koloss as kl
 from koloss.errors import UnknownDecision
-from tests.learners.cases import LEARNERS, WITH_CONTEXTS
+from tests.support.cases import LEARNERS, WITH_CONTEXTS
 
 rounds = st.integers(0, 100)
 

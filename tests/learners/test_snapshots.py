@@ -29,8 +29,8 @@ from koloss.learners.bandit.ball import BallEngine
 from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.snapshots import FORMAT, seal, unseal
 from koloss.learners.waiting import Late
-from tests.learners.cases import LEARNERS, number, play, same
-from tests.learners.forging import MISSING, forged
+from tests.support.cases import LEARNERS, number, play, same
+from tests.support.forging import MISSING, forged
 
 
 @pytest.mark.slow

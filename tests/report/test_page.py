@@ -15,7 +15,7 @@ from koloss.guarantees.base import MARKS
 from koloss.report import show_bounds, show_catalogue, show_results, write_page
 from koloss.report.figures import dimension_figure, overview_figure, picture_figure, regret_figure
 from koloss.report.page import page, sublinear
-from tests.pages import HOSTILE, check_alone, check_texts, open_page, words_of
+from tests.support.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
 NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 

@@ -12,7 +12,7 @@ import koloss as kl
 from koloss.errors import UnknownDecision
 from koloss.studies import aio
 from koloss.studies.sqlite import SQLiteStore
-from tests.forks import in_fork
+from tests.support.forks import in_fork
 
 PATIENCE = 600
 """Seconds after which a test that hangs has failed."""

@@ -8,7 +8,7 @@ import pytest
 
 import koloss as kl
 from koloss.cli import main
-from tests.studies.server import free_port
+from tests.support.server import free_port
 
 SPEC = """name = "arms"
 kernel = {kind = "Gaussian", bandwidth = 0.5}

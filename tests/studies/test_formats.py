@@ -13,7 +13,7 @@ from koloss.errors import AlreadyTold, StoreError, StudyPaused
 from koloss.studies import open_store, verify
 from koloss.studies.log import FORMAT
 from koloss.studies.state import FORMAT as STUDIES
-from tests.studies.common import created, kinds
+from tests.support.studies import created, kinds
 
 ASSETS = Path(__file__).parent / "assets"
 

@@ -17,8 +17,8 @@ from koloss.errors import (
     UnknownDecision,
 )
 from koloss.studies import open_store
-from tests.studies.common import bandit, created, insured, kinds
-from tests.studies.memory import MemoryStore
+from tests.support.memory import MemoryStore
+from tests.support.studies import bandit, created, insured, kinds
 
 ODD = ["a\0b", "half \ud800 of a pair"]
 

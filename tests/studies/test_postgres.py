@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import subprocess
 import sys
 import threading
 import traceback
@@ -21,8 +19,8 @@ from koloss.studies.postgres_statements import EVENTS, OF_DECISION, OF_REQUEST, 
 from koloss.studies.sqlite_log import make_tables
 from koloss.studies.stores import open_store
 from koloss.testing import StoreContract
-from tests.forks import in_fork
-from tests.studies.common_postgres import FIRST, add, failure, numbers
+from tests.support.forks import in_fork
+from tests.support.postgres import FIRST, add, failure, numbers
 
 
 class TestContract(StoreContract):
@@ -221,37 +219,6 @@ def test_a_fork_in_the_middle_of_a_transaction_commits_nothing(store):
         assert isinstance(error, StoreError)
         assert "forked" in str(error)
     assert numbers(store) == [1, 2]
-
-
-@pytest.mark.slow
-def test_a_child_does_not_keep_its_parents_lock_alive(server, schema, store):
-    """A worker is killed in the middle of a transaction; a child of it, which lives on, has a copy of its socket."""
-    program = f"""
-import os, signal, sys, time
-from koloss.studies.stores import open_store
-store = open_store({server.url(schema)!r})
-with store.transaction("prices"):
-    if os.fork() == 0:
-        print("locked", flush=True)
-        time.sleep(600)
-        os._exit(0)
-    time.sleep(600)
-"""
-    worker = subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        env=dict(os.environ),
-        start_new_session=True,
-    )
-    try:
-        assert worker.stdout.readline() == b"locked\n"
-        worker.kill()
-        worker.wait()
-        assert add(store) == 2  # would wait for the child
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(worker.pid, 9)  # the child is left in the group
-        worker.stdout.close()
 
 
 # Secrets.

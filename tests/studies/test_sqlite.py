@@ -22,7 +22,7 @@ from koloss.studies.sqlite_log import ABOUT, BY_REQUEST, UNBIND, page_of_events
 from koloss.studies.turns import Turns
 from koloss.testing import StoreContract
 from koloss.testing.workers import append
-from tests.forks import in_fork
+from tests.support.forks import in_fork
 
 BEGINNING = [Event(1, "created", micros=0)]
 

@@ -21,9 +21,9 @@ from koloss.errors import (
     StudyPaused,
     UnknownDecision,
 )
-from tests.clauses import clause_of, marks
-from tests.studies.common import Clock, bandit, created, insured, kinds, loss_of, same
-from tests.studies.memory import MemoryStore
+from tests.support.clauses import clause_of, marks
+from tests.support.memory import MemoryStore
+from tests.support.studies import Clock, bandit, created, insured, kinds, loss_of, same
 
 SEGMENTS = ["new", "old"]
 

@@ -11,7 +11,7 @@ import koloss as kl
 from koloss.errors import AlreadyTold, CommitUnknown, StoreError
 from koloss.studies import open_store, postgres_connections, worker
 from koloss.studies.verify import verify
-from tests.studies.server import free_port
+from tests.support.server import free_port
 
 POINTS = kl.Points([[0.0], [0.25], [0.5], [0.75], [1.0]])
 
@@ -127,20 +127,6 @@ def test_a_creation_that_cannot_be_seen_has_not_failed(server, schema, study, pr
         with pytest.raises(CommitUnknown):
             kl.Study.create(store, "other", learner=learner())
     assert study.store.names() == ["other", "prices"]
-
-
-@pytest.mark.slow
-def test_a_study_goes_on_after_the_server_was_killed(server, study):
-    alone = learner()
-    for k in range(6):
-        decision, expected = study.ask(), alone.ask()
-        if k % 3 == 2:
-            server.kill()
-            server.start()
-        study.tell(decision, loss(decision))
-        alone.tell(expected, loss(expected))
-        assert (decision.id, decision.index) == (expected.id, expected.index)
-    assert kinds(study)[1:] == [(kind, k) for k in range(6) for kind in ("asked", "told")]
 
 
 def test_an_address_where_nobody_answers():

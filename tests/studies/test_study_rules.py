@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import koloss as kl
 from koloss.errors import AlreadyTold
-from tests.studies.common import bandit, created
+from tests.support.studies import bandit, created
 
 LEASE = 10
 

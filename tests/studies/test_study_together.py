@@ -15,10 +15,10 @@ import koloss as kl
 from koloss.errors import CommitUnknown, PolicyError, StoreError, StudyExists
 from koloss.studies import worker
 from koloss.studies.state import State
-from tests.forks import in_fork
-from tests.learners.test_replay import LEARNERS, allowed_of, context_of
-from tests.studies.common import bandit, created, insured, kinds, loss_of, same, with_a_bit_flipped
-from tests.studies.memory import MemoryStore
+from tests.support.forks import in_fork
+from tests.support.memory import MemoryStore
+from tests.support.recorded import LEARNERS, allowed_of, context_of
+from tests.support.studies import bandit, created, insured, kinds, loss_of, same, with_a_bit_flipped
 
 PATIENCE = 600
 """Seconds for what takes none, on a machine that is busy with something else."""
@@ -530,12 +530,12 @@ def test_large_snapshots_are_made_more_seldom(monkeypatch: pytest.MonkeyPatch) -
         saved = []
         keep = type(store.transaction("prices").__enter__()).save_snapshot
         monkeypatch.setattr(
-            "tests.studies.memory.MemoryTransaction.save_snapshot",
+            "tests.support.memory.MemoryTransaction.save_snapshot",
             lambda self, snapshot, saved=saved: saved.append(snapshot),
         )
         for _ in range(60):
             study.ask()
-        monkeypatch.setattr("tests.studies.memory.MemoryTransaction.save_snapshot", keep)
+        monkeypatch.setattr("tests.support.memory.MemoryTransaction.save_snapshot", keep)
         counts.append(len(saved))
     assert counts[0] == 6
     assert counts[0] > counts[1] > counts[2]

@@ -15,8 +15,8 @@ import koloss as kl
 from koloss.errors import StudyNotFound
 from koloss.studies import worker
 from koloss.studies.log import Snapshot
-from tests.studies.common import created, insured, loss_of, with_a_bit_flipped
-from tests.studies.memory import Content, MemoryStore
+from tests.support.memory import Content, MemoryStore
+from tests.support.studies import created, insured, loss_of, with_a_bit_flipped
 
 verifying = importlib.import_module("koloss.studies.verify")  # of which the function hides the name
 

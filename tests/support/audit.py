@@ -18,9 +18,9 @@ from scipy import optimize, stats
 
 import koloss as kl
 from koloss.errors import KolossWarning
-from tests.learners.copies import fresh_copy
 from tests.support.audit_losses import OBLIVIOUS, REACTING, Functions, losses_of
 from tests.support.audit_settings import Setting, draw
+from tests.support.copies import fresh_copy
 
 LEVEL = 1e-6
 """Probability that an audit of correct learners finds anything, were its seed drawn afresh (regrets taken to be normal)."""

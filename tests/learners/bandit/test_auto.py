@@ -12,8 +12,8 @@ import pytest
 import koloss as kl
 from koloss.kernels.algebra import Scaled, Sum
 from koloss.learners.bandit.auto import MOST
-from tests.clauses import clause_of
 from tests.learners.bandit.hostile import Losses, game
+from tests.support.clauses import clause_of
 
 X = np.random.default_rng(4).random((40, 2)) * [3.0, 0.5]
 LINE = np.linspace(0, 1, 12)[:, None]

@@ -20,8 +20,8 @@ from koloss.guarantees.anytime import anytime_terms
 from koloss.learners.bandit.ball import SHRINKS, BallEngine
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_moments import turn_features
-from tests.clauses import clause_of
 from tests.learners.bandit.inside import algorithm
+from tests.support.clauses import clause_of
 from tests.support.statistics import agrees, by_mean, by_share, differs
 
 KINDS = [

@@ -13,7 +13,7 @@ from koloss.learners.bandit.exp2 import Exp2
 from koloss.learners.bandit.pairs import in_context, pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.shared import SharedExp2
-from tests.learners.forging import forged
+from tests.support.forging import forged
 
 PRICES = kl.Points(np.linspace(0, 1, 5)[:, None])
 LAWS = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.clauses import marks
-from tests.learners.copies import fresh_copy
+from tests.support.clauses import marks
+from tests.support.copies import fresh_copy
 
 K = 4
 ACTIONS = kl.Points(np.linspace(0, 1, K)[:, None])

@@ -23,7 +23,7 @@ from tests.learners.bandit.test_contexts import (
     segments,
     told,
 )
-from tests.learners.forging import sealed
+from tests.support.forging import sealed
 
 
 def pairs_gram(learner):

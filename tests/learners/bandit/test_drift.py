@@ -9,8 +9,8 @@ import koloss as kl
 from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import most_drift
 from koloss.learners.bandit.exp2 import Exp2
-from tests.learners.cases import DISC, POINTS, SEGMENTS, number
-from tests.learners.forging import forged
+from tests.support.cases import DISC, POINTS, SEGMENTS, number
+from tests.support.forging import forged
 
 GAMES = {
     "bonus": {"bonus": True},

@@ -9,7 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
-from tests.clauses import marks, remarks
+from tests.support.clauses import marks, remarks
 
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
 

@@ -16,10 +16,10 @@ import koloss as kl
 from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate, tune
 from koloss.learners.bandit import tuning
-from tests.clauses import remarks
 from tests.learners.bandit.inside import algorithm
-from tests.learners.cases import bandit, bandit_on_ball
-from tests.learners.copies import fresh_copy
+from tests.support.cases import bandit, bandit_on_ball
+from tests.support.clauses import remarks
+from tests.support.copies import fresh_copy
 
 LINE = kl.Points(np.linspace(0, 1, 20)[:, None])
 X = LINE.X[:, 0]

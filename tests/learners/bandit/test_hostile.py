@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from tests.learners.bandit.hostile import Losses, game
-from tests.learners.copies import fresh_copy
+from tests.support.copies import fresh_copy
 
 X = np.random.default_rng(11).random((20, 2))
 KERNELS = {

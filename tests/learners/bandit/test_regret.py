@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.learners.copies import fresh_copy
+from tests.support.copies import fresh_copy
 
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
 N_ROUNDS = 600

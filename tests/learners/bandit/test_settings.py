@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.learners.cases import LEARNERS, POINTS, bandit, bandit_on_ball
+from tests.support.cases import LEARNERS, POINTS, bandit, bandit_on_ball
 
 BAD = {  # on points and on a ball alike
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),

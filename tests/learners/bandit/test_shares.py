@@ -16,8 +16,8 @@ from koloss.designs import john_design
 from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import psi
 from koloss.learners.bandit.shares import Shares, shared_design
-from tests.clauses import remarks
-from tests.learners.forging import sealed
+from tests.support.clauses import remarks
+from tests.support.forging import sealed
 
 POINTS = kl.Points(np.linspace(0, 1, 20)[:, None])
 LIMITS = {0: (0.2, 1.0), (3, 4): (0.0, 0.1), tuple(range(10, 20)): (0.1, 0.3)}

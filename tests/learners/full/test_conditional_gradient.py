@@ -14,9 +14,9 @@ import pytest
 import koloss as kl
 from koloss.guarantees.leader import LeaderProblem
 from koloss.oracles.hull import BallHull, PointsHull
-from tests.clauses import marks
-from tests.learners.streams import GAMES, bump, coefficients, on_sphere, quadratic_of, regret
+from tests.support.clauses import marks
 from tests.support.statistics import agrees, by_counts, differs
+from tests.support.streams import GAMES, bump, coefficients, on_sphere, quadratic_of, regret
 
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2], [0, -1]])
 QUARTER, SQUARE = kl.PositiveBall(2, 1.0, lower=0.25), kl.Box([0.5, 0.5], [2.0, 2.0])

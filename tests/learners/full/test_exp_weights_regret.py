@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.learners.streams import coefficients, quadratic_of
+from tests.support.streams import coefficients, quadratic_of
 
 GAMES = ("random", "biased", "switching", "alternating", "hostile")
 

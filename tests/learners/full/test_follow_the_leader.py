@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.learners.streams import GAMES, bump, coefficients, quadratic_of, regret
 from tests.support.statistics import agrees, by_counts, differs
+from tests.support.streams import GAMES, bump, coefficients, quadratic_of, regret
 
 
 def make(actions, kernel, horizon, **settings):

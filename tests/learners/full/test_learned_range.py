@@ -9,7 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from tests.clauses import marks, remarks
+from tests.support.clauses import marks, remarks
 
 N = 6
 POINTS = kl.Points(np.linspace(0, 1, N)[:, None])

@@ -10,7 +10,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.settings import Settings
-from tests.learners.streams import quadratic_of
+from tests.support.streams import quadratic_of
 
 KINDS = [kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader]
 POINTS, DISC = kl.Points(np.random.default_rng(5).random((12, 2))), kl.Ball(2)

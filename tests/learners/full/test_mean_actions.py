@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 import koloss as kl
-from tests.clauses import clause_of
-from tests.learners.streams import bump, coefficients, on_sphere, regret
+from tests.support.clauses import clause_of
+from tests.support.streams import bump, coefficients, on_sphere, regret
 
 GRADIENT, LEADER = kl.ConditionalGradient, kl.FollowTheRegularizedLeader
 each = pytest.mark.parametrize("kind", [GRADIENT, LEADER], ids=lambda kind: kind.__name__)

@@ -14,9 +14,9 @@ from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.watched import Watched
-from tests.learners.copies import fresh_copy
 from tests.learners.insured.games import POLICIES, Always, Calls, make, play
 from tests.learners.insured.inside import is_robust, resumed, worst_loss
+from tests.support.copies import fresh_copy
 from tests.support.dips import dip
 
 # The budget on every path.

@@ -13,8 +13,8 @@ from koloss.errors import NoDistribution, PolicyError
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
-from tests.clauses import marks, remarks
-from tests.learners.forging import sealed
+from tests.support.clauses import marks, remarks
+from tests.support.forging import sealed
 
 SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
 PRICES = kl.Points(np.linspace(0, 1, 6)[:, None])

@@ -12,9 +12,9 @@ import pytest
 import koloss as kl
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
-from tests.learners.copies import fresh_copy
 from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import law_of
+from tests.support.copies import fresh_copy
 
 ROUNDS = 300
 LINE = kl.Points(np.linspace(0, 1, 12)[:, None])

@@ -10,8 +10,8 @@ from koloss.learners.insured.clouds import Cloud, covering_radius, sobol
 from koloss.learners.insured.growing import FIRST, Plan, following
 from koloss.learners.insured.landmarks import History, Landmarks, learn_lengths
 from koloss.learners.insured.settings import InsuredSettings
-from tests.clauses import marks, remarks
-from tests.learners.forging import forged
+from tests.support.clauses import marks, remarks
+from tests.support.forging import forged
 
 BOX = kl.Box([0.0] * 4, [1.0, 2.0, 1.0, 1.0])
 CENTER = np.array([0.3, 1.2, 0.7, 0.45])

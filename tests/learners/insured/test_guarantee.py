@@ -9,9 +9,9 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.clauses import marks, remarks
 from tests.learners.insured.games import POINTS, Always, kind, make, play
 from tests.learners.insured.inside import is_robust, law_of, stage_of, worst_loss
+from tests.support.clauses import marks, remarks
 
 
 def test_terms_add_up_and_read_well():

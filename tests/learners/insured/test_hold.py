@@ -10,10 +10,10 @@ import pytest
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds, PolicyError, SnapshotError, UnknownDecision
-from tests.clauses import clause_of, marks
-from tests.learners.forging import sealed
 from tests.learners.insured.games import Always
 from tests.learners.insured.inside import digest
+from tests.support.clauses import clause_of, marks
+from tests.support.forging import sealed
 
 PRICES = kl.Points(np.linspace(1, 3, 12)[:, None])
 HOLD = 6

@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import minimize
 
 import koloss as kl
-from tests.clauses import clause_of, marks, remarks
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import resumed
+from tests.support.clauses import clause_of, marks, remarks
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
 NORM = 1.0003355752  # Σ|c_i| of losses that fill [0, 1], with which ε is 9.5e-6

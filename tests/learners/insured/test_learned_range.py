@@ -9,9 +9,9 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.clauses import remarks
 from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import is_robust, law_of, resumed, stage_of
+from tests.support.clauses import remarks
 
 SIZE = len(POINTS.X)
 

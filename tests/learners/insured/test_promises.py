@@ -9,9 +9,9 @@ import koloss as kl
 from koloss.guarantees import Guarantee, insured
 from koloss.guarantees.promises import Played
 from koloss.learners.bandit.exp2 import prove
-from tests.clauses import clause_of, marks, remarks
 from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import resumed
+from tests.support.clauses import clause_of, marks, remarks
 
 LINE = kl.Points(np.linspace(0, 1, 12)[:, None])
 

@@ -15,12 +15,12 @@ import koloss as kl
 from koloss.errors import PolicyError, SnapshotError
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.specialists import Specialists
-from tests.clauses import marks, remarks
-from tests.learners.copies import fresh_copy
-from tests.learners.forging import sealed
 from tests.learners.insured.games import Always, Calls, make
 from tests.learners.insured.inside import digest, is_robust, resumed
 from tests.learners.insured.test_account import TELLING, kernel
+from tests.support.clauses import marks, remarks
+from tests.support.copies import fresh_copy
+from tests.support.forging import sealed
 
 ROUNDING = 1e-9
 POINTS = kl.Points(np.random.default_rng(5).random((12, 2)))

@@ -16,11 +16,11 @@ from koloss.learners.bandit.shares import Shares
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.rounds import Round
 from koloss.learners.reading import Reader
-from tests.clauses import remarks
-from tests.learners.forging import sealed
 from tests.learners.insured.games import POINTS, Always, Calls, make
 from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.learners.insured.small_games import chance
+from tests.support.clauses import remarks
+from tests.support.forging import sealed
 
 LIMITS = {0: (0.1, 1.0), (1, 2, 3): (0.0, 0.05), tuple(range(20, 30)): (0.05, 0.4)}
 SHARES = Shares.of(LIMITS, 30)

@@ -10,9 +10,9 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.exp2 import Exp2
-from tests.learners.copies import fresh_copy
 from tests.learners.insured.games import Always, kind, make, play
 from tests.learners.insured.inside import is_robust, resumed, stage_of
+from tests.support.copies import fresh_copy
 
 ROUNDS, SEEDS = 1200, 4
 LINE = kl.Points(np.linspace(0, 1, 10)[:, None])

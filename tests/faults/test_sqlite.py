@@ -17,7 +17,7 @@ from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import Event, Snapshot
 from koloss.studies.sqlite import SQLiteStore
 from koloss.testing.workers import append, exit_code, fork
-from tests.forks import in_fork
+from tests.support.forks import in_fork
 
 resource = pytest.importorskip("resource", reason="this system has no limits on files")
 

@@ -12,17 +12,17 @@ import time
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-SUBJECTS = ("kills", "servers", "disks", "clocks", "games")
+SUBJECTS = ("kills", "servers", "disks", "clocks")
 SHOWN = 5  # problems of a row that are printed
 
 
 def main() -> int:
-    from chaos.trials import HEAD, TRIALS, Servers, line, play
+    from tests.faults.chaos.trials import HEAD, TRIALS, Servers, line, play
 
     options = _options()
     logging.getLogger("koloss.studies").setLevel(logging.ERROR)  # faults are no news here
     for subject in options.subjects or SUBJECTS:
-        importlib.import_module(f"chaos.{subject}")
+        importlib.import_module(f"tests.faults.chaos.{subject}")
     names = [name for name in TRIALS if options.only in (None, name)]
     if not names:
         sys.exit(f"error: no trial is called {options.only!r}; there are {', '.join(TRIALS)}")
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.chaos", description=__doc__)
     parser.add_argument(
         "subjects", nargs="*", metavar="subject", help=f"among {', '.join(SUBJECTS)}"
     )

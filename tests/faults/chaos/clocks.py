@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.trials import Site, trial
+from tests.faults.chaos.trials import Site, trial
 
 DAY = 86_400.0
 

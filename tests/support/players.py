@@ -18,7 +18,7 @@ POINTS = kl.Points([[0.0], [1.0]])
 
 def job(number=0, **changes):
     """A short game; `trouble` is in its arguments."""
-    plain = Job("tests.games.players:make", "coin", "leader", number, rounds=20, seed=3)
+    plain = Job("tests.support.players:make", "coin", "leader", number, rounds=20, seed=3)
     return replace(plain, **changes)
 
 

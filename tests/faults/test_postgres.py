@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import koloss as kl
 from koloss.errors import CommitUnknown, StoreError
 from koloss.studies import postgres_connections
 from koloss.studies.events import Event
 from koloss.studies.stores import open_store
-from tests.studies.common_postgres import FIRST, add, failure, numbers
+from tests.support.postgres import FIRST, add, failure, numbers
+from tests.support.studies import bandit, kinds, loss_of
 
 # A commit whose answer is lost.
 
@@ -95,7 +100,6 @@ def test_a_statement_that_failed_is_not_committed_over(store):
 # The server.
 
 
-@pytest.mark.slow
 def test_the_server_is_killed_and_comes_back(server, store):
     assert add(store) == 2
     server.kill()
@@ -112,6 +116,50 @@ def test_the_server_is_killed_and_comes_back(server, store):
 
     assert not isinstance(failure(store, body), CommitUnknown)
     assert add(store) == 3
+
+
+def test_a_study_goes_on_after_the_server_was_killed(server, postgres_url):
+    alone = bandit()
+    with kl.Study.create(postgres_url, "others", learner=bandit()) as study:
+        for k in range(6):
+            decision, expected = study.ask(), alone.ask()
+            if k % 3 == 2:
+                server.kill()
+                server.start()
+            for one, made in ((study, decision), (alone, expected)):
+                one.tell(made, loss_of(made.action))
+            assert (decision.id, decision.index) == (expected.id, expected.index)
+        assert kinds(study) == ["created", *["asked", "told"] * 6]
+
+
+def test_a_child_does_not_keep_its_parents_lock_alive(server, schema, store):
+    """A worker is killed in the middle of a transaction; a child of it, which lives on, has a copy of its socket."""
+    program = f"""
+import os, signal, sys, time
+from koloss.studies.stores import open_store
+store = open_store({server.url(schema)!r})
+with store.transaction("prices"):
+    if os.fork() == 0:
+        print("locked", flush=True)
+        time.sleep(600)
+        os._exit(0)
+    time.sleep(600)
+"""
+    worker = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        env=dict(os.environ),
+        start_new_session=True,
+    )
+    try:
+        assert worker.stdout.readline() == b"locked\n"
+        worker.kill()
+        worker.wait()
+        assert add(store) == 2  # would wait for the child
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker.pid, 9)  # the child is left in the group
+        worker.stdout.close()
 
 
 def test_a_session_ended_by_the_administrator_is_opened_again(server, store):

@@ -1,4 +1,4 @@
-"""Densities on the ball that are hard to sample, by family and scale; shared with the tests."""
+"""Densities on the ball that are hard to sample, by family and scale."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from chaos.checks import check
-from chaos.history import FAILED, OK, Attempt
-from chaos.trials import Site, trial
 from koloss.studies import Event, open_store
+from tests.faults.chaos.checks import check
+from tests.faults.chaos.history import FAILED, OK, Attempt
+from tests.faults.chaos.trials import Site, trial
 
 TORN_BYTES = 1000 * 4120
 """Size of a log below which it has never been copied into the file and begun again: 1,000 pages."""

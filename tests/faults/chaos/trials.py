@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from chaos.checks import check, done, operations, replay
-from chaos.clients import NAME, Crew, learner
-from chaos.history import FAILED, OK, UNKNOWN, Attempt
 from koloss.studies import Event, verify
-from tests.studies.server import Server, find_binaries
+from tests.faults.chaos.checks import check, done, operations, replay
+from tests.faults.chaos.clients import NAME, Crew, learner
+from tests.faults.chaos.history import FAILED, OK, UNKNOWN, Attempt
+from tests.support.server import Server, find_binaries
 
 
 @dataclass

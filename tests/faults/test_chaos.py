@@ -1,4 +1,4 @@
-"""The checker of `chaos` finds what it is there to find, and a few processes are killed."""
+"""The checker of chaos finds what it is there to find, and a few processes are killed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from chaos.checks import check, done, replay
-from chaos.clients import NAME, Client, learner
-from chaos.history import FAILED, OK, UNKNOWN, Attempt, Journal, read
-from chaos.kills import kill
-from chaos.trials import Row, Site
 from koloss.errors import CommitUnknown, StoreError, UnknownDecision
 from koloss.studies import Event, open_store
 from koloss.testing.workers import exit_code, fork
+from tests.faults.chaos.checks import check, done, replay
+from tests.faults.chaos.clients import NAME, Client, learner
+from tests.faults.chaos.history import FAILED, OK, UNKNOWN, Attempt, Journal, read
+from tests.faults.chaos.kills import kill
+from tests.faults.chaos.trials import Row, Site
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 
-from chaos.clients import DEATHS
-from chaos.history import Attempt
-from chaos.trials import Site, trial
+from tests.faults.chaos.clients import DEATHS
+from tests.faults.chaos.history import Attempt
+from tests.faults.chaos.trials import Site, trial
 
 AT_ONCE = 4
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from tests.learners.cases import LEARNERS, Case, play
+from tests.support.cases import LEARNERS, Case, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "errors.md"
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.errors import LossOutOfBounds
-from tests.learners.copies import fresh_copy
+from tests.support.copies import fresh_copy
 
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
 SQUARE, DISC = kl.Box([0.5, 0.5], [1.0, 1.5]), kl.Ball(2)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.history import FAILED, OK, UNKNOWN, Attempt
 from koloss.studies import Event
 from koloss.studies.state import grouped
+from tests.faults.chaos.history import FAILED, OK, UNKNOWN, Attempt
 
 SLACK = 1e-4  # seconds by which clocks of two processors may differ
 

@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 
-from chaos.history import UNKNOWN
-from chaos.trials import Site, trial
-from tests.studies.server import Proxy
+from tests.faults.chaos.history import UNKNOWN
+from tests.faults.chaos.trials import Site, trial
+from tests.support.server import Proxy
 
 
 @trial("the server is killed and restarted", quick=3, full=40, store="postgresql")

@@ -8,7 +8,7 @@ import numpy as np
 
 import koloss as kl
 from koloss.studies.log import Snapshot
-from tests.studies.memory import MemoryStore
+from tests.support.memory import MemoryStore
 
 POINTS = kl.Points(np.linspace(0, 1, 6)[:, None])
 

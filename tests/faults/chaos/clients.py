@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 import koloss as kl
-from chaos.history import UNKNOWN, Attempt, Journal, read
 from koloss.errors import StoreError
 from koloss.studies import Store, open_store, postgres_connections, worker
 from koloss.testing.workers import exit_code, fork
+from tests.faults.chaos.history import UNKNOWN, Attempt, Journal, read
 
 NAME = "prices"
 DEATHS = ("outside", "anywhere", "before", "after")
