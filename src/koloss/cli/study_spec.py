@@ -111,7 +111,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 _TABLES: dict[tuple[str, ...], type[Struct]] = {("study",): _Study, ("shares",): _Share}
 
-_ELSEWHERE = ("self", "actions", "kernel", "contexts", "shares", "rng", "former")
+_ELSEWHERE = ("self", "actions", "kernel", "contexts", "shares", "rng")
 """Arguments of learners that are not for `[learner]`."""
 
 _CONTEXTS = ("X", "parameters", "points", "weights")
@@ -170,7 +170,6 @@ def _learner(file: _File, actions: ActionSet, source: Source) -> Learner[Any, An
     one_of(kind, LEARNERS, keys, source)
     seed = options.pop("seed", None)
     takes = [*inspect.signature(LEARNERS[kind].__init__).parameters]
-    takes += LEARNERS[kind].settings_type.former
     allowed = [*(name for name in takes if name not in _ELSEWHERE), "kind", "seed"]
     only(options, allowed, keys, kind, source)
     contexts = None
