@@ -31,8 +31,8 @@ cli < __main__
 """A package imports those before it in these chains, and no other."""
 
 LEARNERS = """
-reading, losses, sharing, params, waiting < ledger, settings, former < base, snapshots < bandit < insured
-reading, losses, sharing, params, waiting < ledger, settings, former < base, snapshots < full
+reading, losses, sharing, params, waiting < ledger, settings < base, snapshots < bandit < insured
+reading, losses, sharing, params, waiting < ledger, settings < base, snapshots < full
 """
 """The same inside `learners`, where all but the last three are modules; `base` and `snapshots` may need each other."""
 

@@ -91,29 +91,6 @@ FORGED = 40
 """Changes of each learner's state in one call."""
 
 
-@trial("snapshots: forged states of formats 2 and 3 are refused, or load", quick=1, full=14)
-def forged_before(rng: np.random.Generator) -> Cases:
-    """The same with states from before, which are completed before they are read."""
-    for path in sorted(BEFORE.glob("*.npz")):
-        state = kl.load_state(path)
-        changes = list(mutations(state, rng))
-        for k in rng.choice(len(changes), size=FORGED):
-            place, new = changes[k]
-            try:
-                getattr(kl, state["kind"]).from_state(reseal(replaced(state, place, new)))
-            except SnapshotError:
-                pass
-            except Exception as error:
-                result = f"{type(error).__name__}: {str(error)[:200]}"
-                yield f"{label(path.stem, place, new)}: {result}"
-                continue
-            yield None
-
-
-BEFORE = Path(__file__).parents[1] / "tests" / "learners" / "data"
-"""Files of formats 2 and 3."""
-
-
 @trial("snapshots: whatever else is given as a state", quick=1, full=8)
 def anything(rng: np.random.Generator) -> Cases:
     """Values of all kinds, states of other learners and formats, names of functions in the place of a generator's."""

@@ -15,8 +15,8 @@ import pytest
 import arena
 from arena.__main__ import main
 from koloss.games.store import ROOT, locked
-from tests.clusters import needs_dask
-from tests.runs import HEARING, in_group, numbers, wait_for
+from tests.support.clusters import needs_dask
+from tests.support.runs import HEARING, in_group, numbers, wait_for
 
 BOUT = ["--games", "stationary", "compressor", "--players", "uniform", "exp3", "--rounds", "40"]
 HERE = str(Path(__file__).parents[2])

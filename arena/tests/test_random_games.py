@@ -14,7 +14,7 @@ import pytest
 import koloss as kl
 from arena import games, play_run, players, run
 from arena.random_games import RandomGame, random_game
-from tests.runs import contents
+from tests.support.runs import contents
 from tests.support.statistics import agrees, by_errors, differs
 
 OTHER = {

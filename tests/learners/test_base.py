@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,7 +161,6 @@ class Own(Settings):
 
     weight: Any = 1.0
     parts: Any = None
-    former: ClassVar = {"mass": "weight"}
 
 
 POINTS, KERNEL = kl.Points([[0.0], [1.0]]), kl.Gaussian(0.5)
@@ -173,16 +172,10 @@ def own(**settings):
 
 def test_settings_are_read_from_a_constructor():
     class Thing:
-        def __init__(self, actions, kernel, *, horizon=5, weight=1.0, parts=None, **former):
+        def __init__(self, actions, kernel, *, horizon=5, weight=1.0, parts=None):
             self.settings = Own.of(locals())
 
-    assert Thing(POINTS, KERNEL, mass=3.0).settings == own(horizon=5, weight=3.0)
-    with pytest.raises(TypeError, match="give `weight` or `mass`, its former name, not both"):
-        Thing(POINTS, KERNEL, weight=2.0, mass=3.0)
-    with pytest.raises(
-        TypeError, match=r"Thing has no argument `colour`; there are actions, .*rng"
-    ):
-        Thing(POINTS, KERNEL, colour=1)
+    assert Thing(POINTS, KERNEL, weight=3.0).settings == own(horizon=5, weight=3.0)
 
 
 @pytest.mark.parametrize(

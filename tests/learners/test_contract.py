@@ -30,7 +30,6 @@ def test_every_learner_has_a_case():
 def test_constructor_and_settings_have_the_same_parameters(kind):
     parameters = dict(inspect.signature(kind).parameters)
     assert parameters.pop("rng").default is None
-    parameters.pop("former", None)
     fields = {field.name: field.default for field in dataclasses.fields(kind.settings_type)}
     assert set(parameters) == set(fields)
     for name, parameter in parameters.items():

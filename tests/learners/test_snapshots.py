@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pickle
-import shutil
 import stat
 import subprocess
 import sys
@@ -23,12 +22,8 @@ import pytest
 import koloss as kl
 from koloss.core.files import PARTS, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
-from koloss.guarantees.insured import scale as insured_scale
 from koloss.learners import snapshots
-from koloss.learners.bandit.ball import BallEngine
-from koloss.learners.bandit.exp2 import Epoch, Exp2
 from koloss.learners.snapshots import FORMAT, seal, unseal
-from koloss.learners.waiting import Late
 from tests.support.cases import LEARNERS, number, play, same
 from tests.support.forging import MISSING, forged
 
@@ -88,7 +83,7 @@ def test_snapshot_is_plain_data_and_a_copy(case):
     "damage, message",
     [
         (lambda s: {**s, "version": FORMAT + 1}, "newer koloss"),
-        (lambda s: {**s, "version": 1}, "of format 2 to 4, got a snapshot of format 1"),
+        (lambda s: {**s, "version": FORMAT - 1}, f"of format {FORMAT}, got {FORMAT - 1}"),
         (lambda s: {**s, "kind": "Something"}, "must be a snapshot of .*, got one of Something"),
         (lambda s: {k: v for k, v in s.items() if k != "digest"}, "damaged"),
         (lambda s: {**s, "ledger": {**s["ledger"], "made": 10**6}}, "damaged"),
@@ -278,7 +273,6 @@ def test_every_key_is_needed_and_no_other(case):
         path for path in paths(state, ()) if path[0] in ("settings", "ledger", "learner", "rng")
     ]
     defaults = {"covering_radius", "radius", "lower", "offset", "vector"}  # of sets and losses
-    defaults |= {"tally"}  # which older snapshots do not have
     places = [path for path in inside if len(path) >= 2 and path[-1] not in defaults]
     forgeries = [(path, MISSING) for path in places]
     forgeries += [((*holder, "more"), 0) for holder in sorted({path[:-1] for path in places})]
@@ -325,8 +319,8 @@ def test_what_is_not_plain_data_is_refused(name):
 
 
 def test_other_versions_are_refused():
-    for version in (0, 5, "3", True, 3.0, None, np.array(3), 10**5000):
-        with pytest.raises(SnapshotError, match="`state` must be of format 2 to 4, got"):
+    for version in (0, 4, 6, "5", True, 5.0, None, np.array(5), 10**5000):
+        with pytest.raises(SnapshotError, match="`state` must be of format 5, got"):
             kl.BanditExpWeights.from_state({**state_of("bandit"), "version": version})
 
 
@@ -377,187 +371,12 @@ def test_a_prior_comes_back_to_the_last_bit():
 
 def test_sealed_state_comes_back():
     state = {"numbers": np.arange(3), "rest": {"a": [1, None, 0.5]}}
-    again, version = unseal("Thing", seal("Thing", state))
-    assert (again["rest"], version) == (state["rest"], FORMAT)
+    assert unseal("Thing", seal("Thing", state))["rest"] == state["rest"]
     other = seal("Thing", {**state, "numbers": np.arange(3.0)})  # other bytes, same numbers
     assert other["digest"] != seal("Thing", state)["digest"]
 
 
 # Files.
-
-
-DATA = Path(__file__).parent / "data"
-BEFORE = {path.stem: path for path in sorted(DATA.glob("*.npz"))}
-"""Files of format 2, and of format 3 where the name says so; those named late hold what is left of epochs that were over
-long before."""
-
-
-@pytest.mark.parametrize("path", BEFORE.values(), ids=lambda p: p.stem)
-def test_files_of_before_are_read(path, tmp_path):
-    state = kl.load_state(path)
-    kind = getattr(kl, state["kind"])
-    learner = kind.from_state(state)
-    assert learner.ledger.made == state["ledger"]["made"]
-    assert [e.id for e in learner.ledger] == state["ledger"]["entries"][:, 0].tolist()
-    decision = learner.ask()
-    np.testing.assert_array_equal(decision.action, kind.from_state(state).ask().action)
-    mine = tmp_path / path.name
-    shutil.copy(path, mine)
-    with pytest.raises(SnapshotInUse):
-        kl.save_state(mine, learner.state())
-    kl.save_state(mine, {**state, **kl.load_state(mine)})  # a file without an id can be owned, too
-
-
-AFTER = json.loads((DATA / "after.json").read_text(encoding="utf-8"))
-"""What the learners of these files went on to play then; a policy under watch has other rules now."""
-
-
-def had_drifted(exp2, epoch):
-    """The end of an epoch then."""
-    if isinstance(exp2.engine, BallEngine):
-        smallest, constant = exp2.engine.minimum(epoch.gain)
-        return -epoch.eta * (smallest.lower_bound + constant) > 0.5
-    X = exp2.engine.epoch_sums(epoch.law, epoch.gain, epoch.heard * epoch.weight * epoch.scale)
-    return -epoch.eta * X.min() > 0.5
-
-
-@pytest.mark.parametrize("name", AFTER)
-def test_files_of_before_go_on_as_then(name, monkeypatch):
-    monkeypatch.setattr(Exp2, "_has_drifted", had_drifted)
-    monkeypatch.setattr(Exp2, "_include", lambda *_: None)
-    state = kl.load_state(BEFORE[name])
-    learner = getattr(kl, state["kind"]).from_state(state)
-    kernel, dimension = learner.settings.kernel, learner.settings.actions.dimension
-
-    def loss(k):
-        if learner.feedback == "bandit":
-            return (k % 5) / 4
-        weights = np.cos(np.arange(dimension) + k) / 9
-        if isinstance(kernel, kl.Quadratic):
-            return kl.QuadraticLoss(np.diag(weights))
-        return kl.KernelLoss(kernel, [[0.5] * dimension], [weights[0]])
-
-    for k, entry in enumerate(list(learner.ledger)):
-        learner.tell(entry.id, loss(k))
-    played = []
-    for k in range(20):
-        decision = learner.ask()
-        played.append(decision.action)
-        learner.tell(decision, loss(k))
-    np.testing.assert_allclose(played, AFTER[name], rtol=1e-6, atol=1e-9)
-
-
-INSURED = [name for name in BEFORE if name.startswith("insured")]
-
-
-@pytest.mark.parametrize("name", INSURED)
-def test_accounts_of_before_by_hand(name):
-    """Λ of the policy in play, the largest of those before it, and all that dropped losses may have cost."""
-    state = kl.load_state(BEFORE[name])
-    learner = kl.InsuredBandit.from_state(state)
-    said, watched = state["learner"], state["learner"]["watched"]
-    width = said["hull"]["width"] if said.get("hull") else 1.0
-    earlier = sum(alarm["estimated_regret"] / width for alarm in said["alarms"][: said["number"]])
-    expected = watched["paid"] - watched["total"] + earlier + said["counts"][2]
-    account = learner._account
-    np.testing.assert_allclose(account.total, expected, rtol=1e-12)
-    np.testing.assert_array_equal(account.variance, watched["variance"])
-    waiting = [entry.law for entry in learner.ledger if not isinstance(entry.law, Epoch)]
-    assert account.outstanding == len(waiting) + state["ledger"]["forgotten"]
-    assert learner.diagnostics.playing == ("robust" if said["exp2"] else learner.settings.names[said["number"]])  # fmt: skip
-    assert learner.diagnostics.estimated_regret == pytest.approx(expected.max() * width)
-    budget, debt = learner.diagnostics.budget / width, learner.diagnostics.overdraft
-    assert account.used + account.outstanding <= budget + debt
-
-
-@pytest.mark.parametrize("name", INSURED)
-def test_insured_learners_of_before_go_on(name):
-    first, second = (kl.InsuredBandit.from_state(kl.load_state(BEFORE[name])) for _ in range(2))
-    learned, played = first._units.learned, []
-    for one in (first, second):
-        account, before = one._account, one._account.copy()
-        waiting = list(one.ledger)
-        one.tell([entry.id for entry in waiting], np.full(len(waiting), 43.0 if learned else 0.5))
-        assert account.outstanding == one.ledger.forgotten
-        if not learned and before.outstanding:
-            assert (account.total != before.total).all()
-        indices = []
-        for _ in range(250):
-            decision = one.ask()
-            indices.append(decision.index)
-            one.tell(decision, decision.action[0] + (40 if learned else 0))
-        played.append(indices)
-    assert played[0] == played[1]
-    assert same(first.state(), second.state())
-    assert same(kl.InsuredBandit.from_state(first.state()).state(), first.state())
-
-
-def test_what_format_3_threw_away_is_skipped():
-    # Of a stage that was over nothing but the number was kept: its losses cost what they are above the least possible.
-    state = kl.load_state(BEFORE["insured-3-stages"])
-    learner = kl.InsuredBandit.from_state(state)
-    entry = next(entry for entry in learner.ledger if isinstance(entry.law, Late))
-    before = learner._account.copy()
-    learner.tell(entry.id, 0.3)
-    np.testing.assert_allclose(learner._account.total, before.total + 0.3)
-    assert learner._account.outstanding == before.outstanding - 1
-
-
-def test_budgets_and_alarms_of_before_are_as_they_were():
-    learner = kl.InsuredBandit.from_state(kl.load_state(BEFORE["insured-3-stages"]))
-    assert learner.settings.budgets == (1.0, 0.75)
-    assert learner.settings.premium == (0.5, 0.5)  # was 0.5 for each; now it would be 0.5 for both
-    (alarm,) = learner.alarms
-    assert alarm.budget == pytest.approx(insured_scale(learner.engine.problem, 400))
-    learner = kl.InsuredBandit.from_state(kl.load_state(BEFORE["insured-3-robust"]))
-    assert [alarm.reason for alarm in learner.alarms] == ["late loss"]
-    assert "a late loss did not fit" in str(learner.diagnostics)
-    assert learner.diagnostics.chance is not None  # which nobody had then
-
-
-def test_more_open_decisions_than_are_allowed_now_are_charged():
-    state = kl.load_state(BEFORE["insured-3-robust"])
-    counts = [0, 300, 120, 0, 0, 0]
-    learner = kl.InsuredBandit.from_state(forged(state, "learner.counts", counts))
-    assert learner.settings.overdraft == 300 > 400 / 8
-    assert learner.guarantee().terms["unheard"] >= 300
-
-
-def test_a_learning_rate_of_before_does_not_rise():
-    state = kl.load_state(BEFORE["bandit-anytime-bonus"])
-    learner = kl.BanditExpWeights.from_state(state)
-    (law,) = state["ledger"]["laws"]
-    made = state["ledger"]["made"]  # η falls as 1/√t
-    learner.ask()
-    eta = learner.ledger.current.eta
-    np.testing.assert_allclose(eta, law["eta"] * (made / (made + 1)) ** 0.5, rtol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BEFORE)
-def test_forged_files_of_before_are_refused_as_snapshots(name):
-    # At each place nothing, and two of six other values: files that have the same keys take different ones.
-    state, number = kl.load_state(BEFORE[name]), list(BEFORE).index(name)
-    kind, others = getattr(kl, state["kind"]), (None, "x", NAN, 1e300, [], np.zeros(3))
-
-    def paths(value, path):
-        inside = value.items() if isinstance(value, dict) else enumerate(value[:1])
-        for key, inner in inside:
-            yield (*path, str(key))
-            if isinstance(inner, (dict, list)):
-                yield from paths(inner, (*path, str(key)))
-
-    for k, path in enumerate(paths(state, ())):
-        if path[0] in ("settings", "ledger", "learner"):
-            for new in (MISSING, *others[(k + number) % 3 :: 3]):
-                with suppress(SnapshotError):
-                    kind.from_state(forged(state, ".".join(path), new))
-
-
-def test_only_files_of_before_are_completed():
-    state = kl.load_state(BEFORE["bandit"])
-    with pytest.raises(SnapshotError, match=r"`settings\.outside` in `state` must be there"):
-        kl.BanditExpWeights.from_state(forged(state, "version", FORMAT))
 
 
 def test_damaged_file_is_refused(tmp_path):

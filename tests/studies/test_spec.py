@@ -12,7 +12,7 @@ import pytest
 import koloss as kl
 from koloss.errors import SpecError
 from koloss.studies.spec import EXAMPLE, load, parse
-from tests.studies.memory import MemoryStore
+from tests.support.memory import MemoryStore
 
 ARMS = """name = "arms"
 kernel = {kind = "Gaussian", bandwidth = 0.5}

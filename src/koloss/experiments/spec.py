@@ -54,7 +54,7 @@ ADVERSARIES: dict[str, Any] = {
 RUNS = 20
 """Runs of a game where a spec does not say."""
 
-_GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights", "former")
+_GIVEN = ("self", "actions", "kernel", "horizon", "rng", "heights")
 """Arguments that are not for a spec to say."""
 
 MOST_ROUNDS, MOST_RUNS = 10**9, 10**6
@@ -354,7 +354,5 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
 
 
 def _arguments(kind: Any) -> list[str]:
-    """What may be set of a class, beside what the game gives; names that it had before are understood."""
-    former = kind.settings_type.former if issubclass(kind, Learner) else ()
-    names = [*inspect.signature(kind.__init__).parameters, *former]
-    return [name for name in names if name not in _GIVEN]
+    """What may be set of a class, beside what the game gives."""
+    return [name for name in inspect.signature(kind.__init__).parameters if name not in _GIVEN]

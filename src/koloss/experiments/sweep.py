@@ -12,7 +12,6 @@ from typing import Any
 
 from koloss._version import __version__
 from koloss.core.arrays import as_int
-from koloss.core.toml import hint
 from koloss.experiments.build import jobs_of
 from koloss.experiments.runner import check_safely
 from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS

@@ -38,13 +38,12 @@ from koloss.core.arrays import as_int, as_points, to_numpy
 from koloss.core.random import LEARNERS, as_generator, generator_from_dict, generator_to_dict
 from koloss.errors import ForkedLearner, NoDistribution, PolicyError
 from koloss.guarantees import Guarantee
-from koloss.learners.former import completed
 from koloss.learners.ledger import Decision, Decisions, Drawn, Ledger, Told, new_mark
 from koloss.learners.params import as_allowed, as_indices, rows_of
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Settings
 from koloss.learners.sharing import Forks, locked
-from koloss.learners.snapshots import FORMAT, seal, unseal
+from koloss.learners.snapshots import seal, unseal
 from koloss.learners.waiting import Batch, Entry, L
 
 MOST_DECISIONS = 10_000_000
@@ -574,16 +573,8 @@ class Learner(abc.ABC, Generic[S, L]):
             Where the snapshot is damaged, of another kind, or of another format.
         """
         learner = cls.__new__(cls)
-        learner._restore(cls._opened(state))
+        learner._restore(Reader(unseal(cls.__name__, state)))
         return learner
-
-    @classmethod
-    def _opened(cls, snapshot: Any) -> Reader:
-        """What is in a snapshot, with all that one of this format has."""
-        state, version = unseal(cls.__name__, snapshot)
-        if version < FORMAT:
-            state = completed(state, version, cls.settings_type.__dataclass_fields__)
-        return Reader(state)
 
     def _restore(self, data: Reader) -> None:
         with data.suspicion():

@@ -32,12 +32,6 @@ class Settings:
     kernel: Any
     horizon: int | None
 
-    former: ClassVar[Mapping[str, str]] = {}
-    """Names that settings had before, and what they are called now."""
-
-    later: ClassVar[tuple[str, ...]] = ()
-    """Settings that snapshots have only where they are not the default ones: those before them were made without."""
-
     named_kernels: ClassVar[tuple[str, ...]] = ()
     """Words that stand for a kernel which the settings choose."""
 
@@ -70,26 +64,14 @@ class Settings:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Self:
-        """The settings among a constructor's arguments, `locals()` at its beginning; former names are understood."""
-        values = {field.name: arguments[field.name] for field in fields(cls)}
-        for old, value in arguments.get("former", {}).items():
-            if old not in cls.former:
-                learner, there = type(arguments["self"]).__name__, ", ".join(values)
-                raise TypeError(f"{learner} has no argument `{old}`; there are {there}, rng")
-            name = cls.former[old]
-            if not cls._is_default(name, values[name]):
-                raise TypeError(f"give `{name}` or `{old}`, its former name, not both")
-            values[name] = value
-        return cls(**values)
-
-    @classmethod
-    def _is_default(cls, name: str, value: Any) -> bool:
-        default = getattr(cls, name, MISSING)  # a dataclass keeps defaults as attributes
-        return value is default or (type(value) is type(default) and bool(np.all(value == default)))
+        """The settings among a constructor's arguments, `locals()` at its beginning."""
+        return cls(**{field.name: arguments[field.name] for field in fields(cls)})
 
     def is_default(self, name: str) -> bool:
         """Whether a setting has its default value."""
-        return self._is_default(name, getattr(self, name))
+        value = getattr(self, name)
+        default = getattr(type(self), name, MISSING)  # a dataclass keeps defaults as attributes
+        return value is default or (type(value) is type(default) and bool(np.all(value == default)))
 
     def describe(self, name: str) -> str:
         """Arguments as they would be written, those with defaults left out."""
@@ -99,20 +81,12 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot; what has none is described."""
-        return {
-            name: _plain(value)
-            for name, value in self._items()
-            if name not in self.later or not self.is_default(name)
-        }
+        return {name: _plain(value) for name, value in self._items()}
 
     @classmethod
     def from_dict(cls, data: Reader) -> Self:
         """The settings in a snapshot, checked again; arrays stay as they were, to the last bit."""
-        values = {
-            field.name: _from_plain(data.raw(field.name))
-            for field in fields(cls)
-            if field.name not in cls.later or data.has_key(field.name)
-        }
+        values = {field.name: _from_plain(data.raw(field.name)) for field in fields(cls)}
         data.finish()
         settings = cls(**values)
         for name, value in values.items():

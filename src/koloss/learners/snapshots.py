@@ -25,8 +25,8 @@ from koloss.core.files import clear_parts, lock, naming, replacing
 from koloss.errors import SnapshotError, SnapshotInUse
 from koloss.learners.reading import shown
 
-FORMAT = 4
-"""Form of the snapshots written here; those from format 2 on are read, those of format 1 are of another form and are refused."""
+FORMAT = 5
+"""Format of the snapshots that are written here; no other is read."""
 
 ARRAY = "__array__"
 """Key of a reference to an array in the JSON part of a file."""
@@ -40,19 +40,14 @@ def seal(kind: str, state: Mapping[str, Any]) -> dict[str, Any]:
     return {**sealed, "digest": _digest(sealed)}
 
 
-def unseal(kind: str, snapshot: Any) -> tuple[dict[str, Any], int]:
-    """The state in a snapshot and its format, after kind, format and digest have been checked."""
+def unseal(kind: str, snapshot: Any) -> dict[str, Any]:
+    """The state in a snapshot, after kind, format and digest have been checked."""
     if not isinstance(snapshot, Mapping) or "kind" not in snapshot or "version" not in snapshot:
         raise SnapshotError(f"`state` must be a snapshot of {kind}, got {type(snapshot).__name__}")
     version = snapshot["version"]
-    if type(version) is int and version == 1:
-        raise SnapshotError(
-            f"`state` must be of format 2 to {FORMAT}, got a snapshot of format 1, from a version of "
-            "koloss before the first release"
-        )
-    if type(version) is not int or not 2 <= version <= FORMAT:
+    if type(version) is not int or version != FORMAT:
         newer = ": it needs a newer koloss" if type(version) is int and version > FORMAT else ""
-        raise SnapshotError(f"`state` must be of format 2 to {FORMAT}, got {shown(version)}{newer}")
+        raise SnapshotError(f"`state` must be of format {FORMAT}, got {shown(version)}{newer}")
     theirs = snapshot["kind"]
     if not isinstance(theirs, str) or theirs != kind:
         named = isinstance(theirs, str) and theirs.isidentifier()
@@ -68,7 +63,7 @@ def unseal(kind: str, snapshot: Any) -> tuple[dict[str, Any], int]:
             "`state` must be intact, got a snapshot whose digest does not match: it is damaged"
         )
     del state["kind"], state["version"]
-    return state, version
+    return state
 
 
 def _digest(state: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What can be said to the bandit learner: rules, ready proxies and designs, former names."""
+"""What can be said to the bandit learner: rules, ready proxies and designs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.support.cases import LEARNERS, POINTS, bandit, bandit_on_ball
+from tests.support.cases import POINTS, bandit, bandit_on_ball
 
 BAD = {  # on points and on a ball alike
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
@@ -15,14 +15,12 @@ BAD = {  # on points and on a ball alike
     "proxy": ({"proxy": "magic"}, "`proxy` must be one of"),
     "rank": ({"rank": 0}, "`rank` must be at least 1"),
     "design": ({"design": "greedy"}, "`design` must be one of"),
-    "exploration": ({"exploration": "greedy"}, "`design` must be one of"),
     "batch": ({"batch": 0}, "`batch` must be at least 1"),
     "covariance": ({"covariance": "guess"}, "`covariance` must be one of"),
     "sample error": ({"sample_error": 1.0}, "`sample_error` must be below 1"),
     "bonus": ({"bonus": "yes"}, "`bonus` must be True, False or .auto."),
     "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be left out"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of"),
-    "adversary": ({"adversary": "evil"}, "`loss_class` must be one of"),
     "range": ({"loss_range": (1, 0)}, "`loss_range` must be"),
     "range NaN": ({"loss_range": (0, float("nan"))}, "`loss_range` must be finite"),
     "bound": ({"loss_range": None, "loss_bound": -1}, "`loss_bound` must be positive"),
@@ -54,27 +52,6 @@ def test_bad_settings(name):
     for case in (bandit, bandit_on_ball) if name in BAD else (bandit,):
         with pytest.raises((TypeError, ValueError), match=message):
             case(**settings).make()
-
-
-@pytest.mark.parametrize(
-    "old, new, value",
-    [("adversary", "loss_class", "rank-one"), ("exploration", "design", "uniform")],
-)
-@pytest.mark.parametrize("name", ["bandit", "insured"])
-def test_former_names_are_understood(name, old, new, value):
-    case = LEARNERS[name]
-
-    def make(**settings):
-        return case.kind(case.actions, case.kernel, rng=0, **case.settings, **settings)
-
-    former, now = make(**{old: value}), make(**{new: value})
-    assert former.settings == now.settings
-    assert getattr(former.settings, new) == value
-    assert former.guarantee() == now.guarantee()
-    with pytest.raises(TypeError, match=f"give `{new}` or `{old}`, its former name, not both"):
-        make(**{old: value, new: value})
-    with pytest.raises(TypeError, match=f"{case.kind.__name__} has no argument `adversaries`"):
-        make(adversaries=value)
 
 
 def test_foreign_proxy_and_design_are_refused():

@@ -120,15 +120,6 @@ def test_quadratic_losses_on_a_ball_are_played_on_a_net_too():
 # What can be said.
 
 
-def test_former_names_of_settings():
-    former = make(adversary="general", exploration="uniform")
-    named = make(loss_class="general", design="uniform")
-    assert former.settings == named.settings
-    assert former.settings != make().settings
-    assert former.guarantee() == named.guarantee()
-    assert play(former, kind, 30) == play(named, kind, 30)
-
-
 BAD = {
     "no range": ({"loss_range": None}, "`loss_range` must be .*got None"),
     "reversed range": ({"loss_range": (1, 0)}, r"`loss_range` must be .*got \(1, 0\)"),
@@ -152,23 +143,15 @@ BAD = {
     "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
     "policies": ({"policy": []}, "`policy` must have at least one policy"),
     "policy in a list": ({"policy": ["ucb", "greedy"]}, "got 'greedy'"),
-    "shield": ({"shield": False}, "no argument `shield` any more: the shielded learner is the"),
-    "unknown": ({"temper": 1}, "InsuredBandit has no argument `temper`; there are actions, kernel"),
     "early": ({"early": "yes"}, "`early` must be True or False, got 'yes'"),
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
     "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),
     "proxy": ({"proxy": "magic"}, "`proxy` must be one of"),
     "rank": ({"rank": 0}, "`rank` must be at least 1"),
     "design": ({"design": "greedy"}, "`design` must be one of .*got 'greedy'"),
-    "exploration": ({"exploration": "greedy"}, "`design` must be one of .*got 'greedy'"),
     "batch": ({"batch": 0}, "`batch` must be at least 1"),
     "delay": ({"delay": -1}, "`delay` must be at least 0"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of .*got 'evil'"),
-    "adversary": ({"adversary": "evil"}, "`loss_class` must be one of .*got 'evil'"),
-    "two names": (
-        {"loss_class": "rank-one", "adversary": "rank-one"},
-        "give `loss_class` or `adversary`, its former name, not both",
-    ),
     "spacing": ({"spacing": 0.1}, "`spacing` must be left out for a finite set"),
     "norm": ({"loss_norm": 0.0}, "`loss_norm` must be positive"),
 }

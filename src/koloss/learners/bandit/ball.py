@@ -35,7 +35,6 @@ from koloss.learners.bandit.restoring import (
     interval_from_dict,
     problem_from_dict,
     rates_from_dict,
-    skip_sentence,
 )
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_rates
@@ -338,7 +337,6 @@ class BallEngine:
         problem = data.part("problem")
         m = len(sphere_design(d, quadratic, intercept)[0])
         problem.number("leverage", m, m)
-        skip_sentence(data)
         norm = data.number("norm", positive=True) if data.has("norm") else None
         return cls(
             dimension=data.count("dimension", d, d),

@@ -31,7 +31,6 @@ from koloss.learners.bandit.restoring import (
     interval_from_dict,
     problem_from_dict,
     rates_from_dict,
-    skip_sentence,
 )
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
@@ -223,7 +222,6 @@ class PairsEngine(PointsEngine):
         mu = data.distribution("law_of_contexts", C)
         if not equal(mu, known.weights):
             data.refuse("law_of_contexts", "must be that of the contexts", mu)
-        skip_sentence(data)
         norm = data.number("norm", positive=True)
         return cls(
             points=points,

@@ -64,11 +64,6 @@ def _with(settings: BanditSettings, kernel: Any, **others: Any) -> BanditSetting
     return replace(settings, kernel=kernel, **others) if changed else settings
 
 
-def in_units(kernel: Any) -> Any:
-    """A kernel as it was stated."""
-    return kernel.kernel if isinstance(kernel, Rescaled) else kernel
-
-
 def is_mapped(kernel: Any) -> bool:
     """Whether a kernel, or a part of one on pairs, sees coordinates from -1 to 1."""
     names = ("kernel", "actions", "contexts", "left", "right")

@@ -67,7 +67,7 @@ class Epoch:
     gain: Any  # Σ of the estimates heard before it was over
     anchor: Any  # gain at the last exact test of the drift, and the drift then
     anchor_drift: float = 0.0
-    anchor_heard: int | None = 0  # losses heard then; None where a snapshot does not say
+    anchor_heard: int = 0  # losses heard then
     draws: int = 0
     heard: int = 0  # losses heard before it was over
     over: bool = False
@@ -87,16 +87,7 @@ class Epoch:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self._counts_bonuses or self.anchor_heard is None:
-            del values["anchor_heard"]
-        if not self.beside:
-            del values["beside"]
         return {**values, "law": self.law.to_dict()}
-
-    @property
-    def _counts_bonuses(self) -> bool:
-        """Whether the test of the drift depends on the number of losses."""
-        return not self.over and getattr(self.law, "bonus", None) is not None
 
 
 class Exp2:
@@ -332,11 +323,10 @@ class Exp2:
         # Y = X - X₀, since a maximum of sums is at most the sum of the maxima. `reach` bounds the last term. So where this is at
         # most h, the exact test would find no drift either: but for rounding, epochs end as if it were made always.
         most = bandit.most_drift(self.batch)
-        if epoch.anchor_heard is not None:
-            mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
-            reach = self.engine.reach(epoch.law, epoch.gamma, epoch.gain - epoch.anchor, mass)
-            if epoch.anchor_drift + epoch.eta * reach <= most:
-                return False
+        mass = (epoch.heard - epoch.anchor_heard) * epoch.weight * epoch.scale
+        reach = self.engine.reach(epoch.law, epoch.gamma, epoch.gain - epoch.anchor, mass)
+        if epoch.anchor_drift + epoch.eta * reach <= most:
+            return False
         epoch.anchor, epoch.anchor_drift = epoch.gain, self.drift(epoch)
         epoch.anchor_heard = epoch.heard
         return epoch.anchor_drift > most
@@ -465,9 +455,9 @@ class Exp2:
             data.nothing("credit")
         exp2.level = data.number("level", -LARGEST, LARGEST)
         exp2.range = LossRange.from_dict(data.part("range"), exp2.range)
-        if data.has_key("tally") and data.has("tally"):
+        if data.has("tally"):
             exp2.tally.load(data.part("tally"), heard, getattr(engine, "as_credit", None))
-        else:  # an older snapshot
+        else:
             exp2.tally = None
         if data.has_key("masks"):
             exp2.masks = Masks.from_dict(data.part("masks"), len(engine.actions), made)  # type: ignore[arg-type]
@@ -504,10 +494,6 @@ class Exp2:
             engine.law_from_dict(data.part("law"), over),
             data.count("heard", 0, draws),
         )
-        # A snapshot from before the anchor had a count says nothing of its bonuses: an exact test comes first.
-        anchor_heard = 0 if over or getattr(law, "bonus", None) is None else None
-        if data.has_key("anchor_heard"):
-            anchor_heard = data.count("anchor_heard", 0, heard)
         return Epoch(
             law=law,
             number=number,
@@ -521,11 +507,11 @@ class Exp2:
             gain=sums[0],
             anchor=sums[1],
             anchor_drift=data.number("anchor_drift", 0),
-            anchor_heard=anchor_heard,
+            anchor_heard=data.count("anchor_heard", 0, heard),
             draws=draws,
             heard=heard,
             over=over,
-            beside=data.number("beside", 0) if data.has_key("beside") else 0.0,
+            beside=data.number("beside", 0),
         )
 
     def check(self, data: Reader) -> None:

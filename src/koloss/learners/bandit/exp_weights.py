@@ -216,7 +216,6 @@ class BanditExpWeights(OnBall):
         contexts: Contexts | None = None,
         context_kernel: KernelLike | Literal["pairs"] | None = None,
         rng: Any = None,
-        **former: Any,
     ) -> None:
         settings = BanditSettings.of(locals())
         if settings.contexts is None:

@@ -31,7 +31,6 @@ from koloss.learners.bandit.restoring import (
     printed_from_dict,
     problem_from_dict,
     rates_from_dict,
-    skip_sentence,
 )
 from koloss.learners.bandit.ridge import (
     SHARES_EXPLORED,
@@ -413,7 +412,6 @@ class PointsEngine:
         rates = rates_from_dict(data.part("rates"), settings.horizon)
         if columns is not None:
             check_ridge(data, features, columns, weights, problem, rates)
-        skip_sentence(data)
         norm = data.number("norm", positive=True, finite=False)
         return cls(
             points=points,

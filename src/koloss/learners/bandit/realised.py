@@ -128,8 +128,8 @@ def why_not(exp2: Exp2) -> str:
     lacking = {
         "with a sampled covariance": exp2.engine.samples > 0,
         "after requests among some of the actions": exp2.masks is not None,
+        "where estimates have been dropped": exp2.tally is None,
         "where losses in hindsight are clipped": exp2.range.moves and exp2.engine.problem.hindsight,
-        "after an older snapshot, which does not hold what is needed": exp2.tally is None,
     }
     return next((where for where, lacks in lacking.items() if lacks), "")
 

@@ -121,9 +121,3 @@ def printed_from_dict(data: Reader) -> dict[str, Any]:
         "rate": data.number("rate") if data.has("rate") else None,
         "rank": data.count("rank", 1),
     }
-
-
-def skip_sentence(data: Reader) -> None:
-    """Older snapshots of an engine hold the sentence on what is assumed of losses, which is made anew."""
-    if data.has_key("losses"):
-        data.word("losses")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -64,8 +63,6 @@ class BanditSettings(Settings):
     contexts: Contexts | None = None
     context_kernel: Any = None
 
-    later: ClassVar[tuple[str, ...]] = ("contexts", "context_kernel")
-    former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
 
     def __post_init__(self) -> None:

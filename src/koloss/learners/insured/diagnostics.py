@@ -53,7 +53,6 @@ REASONS = {
     "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
-    "late loss": "a late loss did not fit into its budget",  # by former rules
     "short": "there is nothing to insure: one action, or too few rounds",
 }
 """Why a stage ends, in words."""

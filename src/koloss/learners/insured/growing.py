@@ -24,7 +24,6 @@ from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
 from koloss.guarantees.bandit import BanditProblem
 from koloss.guarantees.base import note
-from koloss.learners.bandit.coordinates import in_units
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
 from koloss.learners.bandit.tuning import is_exact
@@ -168,7 +167,6 @@ class Growth:
         self.limit = limit  # largest r(x) of a newcomer
         self.filled = self.plan.lasting  # slots taken
         self.due = FIRST  # losses at which the set grows next
-        self.rescaled = True  # whether kernels see coordinates without units, as they did not in older snapshots
 
     @classmethod
     def begin(
@@ -218,8 +216,7 @@ class Growth:
     @property
     def forecast_kernel(self) -> Any:
         """That of the forecasts."""
-        kernel = self.settings.forecast_kernel
-        return kernel if self.rescaled else in_units(kernel)
+        return self.settings.forecast_kernel
 
     @property
     def first(self) -> Bools:
@@ -337,20 +334,14 @@ class Growth:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         numbers = {name: getattr(self, name) for name in ("limit", "filled", "due")}
-        plain = {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
-        return {**plain, "rescaled": self.rescaled}
+        return {**numbers, **self.landmarks.to_dict(), "whitening": list(self.whitening)}
 
     @classmethod
     def from_dict(
         cls, settings: InsuredSettings, data: Reader, engines: list[PointsEngine]
     ) -> Growth:
         """How a set grows in a snapshot, with the engines of it."""
-        kernel, is_rescaled = (
-            settings.watched.kernel,
-            data.has_key("rescaled") and data.flag("rescaled"),
-        )
-        if not is_rescaled:
-            kernel = in_units(kernel)
+        kernel = settings.watched.kernel
         landmarks: Landmarks | Explicit
         if data.has_key("units"):
             landmarks = Explicit.from_dict(kernel, data)
@@ -365,5 +356,4 @@ class Growth:
         growth = cls(settings, landmarks, whitening, data.number("limit", 0))
         growth.filled = data.count("filled", growth.plan.lasting, growth.plan.slots)
         growth.due = data.count("due", FIRST)
-        growth.rescaled = is_rescaled
         return growth

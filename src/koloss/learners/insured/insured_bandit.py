@@ -56,7 +56,9 @@ from koloss.learners.insured.settings import InsuredSettings
 from koloss.learners.insured.watched import Watched
 from koloss.learners.ledger import Drawn
 from koloss.learners.losses import read_losses
+from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
+from koloss.learners.snapshots import unseal
 from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
 
@@ -179,7 +181,6 @@ class InsuredBandit(Operated):
         context_kernel: KernelLike | Literal["pairs"] | None = None,
         grow: bool | int | Literal["auto"] = False,
         rng: Any = None,
-        **former: Any,
     ) -> None:
         settings = InsuredSettings.of(locals())
         if settings.has_contexts:
@@ -410,5 +411,5 @@ class InsuredBandit(Operated):
         """
         learner = cls.__new__(cls)
         learner._replacements = policy
-        learner._restore(cls._opened(state))
+        learner._restore(Reader(unseal(cls.__name__, state)))
         return learner

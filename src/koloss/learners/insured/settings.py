@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -84,17 +84,7 @@ class InsuredSettings(Settings):
     context_kernel: Any = None
     grow: bool | int | Literal["auto"] = False
 
-    later: ClassVar[tuple[str, ...]] = ("outside", "contexts", "context_kernel")
-    former: ClassVar[Mapping[str, str]] = {"adversary": "loss_class", "exploration": "design"}
     named_kernels: ClassVar[tuple[str, ...]] = ("auto",)
-
-    @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Self:
-        if "shield" in arguments["former"]:
-            raise TypeError(
-                "InsuredBandit has no argument `shield` any more: the shielded learner is the only one"
-            )
-        return super().of(arguments)
 
     def __post_init__(self) -> None:
         if isinstance(self.actions, Space) and self.grow:

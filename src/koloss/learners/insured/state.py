@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 from koloss.core import linalg
@@ -35,9 +35,6 @@ from koloss.learners.insured.units import Units
 from koloss.learners.insured.watched import Watched
 from koloss.learners.reading import Reader
 from koloss.learners.sharing import locked
-
-COUNTED = 6
-"""Counts that every snapshot has; that of masks came later."""
 
 
 class InsuredState(Learner[InsuredSettings, Any]):
@@ -196,7 +193,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
             "forecaster": self._forecaster.state(),
             "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
             "alarms": [asdict(alarm) for alarm in self.alarms],
-            "counts": list(astuple(self._counts)[:COUNTED]),
+            "counts": list(astuple(self._counts)),
             "chances": self._chances.to_dict(),
             "paused": self._paused,
             "account": self._account.to_dict(),
@@ -209,8 +206,6 @@ class InsuredState(Learner[InsuredSettings, Any]):
             "exp2": None if robust is None else robust.to_dict(),
             "sleeps": robust is not None and self._stage is not robust,
         }
-        if self._counts.masked:
-            state["masked"] = self._counts.masked
         if self._growth is not None:
             state["growth"] = self._growth.to_dict()
         return state
@@ -254,12 +249,10 @@ class InsuredState(Learner[InsuredSettings, Any]):
         self._prepare(engine, robust, data.count("batch", 1))
         self._units.load(data, "hull")
         self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
-        counts = data.items("counts", COUNTED)
-        self._counts = Counts(*(counts.count(str(k)) for k in range(COUNTED)))
+        counts = data.items("counts", len(fields(Counts)))
+        self._counts = Counts(*(counts.count(str(k)) for k in range(len(fields(Counts)))))
         self._chances = Chances.from_dict(data.part("chances"), N)
         self._paused = data.flag("paused")
-        if data.has_key("masked"):
-            self._counts.masked = data.count("masked", 1)
         self._account = Account.from_dict(data.part("account"), N, engine.shares)
         flights = FirstLook if settings.in_play else Pending
         self._pending = flights.from_state(self._forecaster, data.part("pending"))
