@@ -14,6 +14,7 @@ from hypothesis import settings
 settings.register_profile("koloss", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("koloss")
 
+collect_ignore = ["support/digest_setups.py"]  # which registers set-ups when it is imported, once
 FAULTS = Path(__file__).parent / "faults"
 LIBRARIES = ["numpy", "array_api_strict", "torch"]
 

@@ -276,7 +276,7 @@ def test_a_snapshot_of_a_device_that_is_not_here_goes_on_in_numpy():
     assert engine["arrays"]["library"] == "array_api_strict"
     from koloss.learners.snapshots import seal, unseal
 
-    plain, _ = unseal("BanditExpWeights", state)
+    plain = unseal("BanditExpWeights", state)
     plain["learner"]["engine"]["arrays"] = {
         "library": "cupy",
         "device": "cuda:7",

@@ -20,6 +20,7 @@ import numpy as np
 
 from koloss.actions import ActionSet, Points
 from koloss.core.arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
+from koloss.core.linalg import solve_lower
 from koloss.core.random import as_generator
 from koloss.core.threads import single, threads_for
 from koloss.errors import RankUnreachable
@@ -34,7 +35,7 @@ from koloss.proxy.base import (
     check_reached,
     in_blocks,
 )
-from koloss.proxy.pivoted_cholesky import greedy, projection, solve_lower, visible
+from koloss.proxy.pivoted_cholesky import greedy, projection, visible
 
 SMOOTH_RANK = 400
 """Numerical rank up to which the factored path is tried, or a quarter more than the rank asked for."""

@@ -61,7 +61,7 @@ def _on_its_own(learner: Learner[Any, Any]) -> dict[str, Any]:
     state, kind = learner.state(), type(learner).__name__
     if len(learner.ledger):  # whose decisions may still be told
         return state
-    data, _ = unseal(kind, state)
+    data = unseal(kind, state)
     return seal(kind, {**data, "ledger": {**data["ledger"], "mark": new_mark()}})
 
 
@@ -168,7 +168,7 @@ class State:
     def from_bytes(cls, first: Event, snapshot: Snapshot, policy: Any = None) -> Self:
         """The state in a snapshot, or a `SnapshotError` where it is damaged."""
         state = cls(first, policy)
-        data, _ = unseal("Study", state_from_bytes(snapshot.content))
+        data = unseal("Study", state_from_bytes(snapshot.content))
         if data.get("seq") != snapshot.seq:
             raise SnapshotError(f"it is of event {data.get('seq')}")
         try:
