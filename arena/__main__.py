@@ -110,7 +110,7 @@ def play(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(results.to_dict(), indent=1, allow_nan=False))
     else:
-        arena.show_arena(results, [*files[:3], options.out / "arena.json", options.out / "figures"])
+        arena.show_arena(results, [*files[:3], options.out / "arena.json"])
 
 
 def _teller(out: Path) -> Callable[[Progress], None]:

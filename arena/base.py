@@ -64,18 +64,12 @@ class Game:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An action, and the probability with which it was drawn where that is known."""
+    """An action, the probability with which it was drawn where that is known, and its context, where it was asked for in one."""
 
     index: int
     probability: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ContextChoice(Choice):
-    """A choice, its context, and what the player wants to be reminded of with its loss."""
-
-    context: int = 0
-    memory: Any = None
+    context: int | None = None
+    memory: Any = None  # what the player wants to be reminded of with its loss
 
 
 class Player(abc.ABC):
@@ -111,25 +105,26 @@ class Player(abc.ABC):
 
 
 class ContextPlayer(Player):
-    """A player that hears of contexts, by their rows."""
+    """A player that hears of contexts, by their rows; of none, in a game without them."""
 
     def __init__(self, game: Game) -> None:
         super().__init__(game)
-        if game.contexts is None:
-            raise ValueError(f"`game` must have contexts for this player, got {game.name}")
-        self.contexts = np.asarray(game.contexts.X, dtype=float)  # of shape (C, d)
+        told = np.empty((0, 0)) if game.contexts is None else game.contexts.X
+        self.contexts = np.asarray(told, dtype=float)  # of shape (C, d)
 
     @abc.abstractmethod
-    def distribution_for(self, context: int) -> Any:
+    def distribution_for(self, context: int | None) -> Any:
         """Probability of every action in the next `ask` with this context."""
 
     @abc.abstractmethod
-    def ask(self, context: int = 0) -> Any:
+    def ask(self, context: int | None = None) -> Any:
         """A decision in this context."""
 
     @property
     def distribution(self) -> Any:
-        """The mean over all contexts."""
+        """The mean over all contexts, where there are any."""
+        if not len(self.contexts):
+            return self.distribution_for(None)
         return np.mean([self.distribution_for(c) for c in range(len(self.contexts))], axis=0)
 
 

@@ -4,48 +4,37 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from arena.base import Choice, Game, Player
+from arena.base import Choice, ContextPlayer, Game, Player
 from koloss.actions import Points
 from koloss.core.random import LEARNERS, as_generator
+from koloss.kernels import Kernel
 from koloss.learners.insured.regression import Regression
 from koloss.proxy import exact_features, pivoted_cholesky
 
 CENTRE = 0.5
 """Of losses in [0, 1]: what a Gaussian process expects before it has heard anything."""
 
-TOLERANCE = 1e-6
-"""Error of the features of a Gaussian process, relative to the largest K(a, a)."""
+TOLERANCE, PAIRS = 1e-6, 1e-4
+"""Error of the features of a Gaussian process, relative to the largest K(a, a); and the smallest eigenvalue of pairs, relative to
+the largest: far below the noise of GP-UCB."""
 
 DRAWS = 64
 """Posterior draws from which the law of Thompson sampling is estimated."""
 
 
-class Listening(Player):
-    """A player whose next law or action is computed once, from what it has heard."""
-
-    def __init__(self, game: Game) -> None:
-        super().__init__(game)
-        self._next: Any = None  # the law or the action, once it is known
-
-    @abc.abstractmethod
-    def learn(self, choice: Choice, loss: Any) -> None:
-        """Take in the loss of a choice."""
-
-    def tell(self, decision: Choice, loss: Any) -> None:
-        self.learn(decision, loss)
-        self._next = None
-
-
-class Randomised(Listening):
-    """A player that knows its law and draws from it."""
+class Randomised(Player):
+    """A player that knows its law, computed once from all that was heard, and draws from it."""
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         self._rng = as_generator(seed, LEARNERS)
+        self._next: Any = None  # the law, once it is known
 
     @abc.abstractmethod
     def law(self) -> Any:
@@ -59,29 +48,51 @@ class Randomised(Listening):
 
     def ask(self) -> Choice:
         p = self.distribution
-        c = p.cumsum()
-        index = int(c.searchsorted(self._rng.random() * c[-1], side="right"))
+        index = draw(p, self._rng)
         return Choice(index, float(p[index]))
 
+    @abc.abstractmethod
+    def learn(self, choice: Choice, loss: Any) -> None:
+        """Take in the loss of a choice."""
 
-class Deterministic(Listening):
-    """A player whose next action follows from what it has heard."""
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.learn(decision, loss)
+        self._next = None
+
+
+def draw(p: Any, rng: np.random.Generator) -> int:
+    """An action with these probabilities."""
+    c = p.cumsum()
+    return int(c.searchsorted(rng.random() * c[-1], side="right"))
+
+
+class Deterministic(ContextPlayer):
+    """A player whose next action follows from the context, where there are any, and what it has heard."""
+
+    def __init__(self, game: Game) -> None:
+        super().__init__(game)
+        self._next: dict[int | None, int] = {}  # by context
 
     @abc.abstractmethod
-    def best(self) -> int:
-        """The action to play, from all that was heard."""
+    def best(self, context: int | None) -> int:
+        """The action to play in a context, from all that was heard."""
 
-    @property
-    def distribution(self) -> Any:
+    @abc.abstractmethod
+    def learn(self, choice: Choice, loss: Any) -> None:
+        """Take in the loss of a choice."""
+
+    def distribution_for(self, context: int | None) -> Any:
         """All mass on the action of the next `ask`."""
-        mass = np.zeros(len(self.actions))
-        mass[self.ask().index] = 1.0
-        return mass
+        return np.eye(len(self.actions))[self.ask(context).index]
 
-    def ask(self) -> Choice:
-        if self._next is None:
-            self._next = self.best()
-        return Choice(self._next, 1.0)
+    def ask(self, context: int | None = None) -> Choice:
+        if context not in self._next:
+            self._next[context] = self.best(context)
+        return Choice(self._next[context], 1.0, context)
+
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.learn(decision, loss)
+        self._next.clear()
 
 
 # Baselines.
@@ -135,8 +146,8 @@ class GPUCB(Deterministic):
     """GP-UCB: the smallest lower confidence bound of the loss, mean - width * deviation.
 
     The prior is that of the game's kernel plus a constant of variance 1, around `CENTRE`; losses are heard with
-    a noise of variance 0.05. Srinivas, Krause, Kakade and Seeger (2010) with a fixed width; with a discount
-    below 1, a loss heard k rounds ago has its noise multiplied by discount^-k.
+    a noise of variance 0.05. Srinivas, Krause, Kakade and Seeger (2010), with contexts Krause and Ong (2011), with a fixed width;
+    with a discount below 1, a loss heard k rounds ago has its noise multiplied by discount^-k.
     """
 
     def __init__(
@@ -144,13 +155,17 @@ class GPUCB(Deterministic):
     ) -> None:
         super().__init__(game)
         self.width = width
-        self.forecaster = Regression(features(game), discount=discount)
+        Phi = features(game) if game.contexts is None else pair_features(game)
+        self.forecaster = Regression(Phi, discount=discount)
 
-    def best(self) -> int:
-        return int(np.argmin(self.forecaster.mean - self.width * self.forecaster.deviation))
+    def best(self, context: int | None) -> int:
+        N, f = len(self.actions), self.forecaster
+        here = slice((context or 0) * N, ((context or 0) + 1) * N)
+        return int(np.argmin(f.mean[here] - self.width * f.deviation[here]))
 
     def learn(self, choice: Choice, loss: Any) -> None:
-        self.forecaster.update(choice.index, float(loss) - CENTRE)
+        pair = (choice.context or 0) * len(self.actions) + choice.index
+        self.forecaster.update(pair, float(loss) - CENTRE)
 
 
 class GPThompson(Player):
@@ -218,3 +233,55 @@ def features(game: Game) -> Any:
         top = float(np.max(game.kernel.diag(X)))
         proxy = pivoted_cholesky(game.kernel, actions, tolerance=TOLERANCE * top)
     return np.column_stack([proxy.features, np.ones(len(X))])
+
+
+def pair_features(game: Game) -> Any:
+    """Features of pairs: the product of the kernels plus 1, an array of shape (C N, m), the actions of the first context first.
+
+    Eigenvectors of a product of Gram matrices are products of theirs; those of small eigenvalues are left out.
+
+    Examples
+    --------
+    >>> from arena.games import games
+    >>> Phi = pair_features(games()["weekdays"])
+    >>> Phi.shape[0], 40 < Phi.shape[1] < 70
+    (175, True)
+    """
+    assert game.contexts is not None
+    roots = [_root(game.contexts.kernel, game.contexts.X), _root(game.kernel, game.points)]
+    (U, u), (V, v) = roots
+    sizes = np.outer(u, v).ravel()
+    kept = sizes > PAIRS * sizes.max()
+    Phi = np.kron(U, V)[:, kept] * np.sqrt(sizes[kept])
+    return np.column_stack([Phi, np.ones(len(Phi))])
+
+
+def _root(kernel: Kernel, X: Any) -> tuple[Any, Any]:
+    """Eigenvectors of a Gram matrix, and its eigenvalues."""
+    values, vectors = np.linalg.eigh(kernel(np.asarray(X, dtype=float)))
+    return vectors, np.maximum(values, 0)
+
+
+class PerContext(ContextPlayer):
+    """One plain player for each context, which hears of the rounds of its own alone."""
+
+    def __init__(self, game: Game, seed: Any, *, kind: Callable[[Game, Any], Any]) -> None:
+        super().__init__(game)
+        assert game.contexts is not None
+        C = len(self.contexts)
+        law = np.full(C, 1 / C) if game.contexts.weights is None else game.contexts.weights
+        rounds = np.maximum(np.rint(game.rounds * law), 1).astype(int)
+        self.players = [
+            kind(replace(game, contexts=None, rounds=int(n)), rng)
+            for n, rng in zip(rounds, as_generator(seed, LEARNERS).spawn(C), strict=True)
+        ]
+
+    def distribution_for(self, context: int) -> Any:
+        return self.players[context].distribution
+
+    def ask(self, context: int = 0) -> Choice:
+        choice = self.players[context].ask()
+        return Choice(choice.index, choice.probability, context, choice)
+
+    def tell(self, decision: Choice, loss: Any) -> None:
+        self.players[decision.context].tell(decision.memory, loss)

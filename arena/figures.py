@@ -1,4 +1,4 @@
-"""Figures of the arena: all players over all games in one picture, and the regret in each game."""
+"""The picture of the arena: all players over all games."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arena import ranking
-from arena.ranking import FIRST, UNIFORM, Standing
+from arena.ranking import Standing
 from koloss.core.text import BLUE, counted
 from koloss.report import figures
-from koloss.report.figures import DASHED, DOTTED, GREY, INK, Style, wrapped
+from koloss.report.figures import DASHED, GREY, INK, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from arena.base import Game, PlayerSpec
+    from arena.base import Game
     from arena.results import ArenaResults
-
-RANDOM = Style(INK, DOTTED, "")
-"""Uniform play."""
 
 MARKS: dict[str, Any] = {
     "a game": {"marker": "o", "linestyle": "", "markersize": 4.5, "alpha": 0.55, "markeredgewidth": 0},
@@ -70,7 +67,7 @@ def summary_figure(
         ax.set_yticks(range(len(rows)), names)
         ax.set_title(counted(len(group), f"{weather} game"))
     figures.headline(figure, ranking.headline(results, games), 42 if narrow else 66)
-    unit = ranking.yardstick(results, games).words
+    unit, _ = ranking.yardstick(results, games)
     scene = f"regret of {counted(len(rows), 'player')} as a share of {unit}: smaller is better"
     handles = [Line2D([], [], color=INK, label=name, **look) for name, look in MARKS.items()]
     if any(_ours(row) for row in rows):
@@ -115,54 +112,3 @@ def _span(rows: Sequence[Standing], games: Sequence[Game]) -> tuple[float, float
     values = [share for standing in rows for share in _shares(standing, games)]
     low, high = min([0.0, *values]), max([1.0, *values])
     return low - 0.04 * (high - low), high + 0.22 * (high - low)
-
-
-@figures.styled
-def regret_figure(results: ArenaResults, game: Game) -> Figure:
-    """Mean regret in one game against the round, with its band; players of the picture in colour, the others in grey."""
-    results = results.part([game])
-    everyone = {spec: results.entry(game.name, spec.slug) for spec in results.present}
-    entries = {spec: entry for spec, entry in everyone.items() if entry.finished}
-    styles = _styles(results, list(entries))
-    figure, ax = figures.start(3.2 + 0.2 * (len(styles) + 2) / 2)
-    low, high = 0.0, 1.0
-    for spec, entry in entries.items():
-        at, mean, below, above = (np.concatenate([[0], line]) for line in entry.curve())
-        low, high = min(low, mean.min()), max(high, mean.max())
-        if spec not in styles:
-            ax.plot(at, mean, "-", color=GREY, linewidth=0.8, zorder=2)
-            continue
-        style, spots = styles[spec], figures.marks(np.linspace(0, at[-1], 7)[1:], at)
-        ax.fill_between(at, below, above, color=style.colour, alpha=0.18, linewidth=0, zorder=2)
-        figures.draw_line(ax, at, mean, style, log=False, markevery=spots, label=wrapped(spec.name), markersize=5, zorder=4)  # fmt: skip
-    if len(styles) < len(entries):
-        ax.plot([], [], "-", color=GREY, linewidth=0.8, label="other players")
-    ax.axhline(0, color=INK, linewidth=0.8)
-    ax.set(xlabel="rounds t", ylabel="regret after t rounds", xlim=(0, None))
-    # All means are inside; bands, which are wide with few runs, may be cut.
-    ax.set_ylim(low - 0.06 * (high - low), high + 0.1 * (high - low))
-    ax.set_title(wrapped(game.name))
-    _thousands(ax)
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower left", ncols=2, handlelength=2.6, fontsize=8)
-    return figure
-
-
-def _styles(results: ArenaResults, specs: Sequence[PlayerSpec]) -> dict[PlayerSpec, Style]:
-    """A style for each player of the picture, the same in every game."""
-    drawn = ranking.shown(results, ranking.picture_games(results))
-    order = {slug: k for k, slug in enumerate(FIRST)}
-    slugs = {s.player.slug for s in drawn} - {UNIFORM}
-    chosen = [spec for spec in results.present if spec.slug in slugs]
-    chosen.sort(key=lambda spec: order.get(spec.slug, len(FIRST)))
-    styles = dict(zip(chosen, figures.STYLES, strict=False))
-    styles |= {spec: RANDOM for spec in results.present if spec.slug == UNIFORM}
-    return {spec: style for spec, style in styles.items() if spec in specs}
-
-
-def _thousands(ax: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(lambda value, _: f"{value:,.0f}")

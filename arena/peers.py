@@ -1,7 +1,9 @@
 """Players from other packages, each behind a thin adapter, with its default settings or those in its summary.
 
 A package is imported when its player is made; `pip install --group arena` brings them. They are told 1 - loss where they
-want rewards. Where a package does not say the law of its next action, it is computed from the package's own state.
+want rewards. Where a package does not say the law of its next action, it is computed from the package's own state. What a linear
+model is shown of contexts and actions, names or coordinates or both, makes a difference: on three games that are not in the arena
+several ways were tried, and the best one kept.
 """
 
 from __future__ import annotations
@@ -10,15 +12,21 @@ import contextlib
 import importlib
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from arena.base import Choice, Game, Player, PlayerSpec
-from arena.baselines import Deterministic, Randomised, exp3_exploration
+from arena.base import Choice, ContextPlayer, Game, Player, PlayerSpec
+from arena.baselines import (
+    DRAWS,
+    Deterministic,
+    PerContext,
+    Randomised,
+    draw,
+    exp3_exploration,
+)
 from koloss.core.random import LEARNERS, as_generator
 
 WINDOW = 200
@@ -66,7 +74,7 @@ class RiverUCB(Deterministic):
         self._arms, self._unit = list(range(len(self.actions))), _unit(game, "river")
         self._policy = bandit.UCB(delta=1, seed=_integer(seed))
 
-    def best(self) -> int:
+    def best(self, _context: int | None) -> int:
         return int(self._policy.pull(self._arms))
 
     def learn(self, choice: Choice, loss: Any) -> None:
@@ -90,7 +98,7 @@ class PyXABHCT(Deterministic):
         with self._legacy.swapped():
             self._algorithm = HCT(domain=np.column_stack([low, high]).tolist())
 
-    def best(self) -> int:
+    def best(self, _context: int | None) -> int:
         return int(self._tree.query(self._algorithm.pull(self._time + 1))[1])
 
     def learn(self, choice: Choice, loss: Any) -> None:
@@ -99,33 +107,42 @@ class PyXABHCT(Deterministic):
             self._algorithm.receive_reward(self._time, self._unit * (1 - float(loss)))
 
 
-class VowpalWabbit(Randomised):
-    """SquareCB of Vowpal Wabbit: costs regressed on the coordinates and their products.
+class VowpalWabbit(ContextPlayer):
+    """Exploration of Vowpal Wabbit: costs regressed on coordinates of actions, or on names of contexts and actions; and on products.
 
     Actions are parsed once: reading 400 lines a round would take six times as long as learning from them.
     """
 
-    def __init__(self, game: Game, seed: Any) -> None:
-        super().__init__(game, seed)
-        vw = _imported("vowpalwabbit", "vowpalwabbit")
-        self._workspace = vw.Workspace(
-            "--cb_explore_adf --squarecb --gamma_scale 100 -q aa --quiet"
-        )
-        self._lines = [
-            "|a " + " ".join(f"x{j}:{value!r}" for j, value in enumerate(row))
-            for row in self.actions.tolist()
-        ]
-        self._examples = self._workspace.parse(["shared |", *self._lines])
+    def __init__(
+        self, game: Game, seed: Any, *, options: str = "--squarecb --gamma_scale 100"
+    ) -> None:
+        super().__init__(game)
+        vw, self._rng = _imported("vowpalwabbit", "vowpalwabbit"), as_generator(seed, LEARNERS)
+        rows, C = self.actions.tolist(), len(self.contexts)
+        self._lines = [f"|a n{k}" for k in range(len(rows))] if C else [
+            "|a " + " ".join(f"x{j}:{value!r}" for j, value in enumerate(row)) for row in rows
+        ]  # fmt: skip
+        products = f"-q ca --random_seed {_integer(seed)}" if C else "-q aa"
+        self._workspace = vw.Workspace(f"--cb_explore_adf {options} {products} --quiet")
+        shared = {k: f"shared |c n{k}" for k in range(C)} or {None: "shared |"}
+        self._examples = {
+            c: self._workspace.parse([one, *self._lines]) for c, one in shared.items()
+        }
 
-    def law(self) -> Any:
-        p = np.array(self._workspace.predict(self._examples))
+    def distribution_for(self, context: int | None) -> Any:
+        p = np.array(self._workspace.predict(self._examples[context]))
         return p / p.sum()  # a sum of single-precision numbers
 
-    def learn(self, choice: Choice, loss: Any) -> None:
-        line = f"0:{float(loss)!r}:{choice.probability!r} {self._lines[choice.index]}"
+    def ask(self, context: int | None = None) -> Choice:
+        p = self.distribution_for(context)
+        index = draw(p, self._rng)
+        return Choice(index, float(p[index]), context)
+
+    def tell(self, decision: Choice, loss: Any) -> None:
+        line = f"0:{float(loss)!r}:{decision.probability!r} {self._lines[decision.index]}"
         labelled = self._workspace.parse([line])
-        examples = list(self._examples)
-        examples[choice.index + 1] = labelled[0]
+        examples = list(self._examples[decision.context])
+        examples[decision.index + 1] = labelled[0]
         self._workspace.learn(examples)
         self._workspace.finish_example(labelled)
 
@@ -147,7 +164,7 @@ class BoTorchUCB(Deterministic):
         self._count, self._due = 0, 1
         self._fitted: Any = None
 
-    def best(self) -> int:
+    def best(self, _context: int | None) -> int:
         if self._count == 0:
             return self._first
         with warnings.catch_warnings():
@@ -184,39 +201,40 @@ class BoTorchUCB(Deterministic):
         return model.eval()
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered(Choice):
-    """A choice, and what the package wants to be reminded of with its loss."""
+class CobaLinUCB(ContextPlayer):
+    """LinUCB of coba on the coordinates, and in up to five dimensions on their products of two and three.
 
-    memory: Any = None
-
-
-class CobaLinUCB(Player):
-    """LinUCB of coba on the coordinates, and in up to five dimensions on their products of two and three."""
+    With contexts also on their names, and on products of names with all those.
+    """
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         learners = _imported("coba.learners", "coba")
         self._tuples = [tuple(row) for row in self.actions.tolist()]
         self._index = {id(action): i for i, action in enumerate(self._tuples)}
+        names = np.eye(len(self.contexts)).tolist()
+        self._shown: dict[int | None, Any] = {
+            None: None,
+            **{k: tuple(x) for k, x in enumerate(names)},
+        }
         self._learner = self._make(learners, game, _integer(seed))
 
     def _make(self, learners: Any, game: Game, seed: int) -> Any:
-        products = ["aa", "aaa"] if self.actions.shape[1] <= 5 else []
-        return learners.LinUCBLearner(features=[1, "a", *products], seed=seed)
+        powers = ["aa", "aaa"] if self.actions.shape[1] <= 5 or len(self.contexts) else []
+        products = ["x", *(f"x{one}" for one in ("a", *powers))] if len(self.contexts) else []
+        return learners.LinUCBLearner(features=[1, "a", *powers, *products], seed=seed)
 
-    @property
-    def distribution(self) -> Any:
+    def distribution_for(self, context: int | None) -> Any:
         """The law that `predict` draws from: ties are broken at random."""
-        return np.array(self._learner._pmf(None, self._tuples))
+        return np.array(self._learner._pmf(self._shown[context], self._tuples))
 
-    def ask(self) -> Choice:
-        action, probability, *memory = self._learner.predict(None, self._tuples)
-        return Remembered(self._index[id(action)], probability, (memory or [{}])[0])
+    def ask(self, context: int | None = None) -> Choice:
+        action, probability, *memory = self._learner.predict(self._shown[context], self._tuples)
+        return Choice(self._index[id(action)], probability, context, (memory or [{}])[0])
 
-    def tell(self, decision: Remembered, loss: Any) -> None:
-        action = self._tuples[decision.index]
-        self._learner.learn(None, action, 1 - float(loss), decision.probability, **decision.memory)
+    def tell(self, decision: Choice, loss: Any) -> None:
+        action, shown = self._tuples[decision.index], self._shown[decision.context]
+        self._learner.learn(shown, action, 1 - float(loss), decision.probability, **decision.memory)
 
 
 class CobaCorral(CobaLinUCB):
@@ -229,56 +247,118 @@ class CobaCorral(CobaLinUCB):
         ]
         return learners.CorralLearner(self._band, T=game.rounds, mode="off-policy", seed=seed + 2)
 
-    @property
-    def distribution(self) -> Any:
+    def distribution_for(self, context: int | None) -> Any:
         """The learners' own laws, mixed as Corral mixes their draws."""
         laws = [learner._pmf(None, self._tuples) for learner in self._band]
         p = np.asarray(self._learner._p_bars)
         return (p / p.sum()) @ np.array(laws)  # it solves for a sum of one to four digits
 
 
-class Gittins(Player):
+class Gittins(ContextPlayer):
     """The engine of gittins with its defaults: greedy but for a share ε; on names alone, with which it did better."""
 
     def __init__(self, game: Game, seed: Any) -> None:
         super().__init__(game)
         self._gittins = _imported("gittins", "gittins")
-        bits = max(
-            12, math.ceil(math.log2(8 * len(self.actions)))
-        )  # of its table, for few collisions
+        size = len(self.actions) * (1 + len(self.contexts))
+        bits = max(12, math.ceil(math.log2(8 * size)))  # of its table, for few collisions
         self._state = self._gittins.create(bits=bits, horizon=2.0 * game.rounds)
         self._salt, self._time = str(_integer(seed)), 0
         self._candidates: list[Any] = [(str(k), {}) for k in range(len(self.actions))]
 
-    @property
-    def distribution(self) -> Any:
-        return law_of_gittins(self._gittins, self._state, self._decide)
+    def distribution_for(self, context: int | None) -> Any:
+        """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
+        law: Any = None
 
-    def _decide(self, state: Any, **options: Any) -> Any:
-        return self._gittins.decide(state, {}, self._candidates, float(self._time), self._salt, **options)  # fmt: skip
+        def explore(estimates: list[float], epsilon: float) -> Any:
+            nonlocal law
+            values = np.array(estimates)
+            best = values == values.max()
+            law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
+            return law.tolist()
 
-    def ask(self) -> Choice:
+        copy = self._gittins.deserialize(self._gittins.serialize(self._state))
+        self._decide(copy, context, explore=explore)
+        return law
+
+    def _decide(self, state: Any, context: int | None, **options: Any) -> Any:
+        told = {} if context is None else {"context": f"c{context}"}
+        return self._gittins.decide(state, told, self._candidates, float(self._time), self._salt, **options)  # fmt: skip
+
+    def ask(self, context: int | None = None) -> Choice:
         self._time += 1
-        record = self._decide(self._state)
-        return Remembered(record.chosen, record.propensity, record.decision_id)
+        record = self._decide(self._state, context)
+        return Choice(record.chosen, record.propensity, context, record.decision_id)
 
-    def tell(self, decision: Remembered, loss: Any) -> None:
+    def tell(self, decision: Choice, loss: Any) -> None:
         self._gittins.learn(self._state, decision.memory, 1 - float(loss), float(self._time))
 
 
-def law_of_gittins(gittins: Any, state: Any, decide: Callable[..., Any]) -> Any:
-    """1 - ε on the best estimate, shared by equals, and ε on all: a copy decides by what it is shown."""
-    law: Any = None
+class MABWiserLinUCB(Deterministic):
+    """LinUCB of MABWiser: for every action a regression on the context's name."""
 
-    def explore(estimates: list[float], epsilon: float) -> list[float]:
-        nonlocal law
-        values = np.array(estimates)
-        best = values == values.max()
-        law = (1 - epsilon) / best.sum() * best + epsilon / len(best)
-        return law.tolist()  # type: ignore[no-any-return]
+    def __init__(self, game: Game, seed: Any, *, alpha: float = 1.0) -> None:
+        super().__init__(game)
+        mab = _imported("mabwiser.mab", "mabwiser")
+        self._shown = np.eye(len(self.contexts))
+        self._mab = mab.MAB(
+            list(range(len(self.actions))), self._policy(mab.LearningPolicy, alpha), seed=_integer(seed)
+        )  # fmt: skip
+        # It has to have heard something before it predicts: a context of zeros teaches it nothing.
+        self._mab.fit([0], [0.0], np.zeros((1, self._shown.shape[1])))
 
-    decide(gittins.deserialize(gittins.serialize(state)), explore=explore)
-    return law
+    def _policy(self, policies: Any, alpha: float) -> Any:
+        return policies.LinUCB(alpha=alpha)
+
+    def best(self, context: int | None) -> int:
+        return int(self._mab.predict(self._shown[[context]]))
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        shown = self._shown[[choice.context]]
+        self._mab.partial_fit([choice.index], [1 - float(loss)], shown)
+
+
+class MABWiserLinTS(MABWiserLinUCB):
+    """LinTS of MABWiser: the same with a draw from each posterior. Adversaries see 64 draws of its law."""
+
+    def __init__(self, game: Game, seed: Any, *, alpha: float = 0.3) -> None:
+        super().__init__(game, seed, alpha=alpha)
+        self._show = as_generator(seed, LEARNERS).spawn(1)[0]
+
+    def _policy(self, policies: Any, alpha: float) -> Any:
+        return policies.LinTS(alpha=alpha)
+
+    def distribution_for(self, context: int | None) -> Any:
+        """Draws of the rewards, which are independent from action to action."""
+        models = self._mab._imp.arm_to_model
+        x, N = self._shown[context], len(self.actions)
+        means = np.array([x @ models[arm].beta for arm in range(N)])
+        deviations = [models[arm].alpha * math.sqrt(x @ models[arm].A_inv @ x) for arm in range(N)]
+        draws = means + np.array(deviations) * self._show.standard_normal((DRAWS, N))
+        return np.bincount(np.argmax(draws, axis=1), minlength=N) / DRAWS
+
+    def ask(self, context: int | None = None) -> Choice:
+        return Choice(self.best(context), None, context)
+
+
+class RiverLinUCB(Deterministic):
+    """LinUCB of river: for every action a Bayesian regression on the context's name and coordinates."""
+
+    def __init__(self, game: Game, seed: Any) -> None:
+        super().__init__(game)
+        bandit = _imported("river.bandit", "river")
+        self._arms = list(range(len(self.actions)))
+        self._shown = [
+            {f"n{k}": 1.0, **{f"x{j}": value for j, value in enumerate(row)}}
+            for k, row in enumerate(self.contexts.tolist())
+        ]
+        self._policy = bandit.LinUCBDisjoint(seed=_integer(seed))
+
+    def best(self, context: int | None) -> int:
+        return int(self._policy.pull(self._arms, context=self._shown[context or 0]))
+
+    def learn(self, choice: Choice, loss: Any) -> None:
+        self._policy.update(choice.index, self._shown[choice.context or 0], 1 - float(loss))
 
 
 class NoRegretMWU(Randomised):
@@ -388,5 +468,47 @@ PEERS = (
     PlayerSpec(
         "noregret multiplicative weights", "noregret-mwu", NoRegretMWU, package="noregret", full=True, needs=("range",), late=False,
         summary="MultiplicativeWeightsUpdate, rate √(8 log N / n), told all losses: a reference, not a rival",
+    ),
+)  # fmt: skip
+
+CONTEXT_PEERS = (
+    PlayerSpec(
+        "Vowpal Wabbit SquareCB, contexts", "vowpal-wabbit-squarecb-contexts",
+        partial(VowpalWabbit, options="--squarecb --gamma_scale 100"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --squarecb --gamma_scale 100 -q ca, on names of contexts and actions",
+    ),
+    PlayerSpec(
+        "Vowpal Wabbit cover, contexts", "vowpal-wabbit-cover-contexts",
+        partial(VowpalWabbit, options="--cover 3"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --cover 3 -q ca, likewise",
+    ),
+    PlayerSpec(
+        "Vowpal Wabbit RND, contexts", "vowpal-wabbit-rnd-contexts",
+        partial(VowpalWabbit, options="--rnd 3"), package="vowpalwabbit", needs=("range",),
+        where="contexts", summary="--cb_explore_adf --rnd 3 -q ca, likewise",
+    ),
+    PlayerSpec(
+        "MABWiser LinUCB", "mabwiser-linucb", MABWiserLinUCB, package="mabwiser", needs=("range",), where="contexts",
+        summary="LearningPolicy.LinUCB, α = 1: for each action a regression on names of contexts",
+    ),
+    PlayerSpec(
+        "MABWiser LinTS", "mabwiser-lints", MABWiserLinTS, package="mabwiser", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="LearningPolicy.LinTS, α = 0.3, likewise",
+    ),
+    PlayerSpec(
+        "coba LinUCB, contexts", "coba-linucb-contexts", CobaLinUCB, package="coba", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="LinUCBLearner, α = 1, features 1, a, aa, aaa, and their products with x: names of contexts",
+    ),
+    PlayerSpec(
+        "river LinUCB", "river-linucb", RiverLinUCB, package="river", needs=("range",), where="contexts",
+        most_runs=SLOW, summary="bandit.LinUCBDisjoint with its defaults, on names and coordinates of contexts",
+    ),
+    PlayerSpec(
+        "river UCB, one per context", "river-ucb-contexts", partial(PerContext, kind=RiverUCB), package="river",
+        needs=("range",), where="contexts", summary="bandit.UCB with δ = 1 for each context",
+    ),
+    PlayerSpec(
+        "gittins, contexts", "gittins-contexts", Gittins, package="gittins", needs=("range",), where="contexts",
+        summary="create and decide with their defaults, on names of contexts and actions",
     ),
 )  # fmt: skip

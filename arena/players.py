@@ -9,49 +9,34 @@ from typing import Any
 import numpy as np
 
 from arena.base import Game, PlayerSpec
-from arena.baselines import GPUCB, Exp3, GPThompson, Uniform
-from arena.context_peers import CONTEXT_PEERS
-from arena.context_players import CONTEXT_BASELINES, CONTEXT_LEARNERS
-from arena.peers import PEERS
-from koloss.actions import Points
+from arena.baselines import GPUCB, Exp3, GPThompson, PerContext, Uniform
+from arena.peers import CONTEXT_PEERS, PEERS
+from koloss.actions import Contexts, Points
 from koloss.learners import BanditExpWeights, InsuredBandit
 
 
 def players() -> dict[str, PlayerSpec]:
-    """All players by their slugs, in the order of the table.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import koloss as kl
-    >>> from arena.base import Game
-    >>> points = np.linspace(0, 1, 5)[:, None]
-    >>> losses = kl.games.Replay([np.abs(points[:, 0] - 0.5)])
-    >>> game = Game(
-    ...     "valley", "held-out", "kind", "", points, kl.Gaussian(0.3), 50, lambda seed: losses
-    ... )
-    >>> player, adversary = players()["gp-ucb"].make(game, 0), game.make(0)
-    >>> for t in range(game.rounds):
-    ...     decision = player.ask()
-    ...     player.tell(decision, adversary(t)[decision.index])
-    >>> int(np.argmax(player.distribution))
-    2
-    """
+    """All players by their slugs, in the order of the table."""
     plain, contexts = (*LEARNERS, *BASELINES, *PEERS), (*CONTEXT_LEARNERS, *CONTEXT_BASELINES, *CONTEXT_PEERS)  # fmt: skip
     return {spec.slug: spec for spec in (*plain, *contexts)}
 
 
-def _learner(kind: type[Any], **settings: Any) -> Callable[[Game, Any], Any]:
-    """How to make a learner of the library: with the game's horizon unless there is another.
+def _learner(kind: type[Any], *, contexts: bool = False, **settings: Any) -> Callable[[Game, Any], Any]:  # fmt: skip
+    """How to make a learner of the library: with the game's horizon unless there is another, and with contexts if so said.
 
-    What is unknown of a game it learns, except with the tuning of the paper, which has no way to.
+    What is unknown of a game it learns, except with the tuning of the paper, which has no way to. Contexts share what is learned
+    where their law is known; elsewhere they may come in any order.
     """
 
     def make(game: Game, seed: Any) -> Any:
         unknown = () if settings.get("tuning") == "paper" else game.unknown
         loss_range = "learn" if "range" in unknown else game.loss_range
         kernel = "auto" if "kernel" in unknown else game.kernel
-        options = {"horizon": game.rounds, "loss_range": loss_range, "rng": seed, **settings}
+        options: dict[str, Any] = {"horizon": game.rounds, "loss_range": loss_range, "rng": seed}
+        if contexts and (told := game.contexts) is not None:
+            options["contexts"] = Contexts(told.X, told.weights)
+            options["context_kernel"] = told.kernel
+        options |= settings
         return kind(Points(np.asarray(game.points, dtype=float)), kernel, **options)
 
     return make
@@ -105,5 +90,35 @@ BASELINES = (
     PlayerSpec(
         "GP Thompson sampling, discounted", "gp-thompson-discounted", partial(GPThompson, discount=0.98, scale=0.3),
         summary="Thompson sampling that weighs a loss heard k rounds ago by 0.98^k, deviation times 0.3",
+    ),
+)  # fmt: skip
+
+CONTEXT_LEARNERS = (
+    PlayerSpec(
+        "Insured, contexts", "insured-contexts", _learner(InsuredBandit, contexts=True), needs=(), where="contexts",
+        summary="kl.InsuredBandit with contexts: lower confidence bounds for the context at hand, insured one context at a time",
+    ),
+    PlayerSpec(
+        "Insured, Thompson, contexts", "insured-thompson-contexts", _learner(InsuredBandit, contexts=True, policy="thompson"), needs=(),
+        where="contexts", summary="kl.InsuredBandit with contexts and Thompson sampling",
+    ),
+    PlayerSpec(
+        "Exponential weights, contexts", "exp-weights-contexts", _learner(BanditExpWeights, contexts=True), needs=(), where="contexts",
+        summary="kl.BanditExpWeights with contexts: features of pairs where the law of contexts is known, otherwise one for each",
+    ),
+)  # fmt: skip
+
+CONTEXT_BASELINES = (
+    PlayerSpec(
+        "GP-UCB, contexts", "gp-ucb-contexts", GPUCB, where="contexts",
+        summary="NumPy, contextual GP-UCB: the product of the game's kernels plus a constant, noise 0.05, width 1",
+    ),
+    PlayerSpec(
+        "GP-UCB, discounted, contexts", "gp-ucb-discounted-contexts", partial(GPUCB, discount=0.99, width=0.3),
+        where="contexts", summary="contextual GP-UCB that weighs a loss heard k rounds ago by 0.99^k, width 0.3",
+    ),
+    PlayerSpec(
+        "EXP3, one per context", "exp3-contexts", partial(PerContext, kind=Exp3), needs=("range",), where="contexts",
+        summary="NumPy, an EXP3 for each context, with the γ of its expected number of rounds",
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Players compared over many games: the regret in each as a share of uniform play's, the median and the worst.
 
-What is said of a picture is made here from the numbers, so that it cannot be other than true; so are the tables, which
-pages, the terminal and the guide show in their own ways.
+What is said of a picture is made here from the numbers, so that it cannot be other than true; so are the tables of the page, the
+terminal and the guide.
 """
 
 from __future__ import annotations
@@ -42,22 +42,11 @@ TUNED = ("reported", "peers")
 
 
 @dataclass(frozen=True)
-class Yardstick:
-    """What regret is measured in, game by game."""
-
-    words: str
-    sizes: dict[str, float]  # by game
-    errors: dict[str, float]  # their standard errors
-    player: str | None = None  # whose regret it is; none where it is the rounds
-
-
-@dataclass(frozen=True)
 class Standing:
     """One player in those of some games that it finished."""
 
     player: PlayerSpec
     shares: dict[str, float]  # mean regret in units of the yardstick, by game
-    errors: dict[str, float]  # their standard errors
 
     @property
     def worst_game(self) -> str:
@@ -91,18 +80,19 @@ def picture_games(results: ArenaResults, *, all_games: bool = False) -> list[Gam
     return list(games) if all_games or not unseen else unseen
 
 
-def yardstick(results: ArenaResults, games: Sequence[Game]) -> Yardstick:
-    """The regret of uniform play where it was played and is positive in all of the games, otherwise the rounds."""
+def yardstick(results: ArenaResults, games: Sequence[Game]) -> tuple[str, dict[str, float]]:
+    """What regret is measured in, in words and by game.
+
+    It is the regret of uniform play where that was played and is positive in all of the games, otherwise the rounds.
+    """
     results = results.part(games)
-    if UNIFORM in {spec.slug for spec in results.players}:
-        entries = {game.name: results.entry(game.name, UNIFORM) for game in games}
-        if all(entry.finished and entry.mean > 0 for entry in entries.values()):
-            means = {name: entry.mean for name, entry in entries.items()}
-            errors = {name: entry.error for name, entry in entries.items()}
-            return Yardstick("uniform play's regret", means, errors, UNIFORM)
-    any_player = results.players[0].slug
-    rounds = {game.name: float(results.entry(game.name, any_player).rounds) for game in games}
-    return Yardstick("the number of rounds", rounds, dict.fromkeys(rounds, 0.0))
+    entries = {game.name: results.entries.get((game.name, UNIFORM)) for game in games}
+    means = {name: e.mean for name, e in entries.items() if e and e.finished and e.mean > 0}
+    if len(means) == len(entries):
+        return "uniform play's regret", means
+    first = results.players[0].slug
+    rounds = {game.name: float(results.entry(game.name, first).rounds) for game in games}
+    return "the number of rounds", rounds
 
 
 def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
@@ -121,29 +111,19 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
     [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
-    results = results.part(games)
-    everyone = [_standing(results, spec, games) for spec in results.players if not spec.full]
-    finished = [
-        standing
-        for standing in everyone
-        if standing.shares
-        and all(
-            entry.finished or entry.cannot
-            for entry in (results.entry(game.name, standing.player.slug) for game in games)
-        )
-    ]
+    results, finished = results.part(games), []
+    for spec in results.players:
+        entries = [results.entry(game.name, spec.slug) for game in games]
+        standing = _standing(results, spec, games)
+        if not spec.full and standing.shares and all(e.finished or e.cannot for e in entries):
+            finished.append(standing)
     return sorted(finished, key=lambda s: (len(s.shares) < len(games), s.worst))
 
 
 def _standing(results: ArenaResults, spec: PlayerSpec, games: Sequence[Game]) -> Standing:
-    unit, shares, errors = yardstick(results, games), {}, {}
-    for name in (game.name for game in games):
-        entry, size = results.entry(name, spec.slug), unit.sizes[name]
-        if entry.finished:
-            shares[name] = entry.mean / size
-            error = math.hypot(entry.error, shares[name] * unit.errors[name]) / size
-            errors[name] = error if spec.slug != unit.player else 0.0
-    return Standing(spec, shares, errors)
+    _, sizes = yardstick(results, games)
+    entries = [results.entry(game.name, spec.slug) for game in games]
+    return Standing(spec, {e.game: e.mean / sizes[e.game] for e in entries if e.finished})
 
 
 def winners(results: ArenaResults) -> dict[str, list[str]]:
@@ -169,14 +149,9 @@ def shown(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     slugs = list(dict.fromkeys(s.player.slug for s in [*compared[:1], *by_kind]))[:MOST]
     firsts = {slug for family in winners(results).values() for slug in family}
     finished = {s.player.slug for s in compared}
-    others = [
-        standing
-        for spec in results.present
-        if spec.slug in firsts - finished
-        for standing in [_standing(results, spec, games)]
-        if standing.shares
-    ]
-    return [s for s in compared if s.player.slug in firsts.union(slugs)] + others
+    others = [_standing(results, s, games) for s in results.present if s.slug in firsts - finished]
+    chosen = [s for s in compared if s.player.slug in firsts.union(slugs)]
+    return chosen + [s for s in others if s.shares]
 
 
 # What is said of them.
@@ -187,7 +162,7 @@ def headline(results: ArenaResults, games: Sequence[Game]) -> str:
     drawn = [standing for standing in shown(results, games) if len(standing.shares) == len(games)]
     if not drawn:
         return "No player finished every game"
-    first, unit = drawn[0], f"of {yardstick(results, games).words}"
+    first, unit = drawn[0], f"of {yardstick(results, games)[0]}"
     words = f"{first.worst:.2f} {unit} in its worst game"
     if kind := _kind(games):
         words = f"{first.median(kind):.2f} {unit} in the median kind game, {first.worst:.2f} in its worst game"
@@ -197,52 +172,43 @@ def headline(results: ArenaResults, games: Sequence[Game]) -> str:
 
 
 def caption(results: ArenaResults, games: Sequence[Game]) -> str:
-    """What the picture shows, in words and numbers."""
-    results = results.part(games)
-    compared = standings(results, games)
-    drawn, words = shown(results, games), [_scene(results, games)]
-    if not drawn:
-        words.append("No player finished every game.")
-    else:
-        worst = [f"{s.label(games)} {s.worst:.2f} ({s.worst_game})" for s in drawn]
-        words.append(f"The worst game of each player: {'; '.join(worst)}.")
-    if drawn and (kind := _kind(games)):
-        ranked = sorted((s for s in drawn if s.median(kind) < math.inf), key=lambda s: s.median(kind))  # fmt: skip
-        middle = [f"{s.player.name} {s.median(kind):.2f}" for s in ranked]
-        words.append(f"The median of the kind games: {'; '.join(middle)}.")
-        words.append(_wins(results))
-    if results.shortened is not None:
-        words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
-    if results.missing:
-        words.append(f"Not installed: {_names(results.missing)}.")
-    if full := [spec for spec in results.present if spec.full]:
-        words.append(f"Told the losses of all actions, so not compared: {_names(full)}.")
-    finished = [s.player for s in compared]
-    finished += [s.player for s in drawn]
-    if unfinished := [spec for spec in results.present if spec not in finished and not spec.full]:
-        words.append(f"Did not finish every game, so not shown: {_names(unfinished)}.")
-    if others := [s.player for s in compared if s not in drawn]:
-        words.append(f"In the tables only: {_names(others)}.")
-    return " ".join(words)
-
-
-def short_caption(results: ArenaResults, games: Sequence[Game]) -> str:
-    """The same for a first page: numbers of six players, who wins which family, and no word of those left out."""
+    """What the picture shows, in words and in the numbers of six players, and who wins which family."""
     results = results.part(games)
     drawn, kind = {s.player.slug: s for s in shown(results, games)}, _kind(games)
     some = [drawn[slug] for slug in FIRST if slug in drawn and slug != UNIFORM][:6]
-    worst = ", ".join(f"{s.label(games)} {s.worst:.2f}" for s in some)
-    middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
-    return (
-        f"{headline(results, games)}. {_scene(results, games)} Worst game: {worst}. "
-        f"Median of the kind games: {middle}. {_wins(results)}"
-    )
+    words = [
+        f"{headline(results, games)}.",
+        f"Mean regret of {counted(most_runs(results), 'run')} as a share of {yardstick(results, games)[0]} in the same game.",
+        f"Each dot is a game: {len(kind)} kind and {len(games) - len(kind)} hostile games.",
+        "In a hostile game the losses depend on what the player is about to do.",
+    ]
+    if some:
+        words.append(f"Worst game: {', '.join(f'{s.label(games)} {s.worst:.2f}' for s in some)}.")
+    if some and kind:
+        middle = ", ".join(f"{s.player.name} {s.median(kind):.2f}" for s in some)
+        words += [f"Median of the kind games: {middle}.", _wins(results)]
+    return " ".join(words)
 
 
-def picture_text(results: ArenaResults, games: Sequence[Game]) -> str:
-    """What stands for the picture where it cannot be seen."""
-    count = counted(len(shown(results, games)), "player")
-    return f"Regret of {count} in kind and hostile games, as a share of {yardstick(results, games).words}"
+def left_out(results: ArenaResults, games: Sequence[Game]) -> str:
+    """What the picture does not show."""
+    results, words = results.part(games), list[str]()
+    finished = {s.player.slug for s in standings(results, games)}
+    drawn = {s.player.slug for s in shown(results, games)}
+    if results.shortened is not None:
+        words.append(f"Games were shortened to {results.shortened:,} rounds at most.")
+    present = results.present
+    for text, specs in (
+        ("Not installed", results.missing),
+        ("Told the losses of all actions, so not compared", [s for s in present if s.full]),
+        (
+            "Did not finish every game, so not shown",
+            [s for s in present if s.slug not in finished | drawn and not s.full],
+        ),
+        ("In the tables only", [s for s in present if s.slug in finished - drawn]),
+    ):
+        words += [f"{text}: {_names(specs)}."] if specs else []
+    return " ".join(words)
 
 
 def _wins(results: ArenaResults) -> str:
@@ -256,16 +222,6 @@ def _wins(results: ArenaResults) -> str:
             each = " each" if len(slugs) > 1 else ""
             words.append(f"{family} {who} ({best.count(slugs[0])} of {len(best)}{each})")
     return f"Smallest mean regret in most games of a family: {'; '.join(words)}."
-
-
-def _scene(results: ArenaResults, games: Sequence[Game]) -> str:
-    kind = len(_kind(games))
-    share = f"as a share of {yardstick(results, games).words} in the same game"
-    return (
-        f"Mean regret of {counted(most_runs(results), 'run')} {share}. "
-        f"Each dot is a game: {kind} kind and {len(games) - kind} hostile games. "
-        "In a hostile game the losses depend on what the player is about to do."
-    )
 
 
 def most_runs(results: ArenaResults) -> int:
@@ -284,8 +240,8 @@ def _names(specs: Sequence[PlayerSpec]) -> str:
 # Tables.
 
 
-def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
-    """All players over all games, finished or not, by their names, or for a terminal by their slugs."""
+def overview_table(results: ArenaResults) -> Table:
+    """All players over all games, finished or not."""
     head = ("player", "finished", "best in", "median share", "worst share", "in", "per round")
     best, rows = [results.best(game.name) for game in results.games], []
     for spec in results.present:
@@ -293,7 +249,7 @@ def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
         # In hostile games much is computed when the adversary looks, which is not timed.
         entries = [results.entry(game.name, spec.slug) for game in _kind(results.games)]
         times = [entry.round_seconds for entry in entries if entry.done]
-        name = spec.slug if slugs else spec.name + (" (hears all losses)" if spec.full else "")
+        name = spec.name + (" (hears all losses)" if spec.full else "")
         finished = f"{len(standing.shares)} of {len(results.games)}"
         shares = decimals(standing.median()), decimals(standing.worst), standing.worst_game or "–"
         time = duration(median(times) if times else math.nan)
@@ -302,73 +258,47 @@ def overview_table(results: ArenaResults, *, slugs: bool = False) -> Table:
 
 
 def family_tables(
-    results: ArenaResults, family: str, cell: Callable[[Entry, bool], str], *, slugs: bool = False, room: int = 4,
-    width: Callable[[str, list[str]], int] = lambda _name, _cells: 1,
-) -> list[Table]:  # fmt: skip
-    """Players as rows and games as columns, as many in a table as there is room; `cell` is told of an entry and whether it is best."""
+    results: ArenaResults, family: str, cell: Callable[[Entry, bool], str], columns: int = 4
+) -> list[Table]:
+    """Players as rows and games as columns, a few in a table; `cell` is told of an entry and whether it is best."""
+    names = [game.name for game in results.games if game.family == family]
     results = results.part([game for game in results.games if game.family == family])
-    present, blocks, left = results.present, list[dict[str, list[str]]](), -1
-    for name in (game.name for game in results.games if game.family == family):
-        best = results.best(name)
-        entries = [results.entry(name, spec.slug) for spec in present]
-        column = [cell(entry, entry.player == best) for entry in entries]
-        needed = width(name, column)
-        if needed > left:
-            blocks.append({})
-            left = room
-        blocks[-1][name] = column
-        left -= needed
-    players = [spec.slug if slugs else spec.name for spec in present]
-    return [Table(["player", *b], list(zip(players, *b.values(), strict=True))) for b in blocks]
+    tables = []
+    for k in range(0, len(names), columns):
+        some = names[k : k + columns]
+        best = {name: results.best(name) for name in some}
+        rows = [
+            (spec.name, *(cell(results.entry(name, spec.slug), best[name] == spec.slug) for name in some))
+            for spec in results.present
+        ]  # fmt: skip
+        tables.append(Table(["player", *some], rows))
+    return tables
 
 
 def remarks(results: ArenaResults, family: str) -> list[str]:
     """What is to be known of a family's tables: who was told what is unknown, and who cannot play."""
     games = [game for game in results.games if game.family == family]
     results, lines = results.part(games), list[str]()
-    facts = {
-        "range": "The range of losses is not known in {}; who needs it is told: {}.",
-        "kernel": "A kernel is not known in {}; who needs one is told that of the game: {}.",
-    }
-    for fact, words in facts.items():
+    for fact, what in (("range", "The range of losses"), ("kernel", "A kernel")):
         where = ", ".join(game.name for game in games if fact in game.unknown)
         told = [spec for spec in results.present if fact in spec.needs]
         if where and told:
-            lines.append(words.format(where, _names(told)))
+            lines.append(f"{what} is not known in {where}; who needs it is told: {_names(told)}.")
     late = [game.name for game in games if game.delays is not None]
     unable = [s for s in results.present if any(results.entry(g, s.slug).cannot for g in late)]
     if unable:
         why = "who takes a loss only before the next decision cannot play"
         lines.append(f"Losses come late in {', '.join(late)}; {why}: {_names(unable)}.")
-    return lines + _of_contexts(results, games)
-
-
-def _of_contexts(results: ArenaResults, games: Sequence[Game]) -> list[str]:
-    """What is known of the contexts of some games, and by whom."""
-    if not any(game.contexts for game in games):
-        return []
-    untold = [g.name for g in games if g.contexts is not None and g.contexts.weights is None]
-    turns = [g.name for g in games if g.contexts is not None and g.contexts.order == "any"]
-    lines = []
-    if turns:
-        lines.append(f"Contexts come in an order of their own in {', '.join(turns)}, elsewhere independently.")  # fmt: skip
-    if law := [name for name in untold if name not in turns]:
-        lines.append(f"Their law is not told in {', '.join(law)}.")
-    if deaf := [spec.slug for spec in results.present if spec.where == "both"]:
-        lines.append(f"Not told of contexts at all: {', '.join(deaf)}.")
+    told_of = [(game.name, game.contexts) for game in games if game.contexts is not None]
+    if untold := [name for name, contexts in told_of if contexts.weights is None]:
+        lines.append(f"The law of contexts is not told in {', '.join(untold)}.")
+    if ordered := [name for name, contexts in told_of if contexts.order == "any"]:
+        lines.append(f"Contexts come in an order of their own in {', '.join(ordered)}.")
     return lines
 
 
-def absent(results: ArenaResults) -> dict[PlayerSpec, str]:
-    """Players that are not installed, and what is to be done about it."""
-    return {
-        spec: "; ".join(sorted({r.message for e in results.row(spec.slug) for r in e.failures}))
-        for spec in results.missing
-    }
-
-
-def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
-    """Mean, error and worst run, all with the mean's digits; or that it did not finish, and where to read why.
+def cell_text(entry: Entry, *, best: bool = False) -> str:
+    """Mean, error and worst run, all with the mean's digits; or that it did not finish.
 
     >>> from arena.results import Run
     >>> runs = [Run("g", "p", k, 9, played=9, regret=r) for k, r in enumerate([40.0, 48.0])]
@@ -381,5 +311,4 @@ def cell_text(entry: Entry, *, best: bool = False, note: int = 0) -> str:
         return f"{entry.mean:.{digits}f}{error} ({entry.worst:.{digits}f}){' *' if best else ''}"
     lost = entry.failures
     word = lost[0].status if lost[0].status != "died" else "failed"
-    share = "" if len(lost) == len(entry.runs) else f" {len(lost)}/{len(entry.runs)}"
-    return f"{word}{share}" + (f" [{note}]" if note else "")
+    return word + ("" if len(lost) == len(entry.runs) else f" {len(lost)}/{len(entry.runs)}")

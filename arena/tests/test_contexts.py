@@ -15,10 +15,9 @@ import pytest
 
 import arena
 import koloss as kl
-from arena import Game, PlayerSpec, context_peers, data, play_run
-from arena.base import ContextChoice, ContextPlayer, GameContexts
-from arena.baselines import Exp3
-from arena.context_players import ContextGPUCB, PerContext, pair_features
+from arena import Game, PlayerSpec, data, peers, play_run
+from arena.base import Choice, ContextPlayer, GameContexts
+from arena.baselines import GPUCB, Exp3, PerContext, pair_features
 from arena.contexts import CACHE, Pairs, cache_points, in_turn, independent
 from arena.games import games
 from arena.players import players
@@ -236,7 +235,7 @@ class Diary(ContextPlayer):
 
     def ask(self, context=0):
         self.now += 1
-        return ContextChoice((self.now - 1) % len(self.actions), 1.0, context)
+        return Choice((self.now - 1) % len(self.actions), 1.0, context)
 
     def tell(self, decision, loss):
         self.diary.append((decision.context, decision.index, loss))
@@ -452,7 +451,7 @@ def test_pair_features_have_the_product_of_the_kernels_plus_one():
 
 def test_contextual_gp_ucb_has_the_posterior_of_the_gram_matrix():
     game = CONTEXTS["weekdays"]
-    player, adversary = ContextGPUCB(game), game.make(1)
+    player, adversary = GPUCB(game), game.make(1)
     rows = game.contexts.draw(1, 40).tolist()
     N, K = len(game.points), pair_features(game)
     K = K @ K.T
@@ -547,7 +546,7 @@ def test_what_adversaries_see_of_mabwisers_lints(monkeypatch):
     game = replace(SMALL, rounds=60)
     player = make("mabwiser-lints", game)
     play(player, game, 40)
-    monkeypatch.setattr(context_peers, "DRAWS", 200_000)
+    monkeypatch.setattr(peers, "DRAWS", 200_000)
     law = player.distribution_for(1)
     assert law.max() > 1.5 / 4
     check_law([player.ask(context=1).index for _ in range(1500)], law)
