@@ -22,12 +22,12 @@ STAMPS := $(VENV)/stamps
 LOWEST := .venv-lowest
 
 # What `pip install` is given for each stamp.
-needs_run := --editable '.[experiments]'
-needs_arena := --editable '.[experiments]' --group arena
-needs_lint := --editable '.[experiments]' --group lint
+needs_run := --editable '.[report]'
+needs_arena := --editable '.[report]' --group arena
+needs_lint := --editable '.[report]' --group lint
 needs_docs := --editable . --group docs
-needs_test := --editable '.[experiments,parquet,distributed]' --group test
-needs_bench := --editable '.[experiments]' --group bench
+needs_test := --editable '.[report,parquet,distributed]' --group test
+needs_bench := --editable '.[report]' --group bench
 needs_torch := '$(TORCH)' triton
 
 # Tests start many interpreters. Where the environment forbids to keep what was compiled, each would compile the library anew.
@@ -114,6 +114,6 @@ $(LOWEST)/stamp: pyproject.toml tools/lowest.py
 			"name one with: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/python -m pip install -qq --upgrade 'pip>=25.1'
-	$(LOWEST)/bin/python tools/lowest.py --extra experiments --extra parquet --extra distributed --group test >$(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python tools/lowest.py --extra report --extra parquet --extra distributed --group test >$(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install -qq --constraint $(LOWEST)/constraints.txt $(needs_test)
 	@touch $@

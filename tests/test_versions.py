@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -36,6 +37,35 @@ def test_lowest_of_what_is_asked_for(tool):
     assert tool.lowest(declared, ["arena"], ["test"]) == expected
 
 
+def test_an_extra_may_bring_others_of_its_own(tool):
+    declared = project("numpy>=2.0", cli=["rich>=13"], report=["koloss[cli]", "jinja2>=3.1"])
+    expected = {"numpy": "2.0", "rich": "13", "jinja2": "3.1"}
+    assert tool.lowest(declared, ["report"]) == expected
+
+
+def test_the_library_needs_four_packages():
+    names = [Requirement(text).name for text in PROJECT["project"]["dependencies"]]
+    assert sorted(names) == ["array-api-compat", "numpy", "scipy", "threadpoolctl"]
+
+
+def test_extras():
+    extras = {
+        name: sorted(Requirement(text).name for text in needs)
+        for name, needs in PROJECT["project"]["optional-dependencies"].items()
+    }
+    assert extras["cli"] == ["msgspec", "rich", "typer"]
+    assert extras["report"] == ["jinja2", "koloss", "matplotlib"]
+    assert extras["postgres"] == ["psycopg"]
+    assert extras["parquet"] == ["pyarrow"]
+    assert extras["gpu"] == ["torch"]
+    assert extras["distributed"] == ["dask", "distributed"]
+    everything = {name for needs in extras.values() for name in needs} - {"koloss"}
+    (text,) = PROJECT["project"]["optional-dependencies"]["all"]
+    named = {name for extra in Requirement(text).extras for name in extras[extra]}
+    assert everything == (named | set(extras["cli"])) - {"koloss"}
+    assert not everything & {"cvxpy", "ConfigSpace", "pytest"}
+
+
 @pytest.mark.parametrize("requirement", ["numpy", "numpy<3", "numpy~=2.0"])
 def test_a_requirement_without_a_lowest_version(tool, requirement):
     with pytest.raises(ValueError, match=f"must name its lowest version, got '{requirement}'"):
@@ -48,10 +78,10 @@ def test_two_minima_of_one_package(tool):
 
 
 def test_constraints_of_this_project(tool):
-    command = [sys.executable, ROOT / "tools" / "lowest.py", "--extra", "experiments"]
+    command = [sys.executable, ROOT / "tools" / "lowest.py", "--extra", "report"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [
-        f"{name}=={version}" for name, version in tool.lowest(PROJECT, ["experiments"]).items()
+        f"{name}=={version}" for name, version in tool.lowest(PROJECT, ["report"]).items()
     ]
     assert done.stdout.splitlines() == lines
     assert {line.partition("==")[0] for line in lines} >= {"numpy", "scipy", "typer"}

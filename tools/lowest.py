@@ -1,6 +1,6 @@
 """Print the lowest versions that pyproject.toml allows, as constraints for pip: `numpy==2.0` for `numpy>=2.0`.
 
-    python tools/lowest.py --extra experiments --group test >constraints.txt
+    python tools/lowest.py --extra report --group test >constraints.txt
 
 What is declared is the one list of versions there is; a requirement without a lower end is an error.
 """
@@ -16,6 +16,9 @@ from pathlib import Path
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?(?:>=|==)([0-9][^\s,;]*)")
 
+OWN = re.compile(r"koloss\[([a-z,]+)\]")
+"""An extra of this project within another."""
+
 
 def lowest(project: dict, extras: Iterable[str] = (), groups: Iterable[str] = ()) -> dict[str, str]:
     """Lowest version of each package that the project, some extras and some groups ask for."""
@@ -25,7 +28,10 @@ def lowest(project: dict, extras: Iterable[str] = (), groups: Iterable[str] = ()
         for name in names:
             asked += table[name]
     versions: dict[str, str] = {}
-    for requirement in asked:
+    for requirement in asked:  # which grows
+        if own := OWN.fullmatch(requirement):
+            asked += (part for name in own[1].split(",") for part in tables[0][name])
+            continue
         found = REQUIREMENT.match(requirement)
         if found is None:
             raise ValueError(f"a requirement must name its lowest version, got {requirement!r}")

@@ -1,8 +1,8 @@
 """The command line: thin, every verb one call into the library.
 
-It needs `koloss[experiments]`, and says so where that is missing. A bad option or a mistake in a spec gives one line on
-standard error and exit code 2; a computation that fails, one line and exit code 1; Ctrl-C, exit code 130, and any other
-signal that ends it 128 and its number. What nobody foresaw is shown in full, with exit code 1.
+It needs `koloss[cli]`, verbs that draw `koloss[report]`, and says so where these are missing. A bad option or a mistake in
+a spec gives one line on standard error and exit code 2; a computation that fails, one line and exit code 1; Ctrl-C, exit
+code 130, and any other signal that ends it 128 and its number. A fault of Koloss is shown in full, with exit code 1.
 """
 
 import importlib.util
@@ -19,17 +19,14 @@ from koloss.errors import KolossError
 if TYPE_CHECKING:
     import typer
 
-NEEDS = ("typer", "rich", "matplotlib", "msgspec", "jinja2")
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and exit; without `arguments` on those of the process."""
     _prepare_output()
-    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        needs, them = ", ".join(missing), "it" if len(missing) == 1 else "them"
-        install = f"install {them} with: pip install 'koloss[experiments]'"
-        _fail(f"the command line needs {needs}; {install}", code=1)
+    try:
+        need("the command line", "cli", "typer", "rich", "msgspec")
+    except MissingExtra as error:
+        _fail(str(error), code=1)
     import typer
 
     from koloss.cli.options import UsageError
@@ -39,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = application()(arguments, prog_name="koloss", standalone_mode=False)
     except UsageError as error:
         _fail(error.format_message(), code=2)
-    except KolossError as error:
+    except (KolossError, MissingExtra) as error:
         _fail(str(error), code=1)
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
@@ -56,7 +53,7 @@ def application() -> "typer.Typer":
     """The verbs, as a Typer application."""
     import typer
 
-    from koloss.cli import bench, inspect, play, study
+    from koloss.cli import inspect, play, study
     from koloss.cli.options import Verb
 
     app = typer.Typer(
@@ -70,7 +67,7 @@ def application() -> "typer.Typer":
         context: typer.Context,
         version: bool = typer.Option(False, "--version", help="Show the version and exit."),
     ) -> None:
-        """Repeated decisions against an adversary whose losses live in an RKHS."""
+        """Make repeated choices – prices, bids, settings –, learn from what each one cost, and know in advance how far you can fall behind the best fixed choice."""
         if version:
             print(f"koloss {__version__}")
             raise typer.Exit
@@ -78,11 +75,24 @@ def application() -> "typer.Typer":
             print(context.get_help())
 
     played = play.reproduce, play.run, play.sweep
-    for verb in (inspect.inspect, *played, inspect.bound, bench.bench):
+    for verb in (inspect.inspect, *played, inspect.bound):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)
     app.add_typer(study.application(), name="study")
     return app
+
+
+class MissingExtra(Exception):
+    """Packages that a verb needs are not installed."""
+
+
+def need(who: str, extra: str, *packages: str) -> None:
+    """Say what to install where packages are missing."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        them = "it" if len(missing) == 1 else "them"
+        install = f"install {them} with: pip install 'koloss[{extra}]'"
+        raise MissingExtra(f"{who} needs {', '.join(missing)}; {install}")
 
 
 def _prepare_output() -> None:

@@ -7,33 +7,28 @@ from typing import Any
 import typer
 
 from koloss.cli import options
-from koloss.cli.options import UsageError, folder, naming_options, option, print_json, spec_argument
+from koloss.cli.app import need
+from koloss.cli.options import AS_JSON, GAME, UsageError, answer, naming_options, option, takes
 from koloss.core.arrays import as_int
-from koloss.errors import NetTooLarge
+from koloss.errors import NetTooLarge, SpecError
 
 MOST_ACTIONS = 200_000
 """Largest grid that `inspect` lays."""
 
 
+@takes(GAME | AS_JSON)
 def inspect(
     context: typer.Context,
-    kernel: str = options.KERNEL,
-    bandwidth: float | None = options.BANDWIDTH,
-    smoothness: float | None = options.SMOOTHNESS,
-    lengthscale: float | None = options.LENGTHSCALE,
-    period: float | None = options.PERIOD,
-    degree: int | None = options.DEGREE,
-    offset: float | None = options.OFFSET,
+    kernel: str,
+    dimension: int,
     actions: str = option("grid", "Actions", "The unit cube, or the unit ball.", names="actions"),
-    dimension: int = options.DIMENSION,
     spacing: float = option(0.05, "Actions", "Largest step between neighbours along an axis."),
     method: str = option("pivoted-cholesky", "Proxy", "How features are made.", names="method"),
     rank: int | None = option(None, "Proxy", "Number of features; or use --tolerance."),
     tolerance: float | None = option(
         None, "Proxy", "Certified error; 0.001 of the largest K(a, a) if not given."
     ),
-    out: Path | None = folder(None, "Directory for inspect.png, .svg and .json."),
-    as_json: bool = options.JSON,
+    out: Path | None = options.folder(None, "Directory for inspect.png, .svg and .json."),
 ) -> None:
     """Build a proxy and a G-optimal design, and show what they are worth.
 
@@ -44,8 +39,9 @@ def inspect(
     from koloss import report
 
     if out is not None:
+        need("--out", "report", "matplotlib", "jinja2")
         options.check_folder(out)
-    chosen = options.read_kernel(context.params)
+    chosen = options.read_kernel(kernel)
     with naming_options(context):
         cube = options.read_actions(actions, dimension)
         try:
@@ -55,28 +51,18 @@ def inspect(
             raise UsageError(f"--spacing {spacing:g} gives {count}; use a larger one") from error
         inspection = report.inspect(chosen, net, method=method, rank=rank, tolerance=tolerance)
     paths = [] if out is None else report.write(inspection, out)
-    if as_json:
-        print_json(inspection.to_dict())
-    else:
-        report.show(inspection, paths)
+    answer(context, inspection.to_dict(), lambda: report.show(inspection, paths))
 
 
+@takes(GAME | AS_JSON)
 def bound(
     context: typer.Context,
-    spec: str | None = spec_argument(
+    spec: str | None = options.spec_argument(
         None, "A TOML file or an experiment's name, in place of the options below.", "[SPEC]"
     ),
     horizon: int | None = option(None, "Game", "Number of rounds; 10,000 if not given."),
     learner: str = option("bandit", "Game", "A name, or a part of just one.", names="learner"),
-    kernel: str = options.KERNEL,
-    bandwidth: float | None = options.BANDWIDTH,
-    smoothness: float | None = options.SMOOTHNESS,
-    lengthscale: float | None = options.LENGTHSCALE,
-    period: float | None = options.PERIOD,
-    degree: int | None = options.DEGREE,
-    offset: float | None = options.OFFSET,
     actions: str = option("ball", "Actions", "The unit cube, or the unit ball.", names="actions"),
-    dimension: int = options.DIMENSION,
     spacing: float | None = option(
         None, "Actions", "Play a net with this spacing; the whole set if not given."
     ),
@@ -87,7 +73,6 @@ def bound(
         None, "Losses", "Interval of all losses, for learners that take it.", metavar="LOW HIGH"
     ),
     trust: bool = options.TRUST,
-    as_json: bool = options.JSON,
 ) -> None:
     """Show the regret guarantee of a game, term by term, without playing.
 
@@ -105,10 +90,7 @@ def bound(
             raise UsageError("--trust is for a SPEC, got none")
         else:
             guarantees = _bounds_of_options(context.params, rounds or 10_000)
-    if as_json:
-        print_json(guarantees)
-    else:
-        report.show_bounds(guarantees)
+    answer(context, guarantees, lambda: report.show_bounds(guarantees))
 
 
 def _refuse_others(context: typer.Context) -> None:
@@ -122,7 +104,7 @@ def _refuse_others(context: typer.Context) -> None:
 
 def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:
     """The guarantee of a game that options describe."""
-    from koloss.experiments import Experiment, LearnerSpec, Source, SpecError, bounds
+    from koloss.experiments import Experiment, LearnerSpec, Source, bounds
 
     name, kind = given["learner"], options.read_learner(given["learner"])
     interval = signature(kind.__init__).parameters.get("loss_range")
@@ -134,7 +116,8 @@ def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:
     actions = options.read_actions(given["actions"], given["dimension"]).to_dict()
     if given["spacing"] is not None:
         actions["net"] = given["spacing"]
-    kernel, learner = options.read_kernel(given).to_dict(), LearnerSpec(name, kind.__name__, losses)
+    kernel = options.read_kernel(given["kernel"]).to_dict()
+    learner = LearnerSpec(name, kind.__name__, losses)
     game = Experiment("game", "game", kernel, actions, Source("options", ""), learners=(learner,))
     try:
         return bounds(game, rounds=rounds)
@@ -144,21 +127,19 @@ def _bounds_of_options(given: dict[str, Any], rounds: int) -> Any:
         raise ValueError(f"{where} {error.problem}") from error
 
 
+@takes(AS_JSON)
 def list_(
     context: typer.Context,
     spec: str | None = option(
         None, "Output", "Print the TOML of this experiment, to copy and change.", names="spec"
     ),
-    as_json: bool = options.JSON,
 ) -> None:
     """List experiments, learners, adversaries, kernels and action sets."""
     from koloss import report
     from koloss.experiments import catalogue, spec_text
 
-    if spec is not None:
+    if spec is None:
+        answer(context, catalogue(), lambda: report.show_catalogue(catalogue()))
+    else:
         with naming_options(context, name="--spec"):
             print(spec_text(spec), end="")
-    elif as_json:
-        print_json(catalogue())
-    else:
-        report.show_catalogue(catalogue())

@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,16 @@ from koloss.kernels import Kernel
 UsageError: Any = typer.BadParameter.__base__
 """For bad options: click's, wherever this version of typer keeps its click."""
 
+Shared = Mapping[str, tuple[Any, Any]]
+"""Options that several verbs have: the type of each, and how it is declared."""
+
 DEFAULTS: dict[str, dict[str, float]] = {
     "gaussian": {"bandwidth": 0.3},
     "matern": {"smoothness": 2.5, "lengthscale": 0.3},
     "periodic": {"lengthscale": 0.5, "period": 1.0},
     "polynomial": {"degree": 3, "offset": 1.0},
 }
-"""Parameters of kernels where nothing is said; each is an option, too."""
-
+"""Parameters of kernels that `--kernel` may leave out."""
 
 MOST_DIMENSIONS = 10**6
 """Of actions that options describe."""
@@ -71,6 +75,28 @@ class Verb(TyperCommand):
         super().format_help(ctx, formatter)
 
 
+def takes(shared: Shared) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a verb options that it shares with others; it names those that it uses as arguments."""
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        own = signature(verb).parameters
+
+        @wraps(verb)
+        def call(**given: Any) -> None:
+            verb(**{name: given[name] for name in own})
+
+        parts = {name: (one.annotation, one.default) for name, one in own.items()} | dict(shared)
+        parameters = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+            for name, (kind, default) in parts.items()
+        ]
+        call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        return call
+
+    return decorate
+
+
 def option(default: Any, panel: str, text: str, *flags: str, names: str = "", **more: Any) -> Any:
     """An option in a panel of the help; `names` is the parameter whose names it takes."""
     if names:
@@ -103,14 +129,6 @@ def spec_argument(default: Any, text: str, metavar: str) -> Any:
 
 # Options of more than one verb.
 
-KERNEL = option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")  # fmt: skip
-BANDWIDTH = option(None, "Kernel", "Of gaussian; 0.3 if not given.")
-SMOOTHNESS = option(None, "Kernel", "Of matern; 2.5 if not given.")
-LENGTHSCALE = option(None, "Kernel", "Of matern (0.3 if not given) and periodic (0.5).")
-PERIOD = option(None, "Kernel", "Of periodic; 1 if not given.")
-DEGREE = option(None, "Kernel", "Of polynomial; 3 if not given.")
-OFFSET = option(None, "Kernel", "Of polynomial; 1 if not given.")
-DIMENSION = option(2, "Actions", "Coordinates of an action.")
 RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
@@ -120,6 +138,19 @@ CLUSTER = option(
 )
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
+
+AS_JSON: Shared = {"as_json": (bool, JSON)}
+SIZE: Shared = {
+    "runs": (int | None, RUNS),
+    "rounds": (int | None, ROUNDS),
+    "seed": (int, SEED),
+    "jobs": (int | None, JOBS),
+    "cluster": (str | None, CLUSTER),
+}
+GAME: Shared = {
+    "kernel": (str, option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")),
+    "dimension": (int, option(2, "Actions", "Coordinates of an action.")),
+}  # fmt: skip
 
 
 def read_spec(text: str, *, trust: bool = False) -> Any:
@@ -132,23 +163,17 @@ def read_spec(text: str, *, trust: bool = False) -> Any:
         raise UsageError(f"there is no file {text}") from error
 
 
-def read_kernel(options: Mapping[str, Any]) -> Kernel:
-    """The kernel of `--kernel`, whose parameters stand behind its name or in options of their own."""
-    name, _, rest = options["kernel"].partition(":")
+def read_kernel(text: str) -> Kernel:
+    """The kernel of `--kernel`: its name, and parameters behind it."""
+    name, _, rest = text.partition(":")
     written = dict(_parameter(part) for part in re.split(r",(?=\s*\w+\s*=)", rest) if part)
-    parameters = {key for defaults in DEFAULTS.values() for key in defaults}
-    given = {key: options[key] for key in parameters if options[key] is not None}
-    for key in given.keys() & written.keys():
-        raise UsageError(f"give --{key} or {key} in --kernel, not both")
-    values = DEFAULTS.get(name.lower(), {}) | written | given
     try:
-        return Kernel.from_dict({"kind": name} | values)
+        return Kernel.from_dict({"kind": name} | DEFAULTS.get(name.lower(), {}) | written)
     except (TypeError, ValueError) as error:
-        flags = {"kind": "--kernel"} | {key: f"--{key}" for key in given}
-        message = re.sub(r", in \w+$", "", _with_flags(str(error), flags))
-        if not message.startswith("--"):
-            message = f"--kernel {name}: {message.replace('`', '')}"
-        raise UsageError(message) from error
+        message = re.sub(r", in \w+$", "", str(error))
+        kind = message.startswith("`kind`")
+        message = message.replace("`kind`", "--kernel") if kind else f"--kernel {name}: {message}"
+        raise UsageError(message.replace("`", "")) from error
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -156,10 +181,15 @@ def _parameter(text: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (key and equals and value):
         raise UsageError(f"--kernel must be like gaussian:bandwidth=0.3, got {text!r} in it")
+    return key, read_json(value)
+
+
+def read_json(text: str | None) -> Any:
+    """JSON, or a word as it is."""
     try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def read_actions(name: str, dimension: int) -> Ball | Box:
@@ -201,19 +231,25 @@ def naming_options(context: typer.Context, /, **flags: str) -> Iterator[None]:
     """
     try:
         yield
+    except SpecError as error:  # which names a file and a line
+        raise UsageError(str(error)) from error
     except (TypeError, ValueError) as error:
         flags = {p.name: p.opts[0] for p in context.command.params if p.name} | flags
         names = re.findall(r"`(\w+)`", str(error))
-        if not isinstance(error, (SpecError, KolossError)) and flags.keys().isdisjoint(names):
+        if not isinstance(error, KolossError) and flags.keys().isdisjoint(names):
             raise
-        # A SpecError names a file and a line.
-        message = str(error) if isinstance(error, SpecError) else _with_flags(str(error), flags)
+        message = re.sub(r"`(\w+)`", lambda name: flags.get(name[1], name[0]), str(error))
         raise UsageError(message) from error
 
 
-def _with_flags(message: str, flags: Mapping[str, str]) -> str:
-    """The message, with a flag in the place of every argument in backquotes that has one."""
-    return re.sub(r"`(\w+)`", lambda name: flags.get(name[1], name[0]), message)
+def answer(context: typer.Context, data: Any, show: str | Callable[[], object]) -> None:
+    """What was done, as JSON, in words, or as a call shows it."""
+    if context.params["as_json"]:
+        print_json(data)
+    elif isinstance(show, str):
+        print(show)
+    else:
+        show()
 
 
 def print_json(data: Any, indent: int = 2) -> None:

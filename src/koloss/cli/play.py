@@ -12,23 +12,28 @@ from typing import Any
 import typer
 
 from koloss.cli import options
-from koloss.cli.options import completing, folder, naming_options, option, spec_argument
+from koloss.cli.app import need
+from koloss.cli.options import (
+    AS_JSON,
+    SIZE,
+    completing,
+    folder,
+    naming_options,
+    option,
+    spec_argument,
+    takes,
+)
 from koloss.core.text import counted, printable
 from koloss.games.workers import ClusterLost
 
 
+@takes(SIZE | AS_JSON)
 def reproduce(
     context: typer.Context,
     out: Path = folder(..., "Directory for the report and all that it is made of."),
     full: bool = option(False, "Size", "60 runs and more rounds: an hour.", "--full/--quick"),
-    runs: int | None = options.RUNS,
-    rounds: int | None = options.ROUNDS,
     only: list[str] = option([], "Size", "Experiments. All if not given.", names="only"),
     more: list[str] | None = typer.Argument(None, hidden=True, autocompletion=completing("only")),
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
-    cluster: str | None = options.CLUSTER,
-    as_json: bool = options.JSON,
 ) -> None:
     """Play the paper's experiments, and write a report.
 
@@ -39,18 +44,13 @@ def reproduce(
     _play(context, "--only", [*only, *(more or ())], out)
 
 
+@takes(SIZE | AS_JSON)
 def run(
     context: typer.Context,
     spec: str = spec_argument(..., "A TOML file, or the name of an experiment.", "SPEC"),
     out: Path | None = folder(None, "Directory; SPEC-results if not given."),
     full: bool = option(False, "Size", "At the size of the spec's [full] table.", "--full/--quick"),
-    runs: int | None = options.RUNS,
-    rounds: int | None = options.ROUNDS,
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
-    cluster: str | None = options.CLUSTER,
     trust: bool = options.TRUST,
-    as_json: bool = options.JSON,
 ) -> None:
     """Play the games of a spec, and write a report.
 
@@ -63,6 +63,7 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     """Play the experiments that `flag` names, write the report, and show the table."""
     from koloss import experiments, report
 
+    need(f"koloss {context.command.name}", "report", "matplotlib", "jinja2")
     size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
     as_json = context.params["as_json"]
     options.check_folder(out)

@@ -1,52 +1,110 @@
-"""Verbs of studies: `koloss study create`, `list`, `show`, `ask`, `tell`, `export`, `verify` and `backup`."""
+"""Verbs of studies: `koloss study create`, `list`, `show`, `ask`, `tell`, `export`, `verify`, `backup`, and an operator's."""
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from koloss.cli import options
-from koloss.cli.options import UsageError, option, print_json
-from koloss.cli.study_operator import change, forget_subject, hand_over, pause, re_arm, resume
-from koloss.cli.study_options import NAME, REQUEST, STORE, open_store_of, open_study, read
+from koloss.cli.options import (
+    AS_JSON,
+    Shared,
+    UsageError,
+    answer,
+    naming_options,
+    option,
+    read_json,
+    takes,
+)
 from koloss.core.text import printable
 
 if TYPE_CHECKING:
-    from koloss.studies import Store
+    from koloss.studies import Store, Study
 
 VALUES_FROM = 10_000
 """Newest events among which `show` looks for values."""
 
+STORE_VARIABLE = "KOLOSS_STORE"
 
-def application() -> typer.Typer:
-    """The verbs, as a Typer application."""
-    app = typer.Typer(rich_markup_mode="markdown")
+ARGUMENTS = {
+    "name": "NAME",
+    "decision": "ID",
+    "path": "PATH",
+    "setting": "SETTING",
+    "context": "--context",
+    "url": "--store",
+    "policy": "the policy",  # of one's own, which only Python has
+    **dict.fromkeys(("value", "labels", "lease", "loss_range", "rows"), "VALUE"),
+}
+"""What arguments of the library are called here."""
 
-    @app.callback(invoke_without_command=True)
-    def study(context: typer.Context) -> None:
-        """Decisions that survive, shared by many processes."""
-        if context.invoked_subcommand is None:
-            print(context.get_help())
 
-    verbs: list[Any] = [create, list_, show, ask, tell, export, verify, backup, pause, resume]
-    for verb in (*verbs, hand_over, re_arm, change, forget_subject):
-        # Values may be negative numbers, which look like options.
-        settings = {"ignore_unknown_options": verb is tell}
-        name = verb.__name__.rstrip("_").replace("_", "-")
-        app.command(name, context_settings=settings)(verb)
-    return app
+def _complete_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the studies in the store, for the shell's completion."""
+    with suppress(Exception):  # a shell has no use for errors
+        from koloss import studies
+
+        store = studies.open_store(context.params.get("store") or os.environ[STORE_VARIABLE])
+        return [name for name in store.names() if name.startswith(incomplete)]
+    return []
+
+
+IN_STORE: Shared = {
+    "store": (
+        str | None,
+        option(
+            None,
+            "Store",
+            "Such as sqlite:///studies.db or postgresql://user@host/database.",
+            "--store",
+            metavar="URL",
+            envvar=STORE_VARIABLE,
+        ),
+    ),
+    **AS_JSON,
+}
+NAME = typer.Argument(..., help="Of the study.", metavar="NAME", autocompletion=_complete_names)
+REQUEST = option(
+    None, "Decision", "A key: sent again under the same one, it is done once.", metavar="KEY"
+)
+
+
+@contextmanager
+def open_store(context: typer.Context) -> Iterator["Store"]:
+    """The store of `--store`; errors of the library name options."""
+    from koloss import studies
+
+    url = context.params["store"]
+    if not url:
+        raise UsageError(f"--store must be given, or {STORE_VARIABLE} be set")
+    with naming_options(context, **ARGUMENTS):
+        store = studies.open_store(url)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def open_study(context: typer.Context) -> Iterator["Study"]:
+    """The study of NAME in the store of `--store`."""
+    from koloss.studies import Study
+
+    with open_store(context) as store:
+        yield Study.open(store, context.params["name"])
 
 
 # Beginning.
 
 
+@takes(IN_STORE)
 def create(
     context: typer.Context,
     file: Path | None = typer.Argument(None, help="A TOML file.", metavar="SPEC"),
-    name: str | None = option(None, "Study", "In the place of the name in SPEC.", metavar="NAME"),
+    name: str | None = option(None, "Study", "In place of the name in SPEC.", metavar="NAME"),
     example: bool = option(False, "Output", "Print a SPEC to begin with, and exit.", "--example"),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Begin a study that a TOML file describes.
 
@@ -60,59 +118,38 @@ def create(
         return
     if file is None:
         raise UsageError("SPEC must be given, or --example")
-    with open_store_of(context, store) as opened:
+    with open_store(context) as store:
         try:
-            made = Study.from_toml(opened, file, name=name)
+            made = Study.from_toml(store, file, name=name)
         except FileNotFoundError as error:
             raise UsageError(f"there is no file {file}") from error
-        if as_json:
-            print_json(made.status().to_dict())
-        else:
-            print(f"created {made.name} in {opened.url}")
+        answer(context, made.status().to_dict(), f"created {made.name} in {store.url}")
 
 
-def list_(context: typer.Context, store: str | None = STORE, as_json: bool = options.JSON) -> None:
+@takes(IN_STORE)
+def list_(context: typer.Context) -> None:
     """List the studies in a store."""
     from koloss.cli.study_text import show_studies
+    from koloss.studies.status import summary_of
 
-    with open_store_of(context, store) as opened:
-        studies = [_entry(opened, name) for name in opened.names()]
-        if as_json:
-            print_json(studies)
-        else:
-            show_studies(studies, opened.url)
+    with open_store(context) as store:
+        studies = [summary_of(store, name) for name in store.names()]
+        answer(context, studies, lambda: show_studies(studies, store.url))
 
 
-def _entry(store: "Store", name: str) -> dict[str, Any]:
-    """What can be known of a study without making its learner."""
-    with store.transaction(name) as log:
-        (first,), last = log.events(0, 1), log.last
-    settings = first.data["settings"]
-    return {
-        "name": name,
-        "learner": first.data["learner"],
-        "goal": settings["goal"],
-        "unit": settings["unit"],
-        "labels": settings["labels"],
-        "created": first.at.isoformat(),
-        "events": last,
-    }
-
-
+@takes(IN_STORE)
 def show(
     context: typer.Context,
     name: str = NAME,
     given: str | None = option(
         None, "Study", "Show best action and probabilities for it.", "--context", metavar="CONTEXT"
     ),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Show where a study stands: counts, best action, probabilities, values over time, warnings of the store."""
     from koloss.cli.study_text import show_study
 
-    with open_study(context, store, name) as study:
-        status, known = study.status(), read(given)
+    with open_study(context) as study:
+        status, known = study.status(), read_json(given)
         shown = {**status.to_dict(), "context": known}
         if known is not None:
             best = study.recommend(known)
@@ -122,15 +159,13 @@ def show(
         shown["probabilities"] = study.probabilities(known)
         newest = study.events(max(status.events - VALUES_FROM, 0))
         shown["values"] = [event.data["value"] for event in newest if event.kind == "told"]
-    if as_json:
-        print_json(shown)
-    else:
-        show_study(shown)
+    answer(context, shown, lambda: show_study(shown))
 
 
 # Ask and tell.
 
 
+@takes(IN_STORE)
 def ask(
     context: typer.Context,
     name: str = NAME,
@@ -145,41 +180,19 @@ def ask(
         None, "Decision", "Actions that may be chosen, as JSON: rows or params.", metavar="JSON"
     ),
     request: str | None = REQUEST,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Make a decision, or several."""
     from koloss.cli.study_text import decision_line
 
-    with open_study(context, store, name) as study:
-        made: Any = study.ask(
-            count,
-            context=read(given),
-            subject=subject,
-            request=request,
-            allowed=read(allowed),
-        )
-        decisions = [_plain(one) for one in (made if count is not None else [made])]
-    if as_json:
-        print_json(decisions if count is not None else decisions[0])
-    else:
-        for decision in decisions:
-            print(decision_line(decision))
+    with open_study(context) as study:
+        known, rows = read_json(given), read_json(allowed)
+        made: Any = study.ask(count, context=known, subject=subject, request=request, allowed=rows)
+    decisions = [one.to_dict() for one in ([made] if count is None else made)]
+    lines = "\n".join(map(decision_line, decisions))
+    answer(context, decisions[0] if count is None else decisions, lines)
 
 
-def _plain(decision: Any) -> dict[str, Any]:
-    """A decision, fit for JSON."""
-    named = {} if decision.params is None else {"params": decision.params}
-    return {
-        "id": decision.id,
-        "action": decision.action.tolist(),
-        **named,
-        "index": decision.index,
-        "probability": decision.probability,
-        "epoch": decision.epoch,
-    }
-
-
+@takes(IN_STORE)
 def tell(
     context: typer.Context,
     name: str = NAME,
@@ -187,20 +200,16 @@ def tell(
         ..., help="A decision and what it has brought; any number of these.", metavar="ID VALUE..."
     ),
     request: str | None = REQUEST,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Say what a decision has brought, or several: all of them, or none."""
     if len(pairs) % 2:
         raise UsageError(f"ID VALUE must be pairs, got {len(pairs)} words: {' '.join(pairs)}")
     ids = [_number("ID", text, int, "a whole number") for text in pairs[::2]]
     values = [_number("VALUE", text, float, "a number") for text in pairs[1::2]]
-    with open_study(context, store, name) as study:
+    with open_study(context) as study:
         study.tell(ids, values, request=request)
-    if as_json:
-        print_json({"told": [{"id": i, "value": v} for i, v in zip(ids, values, strict=True)]})
-    else:
-        print(f"told {', '.join(map(str, ids))}")
+    told = [{"id": i, "value": value} for i, value in zip(ids, values, strict=True)]
+    answer(context, {"told": told}, f"told {', '.join(map(str, ids))}")
 
 
 def _number(name: str, text: str, kind: Any, what: str) -> Any:
@@ -213,59 +222,134 @@ def _number(name: str, text: str, kind: Any, what: str) -> Any:
 # What is kept.
 
 
+@takes(IN_STORE)
 def export(
     context: typer.Context,
     name: str = NAME,
     path: Path = typer.Argument(..., help="Ends in .csv or .parquet.", metavar="PATH"),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Write the decisions to a file, one row each."""
     from koloss.studies.export import export as write
 
-    with open_study(context, store, name) as study:
+    with open_study(context) as study:
         try:
             count = write(study, path)
         except ImportError as error:
             raise UsageError(str(error)) from error
-    if as_json:
-        print_json({"path": str(path), "decisions": count})
-    else:
-        print(f"wrote {path}: {count:,} decisions")
+    answer(context, {"path": str(path), "decisions": count}, f"wrote {path}: {count:,} decisions")
 
 
-def verify(
-    context: typer.Context,
-    name: str = NAME,
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
-) -> None:
+@takes(IN_STORE)
+def verify(context: typer.Context, name: str = NAME) -> None:
     """Replay a study from its first event, and compare: exit code 0 where the history proves itself, 1 where it does not."""
     from koloss.studies import verify as replay
 
-    with open_store_of(context, store) as opened:
-        report = replay(opened, name)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        print(printable(str(report), lines=True))
+    with open_store(context) as store:
+        report = replay(store, name)
+    answer(context, report.to_dict(), printable(str(report), lines=True))
     if not report.ok:
         raise typer.Exit(1)
 
 
+@takes(IN_STORE)
 def backup(
     context: typer.Context,
     path: Path = typer.Argument(..., help="Of a new file.", metavar="PATH"),
-    store: str | None = STORE,
-    as_json: bool = options.JSON,
 ) -> None:
     """Write a copy of a whole store, while others go on."""
-    with open_store_of(context, store) as opened:
+    with open_store(context) as store:
         try:
-            opened.backup(path)
+            store.backup(path)
         except FileExistsError as error:
             raise UsageError(f"PATH must be that of a new file, got {path}") from error
-    if as_json:
-        print_json({"path": str(path)})
-    else:
-        print(f"wrote {path}")
+    answer(context, {"path": str(path)}, f"wrote {path}")
+
+
+# What an operator does.
+
+
+def _log(text: str, default: Any = "") -> Any:
+    return str, option(default, "Log", text, metavar="TEXT")
+
+
+def _word(text: str, metavar: str) -> Any:
+    return str, typer.Argument(..., help=text, metavar=metavar)
+
+
+BY: Shared = {"author": _log("Who does it."), "reason": _log("Why.")}
+THERE: Shared = {
+    "given": (str | None, option(None, "Study", "Only there.", "--context", metavar="CONTEXT")),
+    **BY,
+}
+CHANGE: Shared = {
+    "setting": _word("Which one.", "SETTING"),
+    "value": _word("As JSON, or text.", "VALUE"),
+    "author": _log("Who changes it.", ...),
+    "reason": _log("Why.", ...),
+}
+SUBJECT: Shared = {"subject": _word("Whose traces are erased.", "SUBJECT")}
+
+# What each does, its arguments, and what is said afterwards, in words and as JSON.
+CONTROLS: dict[str, tuple[str, Shared, str, dict[str, bool]]] = {
+    "pause": ("Make no decisions until `resume`; values are still welcome.", BY, "{name} is paused", {"paused": True}),
+    "resume": ("Make decisions again.", BY, "{name} makes decisions again", {"paused": False}),
+    "hand_over": ("Stop the policy in play; the next one, or the robust learner, takes over.", THERE, "the policy of {name} is stopped", {"handed_over": True}),
+    "re_arm": ("Let the policy that was stopped last play again.", THERE, "the policy of {name} plays again", {"re_armed": True}),
+    "change": ("Change a setting in the middle: withdraw or add actions, widen the range, the lease, the labels.", CHANGE, "{setting} of {name} is changed", {}),
+    "forget_subject": ("Erase what a study holds of a subject; its history can still be verified.", SUBJECT, "erased {erased} of {name}", {}),
+}  # fmt: skip
+
+
+def control(method: str) -> Callable[..., None]:
+    """The verb that calls a method of `Study`, by the same name."""
+    text, arguments, done, facts = CONTROLS[method]
+
+    @takes({"name": (str, NAME), **arguments, **IN_STORE})
+    def verb(context: typer.Context) -> None:
+        given = {name: context.params[name] for name in arguments}
+        if "given" in given:
+            given["context"] = read_json(given.pop("given"))
+        if "value" in given:
+            given["value"] = read_json(given["value"])
+        with open_study(context) as study:
+            try:
+                count = getattr(study, method)(**given)
+            except TypeError as error:
+                if arguments is not THERE:  # a method that not every learner has
+                    raise
+                raise UsageError(str(error)) from error
+        said = {"name": context.params["name"], **facts}
+        said |= {key: given[key] for key in ("setting", "value") if key in given}
+        said |= {} if count is None else {"erased": count}
+        answer(context, said, done.format(**said))
+
+    verb.__doc__ = text
+    return verb
+
+
+def application() -> typer.Typer:
+    """The verbs, as a Typer application."""
+    app = typer.Typer(rich_markup_mode="markdown")
+
+    @app.callback(invoke_without_command=True)
+    def study(context: typer.Context) -> None:
+        """Decisions that survive, shared by many processes."""
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    verbs: dict[str, Any] = {
+        "create": create,
+        "list": list_,
+        "show": show,
+        "ask": ask,
+        "tell": tell,
+        "export": export,
+        "verify": verify,
+        "backup": backup,
+        **{name.replace("_", "-"): control(name) for name in CONTROLS},
+    }
+    for name, verb in verbs.items():
+        # Values may be negative numbers, which look like options.
+        settings = {"ignore_unknown_options": verb is tell}
+        app.command(name, context_settings=settings)(verb)
+    return app

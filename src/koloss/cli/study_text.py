@@ -1,4 +1,4 @@
-"""A study as text for the terminal: tables, bars and a small plot."""
+"""A study as text for the terminal: tables and bars."""
 
 from __future__ import annotations
 
@@ -10,25 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from koloss.core.terminal import console, say, section
 from koloss.core.text import Table, counted, duration, printable, short_number
 
-BARS = 10
+SHOWN = 10
 """Actions whose probabilities are drawn."""
-
-WIDTH, HEIGHT = 60, 6
-"""Of a plot, in characters."""
 
 LONGEST = 400
 """Characters that are shown of a learner."""
 
-BLOCKS, PLAIN = " ▁▂▃▄▅▆▇█", " #"
-"""Parts of a column or a bar, for terminals that can show them and for others."""
+BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", ".:#"
+"""Columns from the lowest to the highest, for terminals that can show them and for others."""
 
 
 def blocks() -> str:
     """What standard output can show."""
-    encoding = (sys.stdout.encoding or "").lower()
-    return BLOCKS if encoding.startswith("utf") else PLAIN
+    return BLOCKS if (sys.stdout.encoding or "").lower().startswith("utf") else PLAIN
 
 
 def bars(shares: Mapping[str, float], full: str, width: int = 30) -> list[str]:
@@ -40,43 +37,27 @@ def bars(shares: Mapping[str, float], full: str, width: int = 30) -> list[str]:
     red    ####  0.500
     green  ##    0.250
     """
-    most = max(shares.values(), default=0.0)
+    most = max(shares.values(), default=0.0) or 1.0
     longest = max(map(len, shares), default=0)
-    lines = []
-    for label, share in shares.items():
-        length = round(width * share / most) if most > 0 else 0
-        lines.append(f"{label:<{longest}}  {full * length:<{width}}  {share:.3f}")
-    return lines
+    return [
+        f"{name:<{longest}}  {full * round(width * share / most):<{width}}  {share:.3f}"
+        for name, share in shares.items()
+    ]
 
 
-def plot(
-    values: Sequence[float], parts: str, width: int = WIDTH, height: int = HEIGHT
-) -> list[str]:
-    r"""Values in their order as columns, each the mean of so many as fall into it, from the least mean to the largest.
+def columns(values: Sequence[float], parts: str, width: int = 60) -> str:
+    """Values in their order as columns between the least and the largest mean; each is the mean of those that fall into it.
 
     Examples
     --------
-    >>> print("\n".join(plot([0, 1, 2], " #", width=3, height=3)))
-    2.00 |  #
-         | ##
-    0.00 |###
+    >>> columns([0, 1, 2], ".:#")
+    '0.00 .:# 2.00'
     """
     bins = np.array_split(np.asarray(values, dtype=float), min(width, len(values)))
     means = np.array([part.mean() for part in bins])
     low, high = float(means.min()), float(means.max())
-    steps = len(parts) - 1
-    # The least has the smallest part there is, so that there is something to be seen in every column.
-    share = (means - low) / (high - low) if high > low else np.full(len(means), 0.5)
-    levels = np.rint(1 + share * (height * steps - 1)).astype(int).tolist()
-    labels = [""] * height
-    labels[0], labels[-1] = short_number(high), short_number(low)
-    margin = max(map(len, labels))
-    lines = []
-    for row in range(height):
-        below = (height - 1 - row) * steps
-        line = "".join(parts[min(max(level - below, 0), steps)] for level in levels)
-        lines.append(f"{labels[row]:>{margin}} |{line}".rstrip())
-    return lines
+    levels = np.rint((means - low) / (high - low or 1.0) * (len(parts) - 1)).astype(int)
+    return f"{short_number(low)} {''.join(parts[k] for k in levels)} {short_number(high)}"
 
 
 def label(action: Mapping[str, Any]) -> str:
@@ -103,19 +84,20 @@ def decision_line(decision: Mapping[str, Any]) -> str:
 
 def show_studies(studies: Sequence[Mapping[str, Any]], url: str) -> None:
     """Print a line for every study."""
-    from koloss.report.text import console, say, section
-
     screen = console()
     if not studies:
         say(screen, f"no studies in {url}")
         return
-    rows = []
-    for study in studies:
-        labels = ", ".join(f"{key}={value}" for key, value in study["labels"].items())
-        created = _time(datetime.fromisoformat(study["created"]))
-        events = f"{study['events']:,}"
-        rows.append((study["name"], study["learner"], study["goal"], events, created, labels))
     head = ("study", "learner", "goal", "events", "created", "labels")
+    rows = [
+        (
+            *(study[key] for key in head[:3]),
+            f"{study['events']:,}",
+            _time(study["created"]),
+            _labels(study),
+        )
+        for study in ({"study": one["name"], **one} for one in studies)
+    ]
     screen.print(section(f"Studies in {url}", Table(head, rows, left=(0, 1, 2, 4, 5))))
 
 
@@ -123,30 +105,35 @@ def show_study(study: Mapping[str, Any]) -> None:
     """Print where a study stands: `study` is what `show --json` prints."""
     from rich.text import Text
 
-    from koloss.report.text import console, say, section
-
     screen, parts = console(), blocks()
+
+    def show(title: str, *lines: str) -> None:
+        screen.print(section(title, Text("\n".join(map(printable, lines)), no_wrap=True)))
+
     unit = f" {study['unit']}" if study["unit"] else ""
-    title = f"{study['name']}{' (paused)' if study['paused'] else ''}, in {study['store']}"
     facts = [_hanging(name, text, screen.width - 2) for name, text in _facts(study).items() if text]
-    screen.print(section(title, Text("\n".join(facts), no_wrap=True)))
+    show(
+        f"{study['name']}{' (paused)' if study['paused'] else ''}, in {study['store']}",
+        *"\n".join(facts).split("\n"),
+    )
     if study["best"]:
-        text = f"{label(study['best'])}, {short_number(study['best']['value'])}{unit} on average"
-        screen.print(section("Best action so far, as estimated", Text(printable(text))))
+        value = short_number(study["best"]["value"])
+        show(
+            "Best action so far, as estimated", f"{label(study['best'])}, {value}{unit} on average"
+        )
     if study["probabilities"]:
-        likeliest = study["probabilities"][:BARS]
+        likeliest = study["probabilities"][:SHOWN]
         shares = {f"{one['index']}: {label(one)}": one["probability"] for one in likeliest}
         more = len(study["probabilities"]) - len(shares)
         lines = bars(shares, parts[-1]) + ([f"and {counted(more, 'other')}"] if more > 0 else [])
-        title = "Probabilities of the next decision"
-        if study.get("context") is not None:
-            title += f", where the context is {study['context']}"
-        screen.print(section(title, Text("\n".join(map(printable, lines)), no_wrap=True)))
+        known = study.get("context")
+        where = "" if known is None else f", where the context is {known}"
+        show(f"Probabilities of the next decision{where}", *lines)
     if study["values"]:
         kind = "Rewards" if study["goal"] == "maximize" else "Losses"
-        title = f"{kind}{f' in{unit}' if unit else ''}, the last {len(study['values']):,} in their order"
-        text = "\n".join(plot(study["values"], parts))
-        screen.print(section(title, Text(text, no_wrap=True)))
+        count = f"the last {len(study['values']):,} in their order"
+        title = f"{kind}{f' in{unit}' if unit else ''}, {count}"
+        show(title, columns(study["values"], parts))
     for warning in study["facts"].get("warnings", ()):
         say(screen, f"warning: {warning}")
 
@@ -159,32 +146,33 @@ def _facts(study: Mapping[str, Any]) -> dict[str, str]:
     rules = [f"lease {duration(study['lease'])}"] if study["lease"] else []
     rules += [f"default {short_number(study['default'])}"] if study["default"] is not None else []
     rules += [f'release "{study["release"]}"'] if study["release"] else []
-    facts = study["facts"]
+    survives = {"power": "power cuts and killed processes", "process": "killed processes, not power cuts"}  # fmt: skip
     return {
         "learner": shorten(study["learner"], LONGEST, placeholder=" ..."),
         "goal": study["goal"] + (f", in {study['unit']}" if study["unit"] else ""),
         "rules": ", ".join(rules),
-        "labels": ", ".join(f"{key}={value}" for key, value in study["labels"].items()),
-        "created": _time(datetime.fromisoformat(study["created"])),
-        "newest event": f"{study['events']:,}, {_time(datetime.fromisoformat(study['last']))}",
+        "labels": _labels(study),
+        "created": _time(study["created"]),
+        "newest event": f"{study['events']:,}, {_time(study['last'])}",
         "decisions": f"{study['asked']:,}",
         "told": f"{study['told']:,}",
         "outstanding": f"{study['waiting']:,}",
         "held back": f"{study['held']:,}" if study["held"] else "",
         "expired": expired,
         "came too late": f"{study['unused']:,}" if study["unused"] else "",
-        "survives": {
-            "power": "power cuts and killed processes",
-            "process": "killed processes, not power cuts",
-        }.get(facts.get("durability", ""), ""),
+        "survives": survives.get(study["facts"].get("durability", ""), ""),
     }
 
 
 def _hanging(name: str, text: str, width: int) -> str:
-    """A name, and beside it a text on as many lines as it needs."""
+    """A name, and next to it a text on the lines that it needs."""
     indent = " " * 14
     return fill(printable(text), width, initial_indent=f"{name:<14}", subsequent_indent=indent)
 
 
-def _time(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+def _labels(study: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in study["labels"].items())
+
+
+def _time(at: str) -> str:
+    return datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -38,6 +38,17 @@ class Decision:
     learner: str  # mark of the learner that made it
     params: dict[str, Any] | None = None  # the action by names, where actions are those of a Space
 
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dict, fit for JSON."""
+        return {
+            "id": self.id,
+            "action": self.action.tolist(),
+            **({} if self.params is None else {"params": self.params}),
+            "index": self.index,
+            "probability": self.probability,
+            "epoch": self.epoch,
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:

@@ -1,7 +1,7 @@
 """Results as pages, figures and tables for the terminal.
 
-These need Jinja2, matplotlib and rich (`pip install 'koloss[experiments]'`), which are imported only where they are
-used.
+Pages and figures need Jinja2 and matplotlib (`pip install 'koloss[report]'`), tables rich, which comes with these; all are
+imported only where they are used.
 """
 
 from koloss.experiments.inspection import Inspection, inspect

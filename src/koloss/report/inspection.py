@@ -11,10 +11,10 @@ import numpy as np
 
 from koloss.core.arrays import to_numpy
 from koloss.core.files import write_text
+from koloss.core.terminal import console, section, wrote
 from koloss.core.text import BLUE, VERMILION, Table, printable
 from koloss.experiments.inspection import Inspection
 from koloss.report.figures import GREY, INK, save, styled
-from koloss.report.text import console, section, wrote
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,6 +11,7 @@ from typing import Any
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import clause
+from koloss.studies.log import Store
 from koloss.studies.state import State
 
 
@@ -112,3 +113,19 @@ def probabilities_of(state: State, context: Any) -> list[dict[str, Any]]:
         }
         for row in (-law).argsort(kind="stable").tolist()
     ]
+
+
+def summary_of(store: Store, name: str) -> dict[str, Any]:
+    """What is known of a study without making its learner."""
+    with store.transaction(name) as log:
+        (first,), last = log.events(0, 1), log.last
+    settings = first.data["settings"]
+    return {
+        "name": name,
+        "learner": first.data["learner"],
+        "goal": settings["goal"],
+        "unit": settings["unit"],
+        "labels": settings["labels"],
+        "created": first.at.isoformat(),
+        "events": last,
+    }
