@@ -1,4 +1,4 @@
-"""Spaces: declarations that cannot be, schemas that were tampered with, params that name no action."""
+"""Spaces: declarations that cannot be, data that were tampered with, params that name no action."""
 
 from __future__ import annotations
 
@@ -137,20 +137,18 @@ def _declared(parts: dict[str, Any], count: Any) -> Any:
             raise RuntimeError(f"{params} become {space.decode(again)}")
         if not space.contains(again).all():
             raise RuntimeError(f"{params} are not in the space")
-    if kl.Space.from_json_schema(space.to_json_schema()) != space:
-        raise RuntimeError(f"{space.to_json_schema()} is another space")
+    if kl.ActionSet.from_dict(space.to_dict()) != space:
+        raise RuntimeError(f"{space.to_dict()} is another space")
     return [low, high, X, points, points.discretisation(kl.Mixed(space))]
 
 
-@trial("spaces: forged schemas are refused, or make a space", quick=20, full=300)
-def schemas(rng: np.random.Generator) -> Cases:
-    """A schema with something else in one place, or in two."""
-    schema = json.loads(json.dumps(SPACE.to_json_schema()))
-    changes = [
-        (path, new) for path, new in mutations(schema, rng) if not isinstance(new, np.ndarray)
-    ]
+@trial("spaces: forged data are refused, or make a space", quick=20, full=300)
+def forgeries(rng: np.random.Generator) -> Cases:
+    """The data of a space with something else in one place, or in two."""
+    data = json.loads(json.dumps(SPACE.to_dict()))
+    changes = [(path, new) for path, new in mutations(data, rng) if not isinstance(new, np.ndarray)]
     for _ in range(20):
-        forged, label = schema, []
+        forged, label = data, []
         for k in rng.integers(len(changes), size=int(rng.integers(1, 3))).tolist():
             path, new = changes[k]
             try:
@@ -165,8 +163,8 @@ def _text(value: Any) -> str:
     return "[[[...]]]" if value is BAD_VALUES[8] else short(value)
 
 
-def _read(schema: Any) -> Any:
-    space = kl.Space.from_json_schema(schema)
+def _read(data: Any) -> Any:
+    space = kl.ActionSet.from_dict(data)
     return [space.bounds(), space.sample(3, rng=1)]
 
 

@@ -4,12 +4,11 @@ from koloss.actions.ball import Ball
 from koloss.actions.base import ActionSet
 from koloss.actions.box import Box
 from koloss.actions.contexts import Contexts
-from koloss.actions.parameters import Choice, Float, Int, Ordinal
+from koloss.actions.parameters import Choice, Float, Int, Ordinal, Parameter
 from koloss.actions.points import Points
 from koloss.actions.positive_ball import PositiveBall
 from koloss.actions.space import Space
 from koloss.actions.space_points import SpacePoints
-from koloss.actions.values import Parameter
 
 __all__ = [
     "ActionSet",

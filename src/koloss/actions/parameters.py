@@ -1,28 +1,148 @@
-"""Parameters of a `Space`: numbers on a linear or a log scale, whole numbers, choices, ordered choices.
+"""What a `Space` is declared by: numbers, whole numbers, choices and ordered choices, and when each of them matters.
 
 Each has positions in [0, 1], the coordinates that kernels see: of a number its place between `low` and `high`, of the
-i-th of k values i/(k - 1). `Parameter`, in `values.py`, is what they have in common.
+i-th of k values i/(k - 1).
 """
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.actions.values import Parameter, as_condition, as_values, identity, plain
 from koloss.core.arrays import LARGEST, as_flag, as_float, as_int, shown
+from koloss.core.plain import Plain
 
 MOST_VALUES = 2**50
 """Most values of a whole number, or of a float with steps: beyond it two of them could have one position."""
 
 LARGEST_LOG = 2**40
 """Largest whole number on a log scale, for the same reason."""
+
+DEEPEST = 20
+"""Tuples within tuples of a value."""
+
+
+class Parameter(Plain, abc.ABC):
+    """One named part of a `Space`. Where it has finitely many values, they are numbered from 0."""
+
+    when: dict[str, tuple[Any, ...]] | None
+    """Values of other parameters for which this one matters; None: always."""
+
+    count: int | None
+    """Number of values; None: a continuum."""
+
+    is_nominal: ClassVar[bool] = False
+    """Whether its values have no order, so that none can stand for another."""
+
+    @abc.abstractmethod
+    def check(self, name: str, value: Any) -> Any:
+        """The value as plain data, or an error that names the parameter."""
+
+    @abc.abstractmethod
+    def number(self, value: Any) -> int:
+        """The number of a value that has been checked."""
+
+    @abc.abstractmethod
+    def value(self, number: int) -> Any:
+        """The value with this number."""
+
+    def position(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
+        """Positions of the values with these numbers."""
+        return np.asarray(numbers, dtype=float) / max(self._last, 1)
+
+    def nearest(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+        """Numbers of the values nearest to these positions."""
+        return self._clipped(np.asarray(positions, dtype=float) * self._last)
+
+    def _clipped(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
+        clipped: NDArray[np.int64] = np.clip(np.rint(numbers), 0, self._last).astype(np.int64)
+        return clipped
+
+    def encode(self, values: Sequence[Any]) -> NDArray[np.float64]:
+        """Positions of values that have been checked."""
+        return self.position(np.array([self.number(v) for v in values], dtype=np.int64))
+
+    def decode(self, positions: NDArray[Any]) -> list[Any]:
+        """Values at the nearest positions there are."""
+        return [self.value(i) for i in self.nearest(positions).tolist()]
+
+    def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        """Nearest positions there are."""
+        return self.position(self.nearest(positions))
+
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Positions of values that are spread evenly where `uniform` is over [0, 1)."""
+        return self.position(np.minimum(np.floor(uniform * (self._last + 1)), self._last))
+
+    def grid(
+        self, step: float, whole: bool, limit: float
+    ) -> tuple[NDArray[np.float64] | None, float]:
+        """Some of the positions, and half a step or less, as far as any other is from them at most.
+
+        A `whole` grid has all positions; one of more than `limit` is None.
+        """
+        if whole or (self._last + 1) * step <= 1:
+            numbers = np.arange(self._last + 1) if self._last < limit else None
+        else:
+            numbers = self._some(step) if 1 / step < limit else None
+        if numbers is None:
+            return None, 0.0
+        positions = self.position(numbers)
+        # A value that is left out is in the middle between two at worst.
+        gaps = np.diff(positions)[np.diff(numbers) > 1]
+        return positions, min(float(gaps.max(initial=0.0)), step) / 2
+
+    def _some(self, step: float) -> NDArray[np.int64]:
+        """Numbers of values that leave out none by more than half a step."""
+        stride = max(math.floor(step * self._last), 1)
+        return np.unique(np.append(np.arange(0, self._last, stride), self._last))
+
+    @property
+    def _last(self) -> int:
+        """Number of the last value."""
+        assert self.count is not None
+        return self.count - 1
+
+    def parts(self) -> dict[str, Any]:
+        when = None if self.when is None else tuple(self.when.items())
+        parts = super().parts() | {"when": when}
+        return {k: v for k, v in parts.items() if v is not None and v is not False}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, "when"):  # which is set last
+            raise AttributeError(f"`{name}` of {self!r} cannot be changed: make another one")
+        super().__setattr__(name, value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parameter):
+            return NotImplemented
+        return type(self) is type(other) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> Any:
+        return identity(tuple(self.parts().items()))
+
+    def __repr__(self) -> str:
+        parts = self.parts()
+        if self.when is not None:
+            parts["when"] = {
+                k: v[0] if len(v) == 1 and not isinstance(v[0], tuple) else list(v)
+                for k, v in self.when.items()
+            }
+        first = [repr(parts.pop(k)) for k in ("low", "high") if k in parts]
+        if "values" in parts:
+            first = [repr(list(parts.pop("values")))]
+        rest = [f"{k}={v!r}" for k, v in parts.items()]
+        return f"{type(self).__name__}({', '.join(first + rest)})"
 
 
 class Float(Parameter):
@@ -186,10 +306,8 @@ class Int(Parameter):
     ----------
     low, high : int
         Ends, both included.
-    log : bool
-        Whether the logarithm is what counts: positions and draws are even on the log scale.
-    when : mapping, optional
-        Values of other parameters for which this one matters, as in `Space`.
+    log, when
+        As for `Float`.
 
     Examples
     --------
@@ -210,9 +328,8 @@ class Int(Parameter):
             raise ValueError(f"`high` must be at most 2**40 on a log scale, got {self.high}")
         self.count = self.high - self.low + 1
         if self.count > MOST_VALUES:
-            rule = (
-                "must be less than 2**50 above `low`, so that every value has a position of its own"
-            )
+            reason = "so that every value has a position of its own"
+            rule = f"must be less than 2**50 above `low`, {reason}"
             raise ValueError(f"`high` {rule}, got {self.count - 1}")
         self.when = as_condition(when)
 
@@ -236,7 +353,7 @@ class Int(Parameter):
         if not self.log:
             return super().nearest(positions)
         places = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
-        return self._clipped(np.rint(self.low * np.expm1(places * self._logs)))
+        return self._clipped(self.low * np.expm1(places * self._logs))
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         if not self.log:
@@ -265,7 +382,7 @@ class Choice(Parameter):
     values : sequence
         None, True, False, numbers, text, or tuples of these. True and 1 are different values, 1 and 1.0 are not.
     when : mapping, optional
-        Values of other parameters for which this one matters, as in `Space`.
+        As for `Float`.
 
     Examples
     --------
@@ -300,14 +417,7 @@ class Choice(Parameter):
 
 
 class Ordinal(Choice):
-    """One of several values in an order: neighbours are alike.
-
-    Parameters
-    ----------
-    values : sequence
-        As for `Choice`, from one end to the other.
-    when : mapping, optional
-        Values of other parameters for which this one matters, as in `Space`.
+    """One of several values in an order, from one end to the other: neighbours are alike. Parameters are those of `Choice`.
 
     Examples
     --------
@@ -324,9 +434,74 @@ def _check_ends(low: float, high: float) -> None:
         raise ValueError(f"`low` must not exceed `high`, got {low!r} > {high!r}")
 
 
-def ordinal_range(low: int, high: int, step: int, when: Any) -> Ordinal:
-    """Whole numbers from `low` to `high` in steps."""
-    values = range(low, high + 1, step)
-    if len(values) > 2**16:
-        raise ValueError(f"`step` must leave no more than 65,536 values, got {len(values)}")
-    return Ordinal(values, when=when)
+# Values and conditions as plain data.
+
+
+def plain(name: str, value: Any, depth: int = 0) -> Any:
+    """A value as plain data: None, True, False, a finite number, text, or a tuple of these."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return as_text(name, str.__str__(value))
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return as_float(name, value)
+    if isinstance(value, (list, tuple)):
+        if depth == DEEPEST:
+            raise ValueError(f"`{name}` must be nested at most {DEEPEST} deep, got more")
+        return tuple(plain(name, v, depth + 1) for v in value)
+    rule = "must be None, True, False, numbers, text or tuples of these"
+    raise TypeError(f"`{name}` {rule}, got {shown(value)}")
+
+
+def as_text(name: str, value: Any) -> str:
+    """Text that can be written."""
+    if not isinstance(value, str):
+        raise TypeError(f"`{name}` must be text, got {shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"`{name}` must be text that can be written, got {value!r}") from error
+    return value
+
+
+def identity(value: Any) -> Any:
+    """What tells plain values apart: True and 1 are two, 1 and 1.0 one."""
+    if isinstance(value, tuple):
+        return tuple(map(identity, value))
+    return (isinstance(value, bool), value)
+
+
+def as_values(name: str, values: Any) -> tuple[Any, ...]:
+    """Several values, in the order given."""
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+        raise TypeError(f"`{name}` must be a list of values, got {shown(values)}")
+    found = tuple(plain(name, v) for v in values)
+    if not found:
+        raise ValueError(f"`{name}` must not be empty")
+    return found
+
+
+def as_condition(when: Any) -> dict[str, tuple[Any, ...]] | None:
+    """Names of parameters with the values that they must have; a list, tuple or set has several."""
+    if when is None:
+        return None
+    if not isinstance(when, (Mapping, list, tuple)):
+        raise TypeError(f"`when` must map names to values, got {shown(when)}")
+    try:
+        pairs = dict(when)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"`when` must map names to values, got {shown(when)}") from error
+    if not pairs:
+        raise ValueError("`when` must name a parameter, got none")
+    condition = {}
+    for name, values in pairs.items():
+        if isinstance(values, (list, tuple, range, Set)):
+            several = sorted(values, key=repr) if isinstance(values, Set) else values
+        else:
+            several = [values]
+        condition[as_text("when", name)] = as_values("when", several)
+    return condition

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from koloss.actions.base import MAX_NET_BYTES, ActionSet, slack, steps, too_large
-from koloss.actions.conditions import declared, matching, needs_of, ordered
+from koloss.actions.exchange import read_optuna, write_schema
+from koloss.actions.parameters import Parameter, as_text
 from koloss.actions.points import Points
 from koloss.actions.space_points import (
     ENUMERATED,
@@ -24,9 +25,6 @@ from koloss.actions.space_points import (
     lost,
     own_points,
 )
-from koloss.actions.space_readers import read_configspace, read_optuna
-from koloss.actions.space_schema import read_schema, write_schema
-from koloss.actions.values import Parameter
 from koloss.core.arrays import Array, as_count, as_flag, as_float, as_points, shown, to_numpy
 from koloss.core.random import as_generator
 
@@ -85,16 +83,14 @@ class Space(ActionSet):
         **named: Any,
     ) -> None:
         if isinstance(where, Parameter):
-            raise TypeError(
-                "`where` must be a function of params: a parameter of that name goes into a dict"
-            )
+            advice = "a parameter of that name goes into a dict"
+            raise TypeError(f"`where` must be a function of params: {advice}")
         if where is not None and not callable(where):
             raise TypeError(f"`where` must be a function of params, got {shown(where)}")
-        given = declared(parameters, named)
-        self._parameters = given
-        self._columns = tuple(given.values())
+        self._parameters = _declared(parameters, named)
+        self._columns = tuple(self._parameters.values())
         self.where = where
-        self._needs = needs_of(given, ordered(given))
+        self._needs = _needs_of(self._parameters)
 
     @property
     def parameters(self) -> dict[str, Parameter]:
@@ -146,7 +142,7 @@ class Space(ActionSet):
         return [self._check(p) for p in several]
 
     def _check(self, params: Any) -> dict[str, Any]:
-        values = matching(params, self._parameters, self._needs)
+        values = _as_params(params, self._parameters, self._needs)
         if self.where is not lost and not self._allows(values):
             raise ValueError(f"`params` must be allowed by `where`, got {values!r}")
         return values
@@ -193,9 +189,8 @@ class Space(ActionSet):
             error.add_note(f"in `where` of a Space, for {params!r}")
             raise
         if not isinstance(allowed, (bool, np.bool_)):
-            raise TypeError(
-                f"`where` must return True or False, got {shown(allowed)} for {params!r}"
-            )
+            rule = "must return True or False"
+            raise TypeError(f"`where` {rule}, got {shown(allowed)} for {params!r}")
         return bool(allowed)
 
     # What every action set can do.
@@ -274,9 +269,8 @@ class Space(ActionSet):
         if count is None or isinstance(count, (int, np.integer)):
             return chosen_points(self, as_count("count", 1024 if count is None else count), rng)
         if isinstance(count, (str, bytes)) or not isinstance(count, (Mapping, Sequence)):
-            raise TypeError(
-                f"`count` must be a whole number or a list of params, got {shown(count)}"
-            )
+            rule = "must be a whole number or a list of params"
+            raise TypeError(f"`count` {rule}, got {shown(count)}")
         return own_points(self, count)
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
@@ -289,9 +283,8 @@ class Space(ActionSet):
         if self.where is not None:
             X = all_rows(self, ENUMERATED)
             if X is None:
-                rule = (
-                    "must be None for a net, of which a constraint may leave nothing; take `points`"
-                )
+                reason = "of which a constraint may leave nothing"
+                rule = f"must be None for a net, {reason}; take `points`"
                 raise ValueError(f"`where` {rule}, got {self.where!r}")
             X = X[self.allowed(X)]
             return SpacePoints(self, X=X).net(spacing, max_bytes=max_bytes)
@@ -304,10 +297,8 @@ class Space(ActionSet):
         radius = math.hypot(*halves)
         return SpacePoints(self, X=X, covering_radius=radius, covering_widths=halves)
 
-    # As a JSON schema, and from other packages.
-
     def to_json_schema(self) -> dict[str, Any]:
-        """A JSON schema (draft 2020-12) of params, which `from_json_schema` reads back to the same space.
+        """A JSON schema (draft 2020-12) by which others can check params.
 
         Logarithms, steps, orders and conditions are under the key "x-koloss", conditions also as if and then; the steps of a float are
         nowhere else, so that a validator lets values between them pass. A `where` cannot be written.
@@ -315,34 +306,13 @@ class Space(ActionSet):
         Examples
         --------
         >>> import koloss as kl
-        >>> space = kl.Space(rate=kl.Float(0.001, 1, log=True))
-        >>> space.to_json_schema()["properties"]
+        >>> kl.Space(rate=kl.Float(0.001, 1, log=True)).to_json_schema()["properties"]
         {'rate': {'type': 'number', 'minimum': 0.001, 'maximum': 1.0, 'x-koloss': {'log': True}}}
-        >>> kl.Space.from_json_schema(space.to_json_schema()) == space
-        True
         """
         if self.where is not None:
             rule = "must be None: a function cannot be written as a schema"
             raise ValueError(f"`where` {rule}; kl.Space(space.parameters) is the space without it")
         return write_schema(self._parameters)
-
-    @classmethod
-    def from_json_schema(
-        cls, schema: Mapping[str, Any], *, where: Callable[[dict[str, Any]], bool] | None = None
-    ) -> Self:
-        """The space that a JSON schema describes: one of `to_json_schema`, or a plain one.
-
-        Plain schemas are of an object whose properties are integers or numbers with ends, booleans or enums; if and then
-        become conditions, multiples of a whole number an `Ordinal`. All properties count as required. What would be overlooked is refused.
-
-        Examples
-        --------
-        >>> import koloss as kl
-        >>> level = {"type": "integer", "minimum": 1, "maximum": 19}
-        >>> kl.Space.from_json_schema({"properties": {"level": level, "long": {"type": "boolean"}}})
-        Space(level=Int(1, 19), long=Choice([False, True]))
-        """
-        return cls(read_schema(schema), where=where)
 
     @classmethod
     def from_optuna(cls, distributions: Any) -> Self:
@@ -351,16 +321,6 @@ class Space(ActionSet):
         Whole numbers in steps become an `Ordinal`.
         """
         return cls(read_optuna(distributions))
-
-    @classmethod
-    def from_configspace(cls, space: Any) -> Self:
-        """The space of a ConfigSpace `ConfigurationSpace`; forbidden clauses become `where`.
-
-        Conditions must be on values of single parameters, all of which must hold: other uses of "or" are refused. Priors, weights
-        and defaults are left out.
-        """
-        parameters, where = read_configspace(space)
-        return cls(parameters, where=where)
 
     # As plain data and as text.
 
@@ -399,3 +359,103 @@ class Space(ActionSet):
         else:
             text = repr(self._parameters)
         return f"Space({text}{'' if self.where is None else ', where=...'})"
+
+
+def _declared(parameters: Any, named: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Parameters by name, from a dict and from keywords."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(f"`parameters` must map names to parameters, got {shown(parameters)}")
+    given: dict[str, Any] = dict(parameters or {})
+    for name in named:
+        if name in given:
+            raise ValueError(f"`{name}` must be given once, got it twice")
+    given |= named
+    if not given:
+        raise ValueError("`parameters` must not be empty")
+    for name, parameter in given.items():
+        if not as_text("parameters", name):
+            raise ValueError("`parameters` must have names that are not empty, got ''")
+        if not isinstance(parameter, Parameter):
+            rule = "must be a Float, Int, Choice or Ordinal"
+            raise TypeError(f"`{name}` {rule}, got {shown(parameter)}")
+    return given
+
+
+# When parameters matter.
+
+
+Needs = dict[str, frozenset[int]]
+"""Names with the numbers that their values must have."""
+
+
+def _needs_of(parameters: Mapping[str, Parameter]) -> dict[str, Needs]:
+    """When each parameter matters, the conditions of those that its condition is on included; these come first."""
+    own = {name: _own_needs(name, parameters) for name in parameters}
+    needs: dict[str, Needs] = {}
+    while len(needs) < len(own):
+        ready = [n for n in own if n not in needs and own[n].keys() <= needs.keys()]
+        if not ready:
+            circle = ", ".join(repr(n) for n in own if n not in needs)
+            raise ValueError(f"`when` must not lead back to where it began, as among {circle}")
+        for name in ready:
+            merged = dict(own[name])
+            for parent in own[name]:
+                for other, numbers in needs[parent].items():
+                    merged[other] = merged.get(other, numbers) & numbers
+            for other, numbers in merged.items():
+                if not numbers:
+                    rule = f"can never hold: no value of {other!r} is left"
+                    raise ValueError(f"`when` of {name!r} {rule}")
+            needs[name] = merged
+    return needs
+
+
+def _own_needs(name: str, parameters: Mapping[str, Parameter]) -> Needs:
+    needs: Needs = {}
+    for parent, values in (parameters[name].when or {}).items():
+        if parent not in parameters:
+            among = ", ".join(parameters)
+            raise ValueError(f"`when` of {name!r} must name one of {among}, got {parent!r}")
+        other = parameters[parent]
+        if other.count is None:
+            rule = "must be on a parameter with finitely many values"
+            raise ValueError(f"`when` of {name!r} {rule}, got {parent!r}: {other!r}")
+        try:
+            needs[parent] = frozenset(other.number(other.check(parent, v)) for v in values)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`when` of {name!r} can never hold: {error}") from error
+    return needs
+
+
+def _as_params(
+    params: Any, parameters: Mapping[str, Parameter], needs: Mapping[str, Needs]
+) -> dict[str, Any]:
+    """Params as plain values in the order declared, or an error: they must have what matters, and nothing else."""
+    if not isinstance(params, Mapping):
+        raise TypeError(f"`params` must be a dict or a list of dicts, got {shown(params)}")
+    for name in params:
+        if name not in parameters:
+            among = ", ".join(parameters)
+            raise ValueError(f"`params` must have names among {among}, got {name!r}")
+    values: dict[str, Any] = {}
+    for name, needed in needs.items():  # those that conditions are on come first
+        matters = all(
+            other in values and parameters[other].number(values[other]) in numbers
+            for other, numbers in needed.items()
+        )
+        if matters and name not in params:
+            raise ValueError(f"`params` must have {name!r}, got {shown(dict(params))}")
+        if not matters and name in params:
+            rule = f"must not have {name!r}, which matters only when {_written(parameters[name])}"
+            raise ValueError(f"`params` {rule}, got {shown(dict(params))}")
+        if matters:
+            values[name] = parameters[name].check(name, params[name])
+    return {name: values[name] for name in parameters if name in values}
+
+
+def _written(parameter: Parameter) -> str:
+    """A condition as text."""
+    return " and ".join(
+        f"{name!r} is {' or '.join(map(repr, values))}"
+        for name, values in (parameter.when or {}).items()
+    )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from koloss.actions.parameters import identity
 from koloss.actions.points import Points
-from koloss.actions.values import identity
 from koloss.core.arrays import as_points, shown, to_numpy
 from koloss.core.random import as_generator
 
