@@ -14,9 +14,8 @@ import koloss as kl
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio
 from koloss.oracles import trust_region
-from koloss.oracles.trust_region import Symmetric
 from koloss.oracles.multistart import multistart
-from koloss.oracles.trust_region import minimize_quadratic_ball
+from koloss.oracles.trust_region import Symmetric, minimize_quadratic_ball
 
 KINDS = {
     "|b| = 2": {"strength": 2.0},

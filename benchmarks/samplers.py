@@ -7,10 +7,10 @@ import time
 import emcee
 import numpy as np
 
-from benchmarks.hostile import FAMILIES, hostile
 from benchmarks.tables import Table
 from benchmarks.timing import cpu_race, ratio, spread
 from koloss.samplers.quadratic_ball import QuadraticBall
+from tests.support.densities import FAMILIES, hostile
 
 
 def run(full: bool = False) -> list[Table]:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from benchmarks.hostile import FAMILIES, hostile
 from koloss.actions import Ball
 from koloss.samplers.chains import as_target
 from koloss.samplers.envelopes import (
@@ -31,6 +30,7 @@ from koloss.samplers.envelopes import (
 )
 from koloss.samplers.hit_and_run import Move
 from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
+from tests.support.densities import FAMILIES, hostile
 from tests.support.statistics import agrees, by_law, by_laws, by_mean, differs
 
 SIZE = 20_000

@@ -13,9 +13,9 @@ import pytest
 from scipy import special
 
 import koloss as kl
-from benchmarks.hostile import FAMILIES, hostile
 from koloss.samplers import quadratic_ball, quadratic_moments
 from koloss.samplers.quadratic_moments import turn_features
+from tests.support.densities import FAMILIES, hostile
 from tests.support.statistics import agrees, by_mean, differs
 
 MOMENTS = quadratic_moments(np.eye(2), [0.0, 0.0])
