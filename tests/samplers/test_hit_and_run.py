@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.samplers.box import separable_box
+from koloss.samplers.box import quadratic_interval, separable_box
 from koloss.samplers.chains import as_target
 from koloss.samplers.hit_and_run import Move, chord, hit_and_run
-from koloss.samplers.interval import quadratic_interval
 from koloss.samplers.quadratic_ball import quadratic_ball
 from tests.support.statistics import agrees, by_law, by_laws, differs
 

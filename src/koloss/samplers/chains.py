@@ -10,6 +10,7 @@ import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, PositiveBall
 from koloss.core.arrays import as_array, as_count, as_float, as_points, to_numpy
+from koloss.core.random import as_generator
 from koloss.kernels import Loss, QuadraticLoss
 from koloss.samplers.categorical import categorical
 from koloss.samplers.diagnostics import SHORTEST, effective_size, r_hat
@@ -90,7 +91,49 @@ def as_actions(actions: Any) -> Compact:
     return actions
 
 
-def start_points(
+@dataclass(frozen=True)
+class Draws:
+    """What a run of several chains returns."""
+
+    points: Any  # (size, d): first the draws of all chains at one time, then those at the next
+    chains: Any  # (chains, draws, d): the same by chain; up to one per chain more than asked for
+    effective_size: Any  # (d,): bulk effective size of all chains; None below four draws per chain
+    r_hat: Any  # (d,): split R-hat; None below four draws per chain
+    acceptance: float = 1.0  # of proposals after the warm-up; 1 where a sampler rejects none
+    step_size: float | None = None  # of samplers that have one
+    jump_acceptance: float | None = None  # share of jumps to uniform points that left their place
+
+
+class Run:
+    """Several chains: where they start, and how they go on."""
+
+    def __init__(
+        self, target: Target, actions: Compact, size: Any, *, start: Any, rng: Any, **counts: Any
+    ) -> None:
+        self.actions, self.rng = actions, as_generator(rng)
+        self.size, self.steps = as_count("size", size), as_count("steps", counts["steps"])
+        chains = as_count("chains", counts["chains"])
+        self.warmup = as_count("warmup", counts["warmup"], minimum=0)
+        self.start = _start_points(target, actions, chains, start, self.rng)  # (chains, d)
+
+    def draws(self, X: Any, step: Callable[[Any], Any]) -> Draws:
+        """The draws of chains that have been warmed up, with their diagnostics."""
+        count, (n, d) = -(-self.size // len(X)), X.shape
+        chains = np.empty((n, count, d))
+        for i in range(count):
+            for _ in range(self.steps):
+                X = step(X)
+            chains[:, i] = X
+        points = np.swapaxes(chains, 0, 1).reshape(-1, d)[: self.size]
+        ess = hat = None
+        if count >= SHORTEST:
+            free = free_coordinates(self.actions)  # what cannot move is exact
+            ess, hat = np.full(d, float(n * count)), np.ones(d)
+            ess[free], hat[free] = effective_size(chains[:, :, free]), r_hat(chains[:, :, free])
+        return Draws(points, chains, ess, hat)
+
+
+def _start_points(
     target: Target, actions: Compact, chains: int, start: Any, rng: np.random.Generator
 ) -> Any:
     """Where the chains begin: as given, or uniform points chosen by their density.
@@ -125,36 +168,3 @@ def free_coordinates(actions: Compact) -> Any:
     if isinstance(actions, Ball):
         return np.ones(actions.dimension, dtype=bool)
     return np.asarray(actions.upper) > np.asarray(actions.lower)
-
-
-@dataclass(frozen=True)
-class Draws:
-    """What a run of several chains returns."""
-
-    points: Any  # (size, d): first the draws of all chains at one time, then those at the next
-    chains: Any  # (chains, draws, d): the same by chain; up to one per chain more than asked for
-    effective_size: Any  # (d,): bulk effective size of all chains; None below four draws per chain
-    r_hat: Any  # (d,): split R-hat; None below four draws per chain
-    acceptance: float  # of proposals after the warm-up; 1 where a sampler rejects none
-    step_size: float | None = None  # of samplers that have one
-    jump_acceptance: float | None = None  # share of jumps to uniform points that left their place
-
-
-def collect(
-    chains: Any, size: int, actions: Compact, acceptance: float = 1.0, **more: float | None
-) -> Draws:
-    """Draws of shape (chains, draws, d) with their diagnostics."""
-    points = np.swapaxes(chains, 0, 1).reshape(-1, chains.shape[2])[:size]
-    ess = hat = None
-    if chains.shape[1] >= SHORTEST:
-        free = free_coordinates(actions)  # what cannot move is exact
-        ess, hat = np.full(len(free), float(chains.shape[0] * chains.shape[1])), np.ones(len(free))
-        ess[free], hat[free] = effective_size(chains[:, :, free]), r_hat(chains[:, :, free])
-    return Draws(points, chains, ess, hat, acceptance, **more)
-
-
-def as_counts(size: Any, steps: Any, chains: Any, warmup: Any) -> tuple[int, int, int, int, int]:
-    """Checked size, steps, chains, warm-up, and the number of draws per chain."""
-    size, steps = as_count("size", size), as_count("steps", steps)
-    chains, warmup = as_count("chains", chains), as_count("warmup", warmup, minimum=0)
-    return size, steps, chains, warmup, -(-size // chains)

@@ -4,7 +4,7 @@ One step from x: choose a direction v that does not depend on x, find the chord 
 form, and move along it.
 
 - Log density x'Bx + b'x: along the chord it is c t² + s t with c = v'Bv, s = v'(2Bx + b), and t is drawn from
-  that density exactly (`interval`). Half of the directions are eigenvectors of B, so that a density much
+  that density exactly (`quadratic_interval`). Half of the directions are eigenvectors of B, so that a density much
   narrower in some directions than in others is crossed at the pace of its widths: a Gibbs step in the
   coordinates where the density is a product.
 - Any other log density: one slice sampling move on the chord (Neal 2003, Figures 3 and 5): a level under the
@@ -25,19 +25,16 @@ import numpy as np
 
 from koloss.actions import Ball, Box
 from koloss.core.arrays import within_floats
-from koloss.core.random import as_generator
+from koloss.samplers.box import quadratic_interval
 from koloss.samplers.chains import (
     Compact,
     Draws,
+    Run,
     Target,
     as_actions,
-    as_counts,
     as_target,
-    collect,
     free_coordinates,
-    start_points,
 )
-from koloss.samplers.interval import quadratic_interval
 
 SHRINKAGES = 200
 """Misses after which a slice move stays where it is: the chord is then far below a rounding long."""
@@ -89,20 +86,15 @@ def hit_and_run(
     >>> bool(draws.r_hat.max() < 1.02)
     True
     """
-    rng, actions = as_generator(rng), as_actions(actions)
+    actions = as_actions(actions)
     goal = as_target(target, learning_rate, actions.dimension)
     burn = 200 * actions.dimension if warmup is None else warmup
-    size, steps, chains, burn, count = as_counts(size, steps, chains, burn)
-    X = start_points(goal, actions, chains, start, rng)
-    move = Move(goal, actions)
-    kept = np.empty((chains, count, actions.dimension))
-    for _ in range(burn):
-        X = move(X, rng)
-    for i in range(count):
-        for _ in range(steps):
-            X = move(X, rng)
-        kept[:, i] = X
-    return collect(kept, size, actions)
+    counts = {"steps": steps, "chains": chains, "warmup": burn}
+    run = Run(goal, actions, size, start=start, rng=rng, **counts)
+    X, move = run.start, Move(goal, actions)
+    for _ in range(run.warmup):
+        X = move(X, run.rng)
+    return run.draws(X, lambda X: move(X, run.rng))
 
 
 class Move:

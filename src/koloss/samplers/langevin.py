@@ -26,23 +26,21 @@ samplers, Bernoulli 24.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from koloss.actions import Ball, Box
 from koloss.core.arrays import as_float, within_floats
-from koloss.core.random import as_generator
 from koloss.samplers.chains import (
     Compact,
     Draws,
+    Run,
     Target,
     as_actions,
-    as_counts,
     as_target,
-    collect,
     free_coordinates,
-    start_points,
 )
 
 ACCEPTANCE = 0.574
@@ -89,9 +87,8 @@ def langevin(
     >>> bool((draws.points[:, 0] > 0).mean().round(1) == 0.5), bool(draws.r_hat.max() < 1.05)
     (True, True)
     """
-    rng, actions = as_generator(rng), as_actions(actions)
+    actions = as_actions(actions)
     goal = _with_gradient(as_target(target, learning_rate, actions.dimension), gradient, target)
-    size, steps, chains, warmup, count = as_counts(size, steps, chains, warmup)
     jump = as_float("jump", jump, minimum=0.0)
     if jump > 1:
         raise ValueError(f"`jump` must be at most 1, got {jump:.6g}")
@@ -99,23 +96,24 @@ def langevin(
     if adapt and warmup == 0:
         raise ValueError("`warmup` must be positive where `step_size` is missing, got 0")
     h = first_step_size(actions) if adapt else as_float("step_size", step_size, positive=True)
-    X = start_points(goal, actions, chains, start, rng)
-    move = Move(goal, actions, X)
-    for i in range(warmup):
-        probability = move.diffuse(h, rng)
-        move.jump(jump, rng)
+    counts = {"steps": steps, "chains": chains, "warmup": warmup}
+    run = Run(goal, actions, size, start=start, rng=rng, **counts)
+    move = Move(goal, actions, run.start)
+    for i in range(run.warmup):
+        probability = move.diffuse(h, run.rng)
+        move.jump(jump, run.rng)
         if adapt:  # Robbins-Monro on log h, with steps that shrink
             h *= math.exp(2 * (i + 1) ** -0.6 * (probability - ACCEPTANCE))
-    kept = np.empty((chains, count, actions.dimension))
     move.reset()
-    for i in range(count):
-        for _ in range(steps):
-            move.diffuse(h, rng)
-            move.jump(jump, rng)
-        kept[:, i] = move.X
-    return collect(
-        kept, size, actions, move.acceptance, step_size=h, jump_acceptance=move.jump_acceptance
-    )
+
+    def step(_: Any) -> Any:
+        move.diffuse(h, run.rng)
+        move.jump(jump, run.rng)
+        return move.X
+
+    draws = run.draws(move.X, step)
+    shares = {"acceptance": move.acceptance, "jump_acceptance": move.jump_acceptance}
+    return replace(draws, step_size=h, **shares)
 
 
 class Move:

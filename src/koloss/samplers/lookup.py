@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -25,80 +25,8 @@ from koloss.samplers.categorical import categorical
 from koloss.samplers.hit_and_run import hit_and_run
 from koloss.samplers.langevin import langevin
 from koloss.samplers.particles import Particles
-from koloss.samplers.quadratic_ball import QuadraticBall, quadratic_ball
-
-# One loss, many draws.
-
-
-@within_floats("`loss`, `actions` and `learning_rate`")
-def sample(
-    loss: Loss, actions: ActionSet, learning_rate: float, size: int, *, rng: Any = None
-) -> Any:
-    """Draws from the density ∝ exp(-learning_rate · loss) on the actions: small losses are likely.
-
-    Exact on points, for linear and quadratic losses on the ball, and for linear losses on a box; by Markov
-    chains elsewhere, whose own functions (`hit_and_run`, `langevin`) say how well they mixed. The draws are an array of
-    shape (size, d). A TypeError says where there is no engine for the pair, and lists those there are.
-
-    Examples
-    --------
-    >>> import koloss as kl
-    >>> loss = kl.LinearLoss([1.0, 0.0])
-    >>> x = sample(loss, kl.Ball(2), 20.0, 1000, rng=0)
-    >>> bool(loss(x).mean() < -0.9)
-    True
-    """
-    eta = as_float("learning_rate", learning_rate, minimum=0.0)
-    size, rng = as_count("size", size), as_generator(rng)
-    for (family, kind), engine in ENGINES.items():
-        if isinstance(loss, family) and isinstance(actions, kind):
-            if loss.dimension != actions.dimension:
-                raise ValueError(
-                    f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
-                )
-            return engine(loss, actions, eta, size, rng)
-    pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
-    raise TypeError(
-        f"no sampler for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
-    )
-
-
-def _points(loss: Loss, actions: Points, eta: float, size: int, rng: Any) -> Any:
-    return actions._take(categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
-
-
-def _quadratic_ball(loss: Loss, actions: Ball, eta: float, size: int, rng: Any) -> Any:
-    matrix, vector = _form(loss)
-    return quadratic_ball(-eta * matrix, -eta * vector, size, radius=actions.radius, rng=rng)
-
-
-def _linear_box(loss: LinearLoss, actions: Box, eta: float, size: int, rng: Any) -> Any:
-    slope = -eta * to_numpy(loss.vector)
-    return separable_box(0 * slope, slope, actions.lower, actions.upper, size, rng=rng)
-
-
-def _hit_and_run(loss: Loss, actions: Any, eta: float, size: int, rng: Any) -> Any:
-    return hit_and_run(loss, actions, size, learning_rate=eta, rng=rng).points
-
-
-def _langevin(loss: KernelLoss, actions: Any, eta: float, size: int, rng: Any) -> Any:
-    return langevin(loss, actions, size, learning_rate=eta, rng=rng).points
-
-
-ENGINES: dict[tuple[Any, Any], Callable[[Any, Any, float, int, Any], Any]] = {
-    (Loss, Points): _points,
-    (LinearLoss, Ball): _quadratic_ball,
-    (QuadraticLoss, Ball): _quadratic_ball,
-    (LinearLoss, Box): _linear_box,
-    (QuadraticLoss, Box): _hit_and_run,
-    (KernelLoss, Ball): _langevin,
-    (KernelLoss, Box): _langevin,
-    (PosynomialLoss, Box): _hit_and_run,
-    (Loss, PositiveBall): _hit_and_run,
-}
-
-
-# A density that changes from round to round.
+from koloss.samplers.quadratic_ball import QuadraticBall
+from koloss.samplers.quadratic_moments import quadratic_moments
 
 
 class Sampler(abc.ABC):
@@ -141,43 +69,14 @@ class Sampler(abc.ABC):
         return None
 
 
-def sampler_for(
-    kernel: Any,
-    actions: ActionSet,
-    *,
-    particles: int = 256,
-    move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
-) -> Sampler:
-    """The sampler for sums of a kernel's losses on an action set.
-
-    Exact on points, for linear and quadratic losses on the ball, and where the coordinates of a box are independent;
-    elsewhere a population of so many particles, moved by Markov chains.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import koloss as kl
-    >>> rng, sampler = np.random.default_rng(0), sampler_for(kl.Linear(), kl.Box([0.0], [1.0]))
-    >>> sampler.follow(kl.LinearLoss([50.0]), rng)
-    >>> sampler.method, round(float(sampler.draw(1000, rng).mean()), 2)
-    ('separable_box', 0.02)
-    """
-    if isinstance(actions, Points):
-        return OnPoints()
-    if isinstance(actions, Ball) and isinstance(kernel, (Linear, Quadratic)):
-        return OnBall(actions)
-    if isinstance(actions, Box) and (
-        isinstance(kernel, Linear) or (isinstance(kernel, Quadratic) and actions.dimension == 1)
-    ):
-        return OnBox(actions)
-    return ByChains(actions, particles, move)
-
-
 class OnPoints(Sampler):
     """Rows of a finite set by their probabilities."""
 
     method = "categorical"
     p: Any  # probabilities of all rows
+
+    def __init__(self, points: Points) -> None:
+        self.actions = points
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
         p = np.exp(potential.min() - potential)
@@ -197,13 +96,12 @@ class _OfForm(Sampler):
         self._form: Any = None
 
     def follow(self, potential: Any, rng: np.random.Generator | None = None) -> None:
-        self._form = None if potential is None else _form(potential)
+        self._form = None if potential is None else potential.quadratic_form()
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
         if self._form is None:
             return self.actions.sample(count, rng)
-        matrix, vector = self._form
-        return self._draw(matrix, vector, count, rng)
+        return self._draw(*self._form, count, rng)
 
     @abc.abstractmethod
     def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any: ...
@@ -284,20 +182,95 @@ class ByChains(Sampler):
         return None if cloud.potential is None else (cloud.potential, cloud.points)
 
 
-def _form(loss: Loss) -> tuple[Any, Any]:
-    """B and b of a loss x'Bx + b'x."""
-    form = loss.quadratic_form()
-    assert form is not None
-    return form
+ENGINES: dict[tuple[Any, Any], Any] = {
+    (Loss, Points): OnPoints,
+    (LinearLoss, Ball): OnBall,
+    (QuadraticLoss, Ball): OnBall,
+    (LinearLoss, Box): OnBox,
+    (QuadraticLoss, Box): hit_and_run,
+    (KernelLoss, Ball): langevin,
+    (KernelLoss, Box): langevin,
+    (PosynomialLoss, Box): hit_and_run,
+    (Loss, PositiveBall): hit_and_run,
+}
+"""For a family of losses on a kind of set, a sampler whose draws are exact, or the Markov chains for one loss."""
 
 
-# Moments.
+def _engine(family: type, actions: ActionSet) -> Any:
+    for (losses, kind), engine in ENGINES.items():
+        if issubclass(family, losses) and isinstance(actions, kind):
+            return engine
+    return None
+
+
+@within_floats("`loss`, `actions` and `learning_rate`")
+def sample(
+    loss: Loss, actions: ActionSet, learning_rate: float, size: int, *, rng: Any = None
+) -> Any:
+    """Draws from the density ∝ exp(-learning_rate · loss) on the actions: small losses are likely.
+
+    Exact on points, for linear and quadratic losses on the ball, and for linear losses on a box; by Markov
+    chains elsewhere, whose own functions (`hit_and_run`, `langevin`) say how well they mixed. The draws are an array of
+    shape (size, d). A TypeError says where there is no engine for the pair, and lists those there are.
+
+    Examples
+    --------
+    >>> import koloss as kl
+    >>> loss = kl.LinearLoss([1.0, 0.0])
+    >>> x = sample(loss, kl.Ball(2), 20.0, 1000, rng=0)
+    >>> bool(loss(x).mean() < -0.9)
+    True
+    """
+    eta = as_float("learning_rate", learning_rate, minimum=0.0)
+    size, rng = as_count("size", size), as_generator(rng)
+    engine = _engine(type(loss), actions)
+    if engine is None:
+        pairs = ", ".join(f"{family.__name__} on {kind.__name__}" for family, kind in ENGINES)
+        raise TypeError(
+            f"no sampler for {type(loss).__name__} on {type(actions).__name__}; there are: {pairs}"
+        )
+    if loss.dimension != actions.dimension:
+        raise ValueError(
+            f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
+        )
+    if isinstance(actions, Points):
+        return actions._take(categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
+    if not isinstance(engine, type):
+        return engine(loss, actions, size, learning_rate=eta, rng=rng).points
+    sampler = engine(actions)
+    sampler.follow(eta * loss)
+    return sampler.draw(size, rng)
+
+
+def sampler_for(
+    kernel: Any,
+    actions: ActionSet,
+    *,
+    particles: int = 256,
+    move: Literal["hit-and-run", "diffusion"] = "hit-and-run",
+) -> Sampler:
+    """The sampler for sums of a kernel's losses on an action set.
+
+    Exact on points, for linear and quadratic losses on the ball, and where the coordinates of a box are independent;
+    elsewhere a population of this many particles, moved by Markov chains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import koloss as kl
+    >>> rng, sampler = np.random.default_rng(0), sampler_for(kl.Linear(), kl.Box([0.0], [1.0]))
+    >>> sampler.follow(kl.LinearLoss([50.0]), rng)
+    >>> sampler.method, round(float(sampler.draw(1000, rng).mean()), 2)
+    ('separable_box', 0.02)
+    """
+    family = getattr(kernel, "loss_family", KernelLoss)
+    engine = _engine(family, actions)
+    if isinstance(actions, Box) and actions.dimension == 1 and family is QuadraticLoss:
+        engine = OnBox  # a single coordinate is independent of others
+    return engine(actions) if isinstance(engine, type) else ByChains(actions, particles, move)
 
 
 def moments_for(kernel: Any, actions: ActionSet) -> Any:
     """What gives normaliser and moments of exp(-η·loss) over the actions, for every loss of the kernel; None where nothing does."""
-    if isinstance(actions, Ball) and type(kernel) in (Linear, Quadratic):
-        from koloss.samplers.quadratic_moments import quadratic_moments
-
-        return quadratic_moments
-    return None
+    exact = isinstance(actions, Ball) and type(kernel) in (Linear, Quadratic)
+    return quadratic_moments if exact else None
