@@ -80,9 +80,7 @@ def test_two_minima_of_one_package(tool):
 def test_constraints_of_this_project(tool):
     command = [sys.executable, ROOT / "tools" / "lowest.py", "--extra", "report"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = [
-        f"{name}=={version}" for name, version in tool.lowest(PROJECT, ["report"]).items()
-    ]
+    lines = [f"{name}=={version}" for name, version in tool.lowest(PROJECT, ["report"]).items()]
     assert done.stdout.splitlines() == lines
     assert {line.partition("==")[0] for line in lines} >= {"numpy", "scipy", "typer"}
 

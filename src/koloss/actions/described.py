@@ -7,9 +7,9 @@ from typing import Any
 
 from koloss.actions.base import ActionSet
 from koloss.actions.contexts import Contexts
+from koloss.actions.parameters import Parameter
 from koloss.actions.space import Space
 from koloss.actions.space_points import SpacePoints
-from koloss.actions.values import Parameter
 from koloss.core.arrays import as_float
 from koloss.core.toml import Keys, Source, only, pointing
 

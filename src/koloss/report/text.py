@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from koloss.core.terminal import GAP, console, say, section, wrote
-from koloss.core.text import Table, counted, printable, short_number
+from koloss.core.text import Table, counted, short_number
 from koloss.guarantees.base import MARKS
 from koloss.report.page import exponent_text, regret_text
 
