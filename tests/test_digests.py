@@ -39,7 +39,7 @@ def test_a_changed_number_is_reported_by_its_name(entry):
     (line,) = compare("x", entry, KEPT, exact=True)
     assert "regret" in line
     assert compare("x", entry, KEPT, exact=False) == []
-    entry["early"]["guarantee: total"] *= 1 + 1e-5
+    entry["early"]["guarantee: total"] *= 1 + 1e-4
     (line,) = compare("x", entry, KEPT, exact=False)
     assert "before the game 'guarantee: total'" in line
 

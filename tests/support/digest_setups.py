@@ -23,7 +23,8 @@ ROUNDS = 200
 
 LINE = np.linspace(0.03, 0.97, 17)[:, None]
 PLANE = np.random.default_rng(5).uniform(size=(30, 2))
-CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.arange(12) * 2 * np.pi / 12])
+ANGLES = np.random.default_rng(6).uniform(0, 2 * np.pi, size=12)
+CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in ANGLES])
 
 World = Callable[[int, Any], Any]
 
@@ -262,6 +263,8 @@ def register(
     kind: Any, name: str, ground: Ground, kernel: Any, settings: Any, how: dict[str, Any]
 ) -> None:
     """Register a game of single decisions, or of batches where `how` has a size."""
+    how = dict(how)
+    turned = how.pop("turned", isinstance(ground.actions, kl.Ball))
     game = batch_game if "size" in how else bandit_game
     if game is bandit_game and ground.rows is not None:
         how = {"rows": ground.rows, **how}
@@ -273,7 +276,7 @@ def register(
             said["policy"] = said["policy"]()
         return game(kind(ground.actions, kernel, **said), ground.world, **how)
 
-    setup(name)(play)
+    setup(name, turned=turned)(play)
 
 
 def bandit(
@@ -358,11 +361,12 @@ bandit("paper with a range", PLANE_BOWL, kl.Gaussian(0.5), tuning="paper")
 bandit("rates stated", learning_rate=0.02, exploration_rate=0.2)
 bandit("rewards", how={"reward": True}, goal="maximize")
 bandit("rewards on a ball", BALL, LINEAR, how={"reward": True}, goal="maximize")
-SAMPLED = {"covariance": "sampled", "sample_error": 0.2}
+TURNED: dict[str, Any] = {"turned": True}
+SAMPLED: dict[str, Any] = {"covariance": "sampled", "sample_error": 0.2}
 if hasattr(kl, "Paper"):
-    bandit("sampled covariance", PLANE_BOWL, QUADRATIC, tuning=kl.Paper(**SAMPLED))
+    bandit("sampled covariance", PLANE_BOWL, QUADRATIC, TURNED, tuning=kl.Paper(**SAMPLED))
 else:
-    bandit("sampled covariance", PLANE_BOWL, QUADRATIC, **SAMPLED)
+    bandit("sampled covariance", PLANE_BOWL, QUADRATIC, TURNED, **SAMPLED)
 bandit("batches", how={"size": 10})
 bandit("batches, turning", LINE_TURNS, how={"size": 25})
 bandit("batches on a ball", BALL, LINEAR, how={"size": 10})
@@ -547,7 +551,7 @@ insured("user's policy", policy=Counting)
 insured("user's law", LINE_TURNS, policy=Law)
 insured("beaten", PAIR, LINEAR, how=LONG, policy=Stubborn, horizon=700)
 insured("beaten, late", PAIR, LINEAR, how=LONG | LATE, policy=Stubborn, horizon=700)
-insured("beaten, no horizon", PAIR, LINEAR, how=LONG, policy=Stubborn, horizon=None)
+insured("beaten, no horizon", PAIR, LINEAR, how=LONG | TURNED, policy=Stubborn, horizon=None)
 insured(
     "beaten, shares", PAIR, LINEAR, how=LONG, policy=Stubborn, shares={2: (0.1, 0.6)}, horizon=700
 )
@@ -580,9 +584,9 @@ insured("operator, turning", LINE_TURNS, how={"each": operator})
 insured("actions come and go", how={"each": catalogue})
 insured("actions come and go, operator", LINE_TURNS, how={"each": both})
 insured("actions come and go, late", how={"each": catalogue} | LATE)
-insured("contexts with weights", SHOP, how=SEGMENTS, contexts=KNOWN)
+insured("contexts with weights", SHOP, how=SEGMENTS | TURNED, contexts=KNOWN)
 insured("contexts in any order", SHOP, how=SEGMENTS, contexts=UNKNOWN)
-insured("contexts, thompson", SHOP, how=SEGMENTS, policy="thompson", contexts=KNOWN)
+insured("contexts, thompson", SHOP, how=SEGMENTS | TURNED, policy="thompson", contexts=KNOWN)
 insured("contexts, user's policy", SHOP, how=SEGMENTS, policy=lambda: Counting(9), contexts=UNKNOWN)
 insured("grow", CUBE, kl.Gaussian(0.5), how={"rounds": 120}, grow=64)
 insured("resumed", how=RESUMED)
@@ -640,7 +644,10 @@ def full(
 ) -> None:
     """Register a game with full information."""
     said = {"horizon": ROUNDS, "rng": 13, **settings}
-    setup(f"full: {name}")(lambda: full_game(kind(actions, kernel, **said), losses, rounds=rounds))
+    turned = isinstance(actions, kl.Ball)
+    setup(f"full: {name}", turned=turned)(
+        lambda: full_game(kind(actions, kernel, **said), losses, rounds=rounds)
+    )
 
 
 EW, CG, FTRL = kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader
@@ -708,7 +715,7 @@ for foe in ("Random", "Biased", "Drifting", "Switching", "Alternating", "Predict
 against("thompson", kl.InsuredBandit, "Predictive", policy="thompson")
 
 
-@setup("experiments", slow=True)
+@setup("experiments", slow=True, turned=True)
 def _() -> Digest:
     digest = Digest()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as executor:
@@ -719,11 +726,12 @@ def _() -> Digest:
             line = np.asarray(getattr(curve, part), dtype=float)
             digest.numbers[f"{name}: {part}"] = line[-1]
             digest.numbers[f"{name}: {part} on the way"] = float(line.sum())
-        for part in ("rank", "epsilon"):
-            if getattr(curve, part) is not None:
-                digest.numbers[f"{name}: {part}"] = float(getattr(curve, part))
+        digest.early[f"bound of {name}"] = float(curve.bound[-1])
         if curve.printed:
-            digest.numbers[f"{name}: paper"] = float(curve.printed["total"])
+            digest.early[f"bound of {name}, printed"] = float(curve.printed["total"])
+        if curve.rank is not None:
+            digest.early[f"{name}: rank"] = float(curve.rank)
+            digest.early[f"{name}: epsilon"] = float(curve.epsilon)
         digest.numbers[f"{name}: failures"] = float(len(curve.failures))
     return digest
 
