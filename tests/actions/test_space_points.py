@@ -274,8 +274,8 @@ def test_points_as_data():
 @pytest.mark.parametrize(
     "data, message",
     [
-        ({}, "a Space has parameters and constrained, got []"),
-        ({"parameters": [], "more": 1}, "a Space has parameters and constrained, got ['more', 'parameters']"),
+        ({}, "a Space has `parameters` and `constrained`, got []"),
+        ({"parameters": [], "more": 1}, "a Space has `parameters` and `constrained`, got ['more', 'parameters']"),
         ({"parameters": []}, "`parameters` must not be empty, in Space"),
         ({"parameters": 3}, "in Space"),
         ({"parameters": [["a", {"kind": "Ball", "dimension": 2}]]}, "`kind` must be one of Choice, Float, Int, Ordinal, got 'Ball'"),

@@ -34,9 +34,8 @@ class Ball(ActionSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "dimension", as_int("dimension", self.dimension, minimum=1, maximum=10**6)
-        )
+        d = as_int("dimension", self.dimension, minimum=1, maximum=10**6)
+        object.__setattr__(self, "dimension", d)
         object.__setattr__(self, "radius", as_radius(self.radius))
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

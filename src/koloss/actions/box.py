@@ -50,14 +50,7 @@ class Box(ActionSet):
 
     @classmethod
     def from_bounds(cls, bounds: Array) -> Self:
-        """Box from an array of shape (d, 2): the lowest and the highest value of every coordinate.
-
-        Examples
-        --------
-        >>> import koloss as kl
-        >>> kl.Box.from_bounds([[0, 1], [5, 10]])
-        Box(lower=(0.0, 5.0), upper=(1.0, 10.0))
-        """
+        """Box from an array of shape (d, 2): the lowest and the highest value of every coordinate."""
         bounds = to_numpy(as_points("bounds", bounds, dimension=2))
         for i, (low, high) in enumerate(bounds.tolist()):
             if low > high:
@@ -123,9 +116,7 @@ class Box(ActionSet):
         if total * self.dimension * 8 > max_bytes:
             raise too_large(spacing, self, total, max_bytes)
         ends = zip(self.lower, self.upper, counts, strict=True)
-        axes = [
-            np.unique(np.linspace(a, b, n)) for a, b, n in ends
-        ]  # the spacing may be below rounding
+        axes = [np.unique(np.linspace(*end)) for end in ends]  # the spacing may be below rounding
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, self.dimension)
         widths = self._sides / np.maximum(np.asarray(counts) - 1, 1)
         halves = (widths / 2).tolist() if np.ndim(spacing) else None

@@ -57,13 +57,7 @@ class Contexts(Plain):
     (14, 2)
     """
 
-    def __init__(
-        self,
-        X: Any,
-        weights: Any = None,
-        *,
-        allowed: Any = None,
-    ) -> None:
+    def __init__(self, X: Any, weights: Any = None, *, allowed: Any = None) -> None:
         if isinstance(X, Space):
             X = _listed(X)
         self.points: SpacePoints | None = X if isinstance(X, SpacePoints) else None  # with params
@@ -105,9 +99,8 @@ class Contexts(Plain):
         masks = masks.astype(bool)
         if not masks.any(axis=1).all():
             c = int(np.argmin(masks.any(axis=1)))
-            raise ValueError(
-                f"`allowed` must leave an action in every context, got none in row {c}"
-            )
+            rule = "must leave an action in every context"
+            raise ValueError(f"`allowed` {rule}, got none in row {c}")
         masks.flags.writeable = False
         return masks
 
@@ -134,9 +127,11 @@ class Contexts(Plain):
             return NotImplemented
         same = self.labels == other.labels and np.array_equal(self.X, other.X)
         same = same and self.points == other.points
-        law = np.array_equal(_or_none(self.weights), _or_none(other.weights))
-        masks = np.array_equal(_or_none(self.allowed), _or_none(other.allowed))
-        return same and law and masks
+        pairs = (self.weights, other.weights), (self.allowed, other.allowed)
+        return same and all(
+            mine is theirs or (mine is not None and np.array_equal(mine, theirs))
+            for mine, theirs in pairs
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -196,9 +191,8 @@ class Contexts(Plain):
             assert self.labels is not None
             known = ", ".join(map(repr, self.labels[:NAMED]))
             more = "" if len(self) <= NAMED else f", ... ({len(self)} in all)"
-            raise ValueError(
-                f"`context` must be one of {known}{more}, got {shown(context)}"
-            ) from None
+            rule = f"must be one of {known}{more}"
+            raise ValueError(f"`context` {rule}, got {shown(context)}") from None
 
     def _find_point(self, context: Any) -> int:
         x = self._coordinates(context)
@@ -245,9 +239,8 @@ class Contexts(Plain):
             sized = contexts.ndim > 0
         if not sized or len(contexts) != count:
             got = f"{len(contexts)}" if sized else shown(contexts)
-            raise ValueError(
-                f"`context` must be a sequence of {count}, one for each decision, got {got}"
-            )
+            rule = f"must be a sequence of {count}, one for each decision"
+            raise ValueError(f"`context` {rule}, got {got}")
 
 
 _RETIRED = {"period": None, "variation": 0.0, "reservoir": None}
@@ -259,14 +252,9 @@ def _listed(space: Space) -> SpacePoints:
     few = None if all_rows(space, ENUMERATED) is None else space.points()
     if few is None or few.covering_radius > 0:
         rule = "must be labels, rows of coordinates, or a Space of at most 1,024 combinations"
-        raise ValueError(
-            f"`X` {rule}, got {space!r}: cut numbers into a list of cells, or play without contexts"
-        )
+        advice = "cut numbers into a list of cells, or play without contexts"
+        raise ValueError(f"`X` {rule}, got {space!r}: {advice}")
     return few
-
-
-def _or_none(values: Any) -> Any:
-    return np.zeros(0) if values is None else values
 
 
 def _item(value: Any) -> Any:
@@ -280,9 +268,8 @@ def _positive(weights: Any, count: int) -> Floats:
     if abs(given.sum() - 1) <= count * 1e-15:
         law = given  # to the last bit, for snapshots
     if law.min() <= 0:
-        raise ValueError(
-            f"`weights` must be positive: leave out contexts that never come, got {law.min():.6g} at {law.argmin()}"
-        )
+        rule, k = "must be positive: leave out contexts that never come", int(law.argmin())
+        raise ValueError(f"`weights` {rule}, got {law[k]:.6g} at {k}")
     law.flags.writeable = False
     return law
 
@@ -299,7 +286,6 @@ def _labels(X: Any) -> tuple[Any, ...] | None:
     for label in found:
         if isinstance(label, (bool, float)):
             what = "not a number" if isinstance(label, float) and math.isnan(label) else repr(label)
-            raise ValueError(
-                f"`X` must be (contexts, coordinates), or labels that are text or whole numbers, got {what}"
-            )
+            rule = "must be (contexts, coordinates), or labels that are text or whole numbers"
+            raise ValueError(f"`X` {rule}, got {what}")
     return tuple(found)

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from koloss.core.arrays import LARGEST, as_flag, as_float, as_int, shown
 from koloss.core.plain import Plain
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 MOST_VALUES = 2**50
 """Most values of a whole number, or of a float with steps: beyond it two of them could have one position."""
 
@@ -53,19 +56,19 @@ class Parameter(Plain, abc.ABC):
     def value(self, number: int) -> Any:
         """The value with this number."""
 
-    def position(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
+    def position(self, numbers: NDArray[Any]) -> Floats:
         """Positions of the values with these numbers."""
         return np.asarray(numbers, dtype=float) / max(self._last, 1)
 
-    def nearest(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+    def nearest(self, positions: NDArray[Any]) -> Ints:
         """Numbers of the values nearest to these positions."""
         return self._clipped(np.asarray(positions, dtype=float) * self._last)
 
-    def _clipped(self, numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        clipped: NDArray[np.int64] = np.clip(np.rint(numbers), 0, self._last).astype(np.int64)
+    def _clipped(self, numbers: Floats) -> Ints:
+        clipped: Ints = np.clip(np.rint(numbers), 0, self._last).astype(np.int64)
         return clipped
 
-    def encode(self, values: Sequence[Any]) -> NDArray[np.float64]:
+    def encode(self, values: Sequence[Any]) -> Floats:
         """Positions of values that have been checked."""
         return self.position(np.array([self.number(v) for v in values], dtype=np.int64))
 
@@ -73,17 +76,15 @@ class Parameter(Plain, abc.ABC):
         """Values at the nearest positions there are."""
         return [self.value(i) for i in self.nearest(positions).tolist()]
 
-    def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def snap(self, positions: NDArray[Any]) -> Floats:
         """Nearest positions there are."""
         return self.position(self.nearest(positions))
 
-    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quantile(self, uniform: Floats) -> Floats:
         """Positions of values that are spread evenly where `uniform` is over [0, 1)."""
         return self.position(np.minimum(np.floor(uniform * (self._last + 1)), self._last))
 
-    def grid(
-        self, step: float, whole: bool, limit: float
-    ) -> tuple[NDArray[np.float64] | None, float]:
+    def grid(self, step: float, whole: bool, limit: float) -> tuple[Floats | None, float]:
         """Some of the positions, and half a step or less, as far as any other is from them at most.
 
         A `whole` grid has all positions; one of more than `limit` is None.
@@ -99,7 +100,7 @@ class Parameter(Plain, abc.ABC):
         gaps = np.diff(positions)[np.diff(numbers) > 1]
         return positions, min(float(gaps.max(initial=0.0)), step) / 2
 
-    def _some(self, step: float) -> NDArray[np.int64]:
+    def _some(self, step: float) -> Ints:
         """Numbers of values that leave out none by more than half a step."""
         stride = max(math.floor(step * self._last), 1)
         return np.unique(np.append(np.arange(0, self._last, stride), self._last))
@@ -228,7 +229,7 @@ class Float(Parameter):
             return self.low
         return float(Decimal(repr(self.low)) + number * Decimal(repr(self.step)))
 
-    def encode(self, values: Sequence[Any]) -> NDArray[np.float64]:
+    def encode(self, values: Sequence[Any]) -> Floats:
         return super().encode(values) if self.count else self._places(np.array(values, dtype=float))
 
     def decode(self, positions: NDArray[Any]) -> list[float]:
@@ -243,18 +244,16 @@ class Float(Parameter):
         values: list[float] = np.where(same, short, x).tolist()
         return values
 
-    def snap(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def snap(self, positions: NDArray[Any]) -> Floats:
         if self.count:
             return super().snap(positions)
-        nearest: NDArray[np.float64] = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
+        nearest: Floats = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
         return nearest
 
-    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quantile(self, uniform: Floats) -> Floats:
         return super().quantile(uniform) if self.count else self._places(self._settled(uniform))
 
-    def grid(
-        self, step: float, whole: bool, limit: float
-    ) -> tuple[NDArray[np.float64] | None, float]:
+    def grid(self, step: float, whole: bool, limit: float) -> tuple[Floats | None, float]:
         if self.count:
             return super().grid(step, whole, limit)
         if 1 / step >= limit:
@@ -271,7 +270,7 @@ class Float(Parameter):
             short = round(x, 14 - math.ceil(math.log10(max(-self.low, self.high))))
         return min(max(short, self.low), self.high)
 
-    def _settled(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _settled(self, places: Floats) -> Floats:
         """Values at these places, each of which is the value at its own place.
 
         x ↦ value(place(x)) is monotone, so that repeating it comes to an end, nearly always at once.
@@ -284,15 +283,15 @@ class Float(Parameter):
             x = again
         return x
 
-    def _places(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _places(self, x: Floats) -> Floats:
         low, width = self.low, self.high - self.low
         if self.log:
-            places: NDArray[np.float64] = np.log1p((x - low) / low) / math.log1p(width / low)
+            places: Floats = np.log1p((x - low) / low) / math.log1p(width / low)
         else:
             places = (x - low) / width
         return np.minimum(places, 1.0)
 
-    def _values(self, places: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _values(self, places: Floats) -> Floats:
         low, width = self.low, self.high - self.low
         u = np.clip(places, 0.0, 1.0)
         x = low * np.exp(u * math.log1p(width / low)) if self.log else low + u * width
@@ -342,20 +341,20 @@ class Int(Parameter):
     def value(self, number: int) -> int:
         return self.low + number
 
-    def position(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
+    def position(self, numbers: NDArray[Any]) -> Floats:
         if not self.log or self.count == 1:
             return super().position(numbers)
         numbers = np.asarray(numbers, dtype=float)
-        places: NDArray[np.float64] = np.log1p(numbers / self.low) / self._logs
+        places: Floats = np.log1p(numbers / self.low) / self._logs
         return np.minimum(places, 1.0)
 
-    def nearest(self, positions: NDArray[Any]) -> NDArray[np.int64]:
+    def nearest(self, positions: NDArray[Any]) -> Ints:
         if not self.log:
             return super().nearest(positions)
         places = np.clip(np.asarray(positions, dtype=float), 0.0, 1.0)
         return self._clipped(self.low * np.expm1(places * self._logs))
 
-    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+    def quantile(self, uniform: Floats) -> Floats:
         if not self.log:
             return super().quantile(uniform)
         # Even on the log scale from low - 1/2 to high + 1/2, so that the ends get what is theirs.
@@ -363,7 +362,7 @@ class Int(Parameter):
         numbers = np.rint(low * np.exp(uniform * math.log(high / low))) - self.low
         return self.position(np.clip(numbers, 0, self._last))
 
-    def _some(self, step: float) -> NDArray[np.int64]:
+    def _some(self, step: float) -> Ints:
         if not self.log:
             return super()._some(step)
         # A value is within a quarter of a step of one of these places, and what is nearest to that place is as near to it.

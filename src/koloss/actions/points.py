@@ -20,6 +20,7 @@ from koloss.core.arrays import (
     equal,
     frozen,
     namespace,
+    take,
     to_numpy,
 )
 from koloss.core.random import as_generator
@@ -139,12 +140,7 @@ class Points(ActionSet):
 
     def sample(self, size: int, rng: Any = None) -> Array:
         size = as_count("size", size)
-        index = as_generator(rng).integers(len(self), size=size)
-        return self._take(index)
-
-    def _take(self, index: Any) -> Array:
-        xp = namespace(self.X)
-        return xp.take(self.X, xp.asarray(index, device=self.X.device), axis=0)
+        return take(self.X, as_generator(rng).integers(len(self), size=size))
 
     def net(self, spacing: float, *, max_bytes: int = MAX_NET_BYTES) -> Points:
         """Subset of which every point has a member within `spacing`, chosen greedily in the given order.
@@ -167,4 +163,4 @@ class Points(ActionSet):
         return self._subset(chosen, radius + self.covering_radius)
 
     def _subset(self, index: list[int], covering_radius: float) -> Points:
-        return Points(self._take(index), covering_radius=covering_radius)
+        return Points(take(self.X, index), covering_radius=covering_radius)

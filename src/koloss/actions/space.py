@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Self
 
@@ -332,9 +332,11 @@ class Space(ActionSet):
     def from_parts(cls, parts: dict[str, Any]) -> Self:
         unknown = set(parts) - {"parameters", "constrained"}
         if unknown or "parameters" not in parts:
-            raise ValueError(f"a Space has parameters and constrained, got {sorted(parts)}")
+            raise ValueError(f"a Space has `parameters` and `constrained`, got {sorted(parts)}")
         try:
-            pairs = [(name, Parameter.from_dict(data)) for name, data in parts["parameters"]]
+            pairs = [
+                (name, Parameter.from_dict(data)) for name, data in _pairs(parts["parameters"])
+            ]
             where = lost if as_flag("constrained", parts.get("constrained", False)) else None
             return cls(dict(pairs), where=where)
         except (TypeError, ValueError) as error:
@@ -359,6 +361,16 @@ class Space(ActionSet):
         else:
             text = repr(self._parameters)
         return f"Space({text}{'' if self.where is None else ', where=...'})"
+
+
+def _pairs(data: Any) -> Iterator[tuple[str, Any]]:
+    """Names with parameters, as plain data has them."""
+    if not isinstance(data, (list, tuple)):
+        raise TypeError(f"`parameters` must be a list of pairs, got {shown(data)}")
+    for pair in data:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise TypeError(f"`parameters` must be pairs of a name and a kind, got {shown(pair)}")
+        yield as_text("parameters", pair[0]), pair[1]
 
 
 def _declared(parameters: Any, named: Mapping[str, Any]) -> dict[str, Parameter]:

@@ -136,9 +136,8 @@ class SpacePoints(Points):
             X = to_numpy(as_points("X", parts["X"], dimension=space.dimension))
             names = [[n for n, x in zip(space.names, row, strict=True) if x >= 0] for row in X]
             if list(map(len, names)) != list(map(len, values)):
-                raise ValueError(
-                    "`params` must be those that matter in each row of `X`, got others"
-                )
+                rule = "must be those that matter in each row of `X`"
+                raise ValueError(f"`params` {rule}, got others")
             params = [dict(zip(n, p, strict=True)) for n, p in zip(names, values, strict=True)]
             return cls(space, params, **{**parts, "X": X})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -157,14 +156,13 @@ class SpacePoints(Points):
 
     def _subset(self, index: list[int], covering_radius: float) -> SpacePoints:
         params = None if self._params is None else [self._params[k] for k in index]
-        return SpacePoints(self.space, params, X=self._take(index), covering_radius=covering_radius)
+        return SpacePoints(self.space, params, X=self.X[index], covering_radius=covering_radius)
 
 
 def lost(_: dict[str, Any]) -> NoReturn:
     """Stands for a constraint that plain data could not keep."""
-    raise ValueError(
-        "`where` is a function, which snapshots do not keep: make the Space again, with it"
-    )
+    advice = "make the Space again, with it"
+    raise ValueError(f"`where` is a function, which snapshots do not keep: {advice}")
 
 
 class Share:
@@ -178,10 +176,8 @@ class Share:
         self.trials += len(allowed)
         self.allowed += int(allowed.sum())
         if self.trials >= TRIALS and self.allowed < LEAST_SHARE * self.trials:
-            share = f"{self.allowed} of {self.trials:,} draws"
-            raise ValueError(
-                f"`where` must hold for more than {LEAST_SHARE:.1%} of the space, got {share}"
-            )
+            rule = f"must hold for more than {LEAST_SHARE:.1%} of the space"
+            raise ValueError(f"`where` {rule}, got {self.allowed} of {self.trials:,} draws")
         return allowed
 
 
@@ -221,9 +217,8 @@ def chosen_points(space: Space, count: int, rng: Any) -> SpacePoints:
     if X is not None:
         combinations, X = len(X), X[space.allowed(X)]
         if len(X) == 0:
-            raise ValueError(
-                f"`where` must hold somewhere, got none of all {combinations:,} combinations"
-            )
+            got = f"none of all {combinations:,} combinations"
+            raise ValueError(f"`where` must hold somewhere, got {got}")
         if len(X) <= count:
             return SpacePoints(space, X=X)
     X = sobol_rows(space, count, rng, X)
@@ -267,9 +262,8 @@ def sobol_rows(
                 found.setdefault(row.tobytes(), row)
         elif share.trials >= batch / LEAST_SHARE + TRIALS:
             got = f"{len(found)} in {share.trials:,} draws"
-            raise ValueError(
-                f"`count` must be no more than different points are found, got {count}: {got}"
-            )
+            rule = "must be no more than different points are found"
+            raise ValueError(f"`count` {rule}, got {count}: {got}")
     return np.array(list(found.values())[:count])
 
 
@@ -294,10 +288,11 @@ def grid_rows(
 
 def finest_grid(space: Space) -> tuple[NDArray[np.float64], list[float]] | None:
     """A grid by which bounds are found; None where even the coarsest has too many points."""
-    finest = (
-        grid_rows(space, 1 / n, GRID) for n in (512, 128, 64, 32, 16, 12, 8, 6, 5, 4, 3, 2, 1)
-    )
-    return next((found for found in finest if found is not None), None)
+    for n in (512, 128, 64, 32, 16, 12, 8, 6, 5, 4, 3, 2, 1):
+        found = grid_rows(space, 1 / n, GRID)
+        if found is not None:
+            return found
+    return None
 
 
 def covering_radius(space: Space, X: NDArray[np.float64]) -> float:

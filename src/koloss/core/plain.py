@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Self
 
-from koloss.core.arrays import to_numpy
+from koloss.core.arrays import shown, to_numpy
 
 
 class Plain:
@@ -56,7 +56,7 @@ class Plain:
             folded = {_folded(known): kind for known, kind in kinds.items()}
             kind = kinds.get(name) or folded.get(_folded(name))
         if kind is None:
-            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {name!r}")
+            raise ValueError(f"`kind` must be one of {', '.join(sorted(kinds))}, got {shown(name)}")
         parts = {
             name: Plain.from_dict(part) if isinstance(part, Mapping) else part
             for name, part in data.items()
