@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import koloss as kl
 from koloss.core.arrays import to_numpy
 from koloss.core.linalg import SHARE
-from koloss.designs import base, coreset, john, rows, uniform
+from koloss.designs import base, coreset, john, uniform
 from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable
 
@@ -129,7 +129,7 @@ def test_whiten_in_blocks_and_whole(rng, monkeypatch, precision):
 def test_rows_are_what_they_stand_for(rng):
     features = normal(rng).astype(np.float32)
     transform = rng.normal(size=(5, 3))
-    some = rows.Rows(features, transform)
+    some = base.Rows(features, transform)
     Z = features.astype(float) @ transform
     assert_allclose(some.take([3, 70_000]), Z[[3, 70_000]], rtol=1e-12)
     assert_allclose(some.lengths(), np.sum(Z**2, axis=1), rtol=1e-12)
@@ -145,7 +145,7 @@ def test_coordinates_are_round(rng, ratio):
     # By a Cholesky factor, and by a QR factorisation where columns are nearly dependent.
     X = normal(rng, 3)
     features = np.column_stack([X[:, :2], X[:, 0] + ratio * X[:, 2]])
-    Z = features @ rows.coordinates(features)
+    Z = features @ base.coordinates(features)
     assert_allclose(Z.T @ Z, np.eye(3), atol=1e-6)
 
 

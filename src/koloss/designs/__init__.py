@@ -1,7 +1,6 @@
 """Where to explore: distributions on the actions, with the largest leverage they leave."""
 
-from koloss.designs.base import Design, Whitened, whiten
-from koloss.designs.gram import leverage_from_gram
+from koloss.designs.base import Design, Whitened, leverage_from_gram, whiten
 from koloss.designs.john import john_design
 from koloss.designs.spanner import barycentric_spanner
 from koloss.designs.uniform import uniform_design

@@ -22,16 +22,32 @@ from koloss.core.arrays import (
     matching,
     namespace,
     roundoff,
+    take,
     to_numpy,
 )
-from koloss.core.linalg import BLOCK, SHARE, regular_cholesky, slices, solve_lower
-from koloss.core.threads import in_parallel, single
-from koloss.designs.rows import Rows, check_columns, coordinates, row_lengths
+from koloss.core.linalg import (
+    BLOCK,
+    SHARE,
+    as_float64,
+    blocks_of,
+    each_share,
+    gram,
+    regular_cholesky,
+    slices,
+    solve_lower,
+    stacked,
+    table,
+)
+from koloss.core.threads import in_parallel, single, threads_for
 from koloss.errors import RankUnreachable
 from koloss.proxy.base import Proxy
 
 WORTH_SHARING = 1e8
 """Multiplications, in blocks, from which on threads share them: a few milliseconds."""
+
+
+SMALLEST = 1e-300
+"""Features below it have no inverse, or few digits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +143,7 @@ def orthonormal(features: Array) -> tuple[Array, Array]:
     """
     xp = namespace(features)
     features = xp.astype(features, xp.float64, copy=False)
-    parts = list(slices(features.shape[0], SHARE))
-    largest = xp.max(xp.stack([xp.max(xp.abs(features[p, :]), axis=0) for p in parts]), axis=0)
-    check_columns(largest)
-    largest = xp.where(largest > 0, largest, xp.ones_like(largest))
-    # Divided first: the squares of very large or small features are no floating point numbers.
-    squares = sum((xp.sum((features[p, :] / largest) ** 2, axis=0) for p in parts), 0.0)
-    lengths = largest * xp.sqrt(squares)
-    scales = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, largest), lengths)
+    scales = 1 / _column_lengths(features)
     quick = _cholesky_qr(features, scales)
     if quick is not None and features.shape[0] > SHARE:
         return Rows(features, quick).product(), quick
@@ -163,8 +172,7 @@ def _cholesky_qr(features: Array, scales: Array) -> Array | None:
         lower = regular_cholesky(total)
         if lower is None:
             return None
-        eye = xp.eye(total.shape[0], dtype=total.dtype, device=total.device)
-        transform = transform @ solve_lower(lower, eye, xp).T
+        transform = transform @ _inverse_transposed(lower)
     return transform
 
 
@@ -216,7 +224,13 @@ def inverse_root(sigma: Array) -> Array:
     if not regular:
         message = f"`design` must span all {m} dimensions of the features, and does not"
         raise RankUnreachable(message, rank=m)
-    return solve_lower(lower, xp.eye(m, dtype=sigma.dtype, device=sigma.device), xp).T
+    return _inverse_transposed(lower)
+
+
+def _inverse_transposed(lower: Array) -> Array:
+    xp = namespace(lower)
+    eye = xp.eye(lower.shape[0], dtype=lower.dtype, device=lower.device)
+    return solve_lower(lower, eye, xp).T
 
 
 def leverages(features: Array, sigma: Array) -> Array:
@@ -234,18 +248,16 @@ def certify(
 ) -> Design:
     """The design of these weights, with its largest leverage computed afresh, in float64, in orthonormal coordinates Z."""
     if isinstance(Z, Rows):
-        return certify_rows(Z, weights, method, like)[0]
+        return certify_rows(Z, weights, method)[0]
     xp = namespace(Z)
     weights = matching(weights, like)  # as they are handed out, in the type of the features
     g = leverages(Z, covariance(Z, xp.astype(weights, xp.float64, copy=False)))
     return Design(weights, int(Z.shape[1]), float(xp.max(g)), method, approximation)
 
 
-def certify_rows(
-    rows: Rows, weights: Array, method: str, like: Array
-) -> tuple[Design, NDArray[Any]]:
+def certify_rows(rows: Rows, weights: Array, method: str) -> tuple[Design, NDArray[Any]]:
     """The same of many rows, with the leverages of all."""
-    weights = matching(weights, like)
+    weights = matching(weights, rows.features)
     g = rows.lengths(inverse_root(rows.covariance(weights)))
     return Design(weights, rows.shape[1], float(g.max()), method), g
 
@@ -253,3 +265,146 @@ def certify_rows(
 def as_features(features: Any) -> Array:
     """Checked (N, m) array of features; a proxy stands for its own."""
     return as_points("features", features.features if isinstance(features, Proxy) else features)
+
+
+# Many actions: their features in other coordinates are computed a share of rows at a time, and never stored.
+
+
+class Rows:
+    """The rows of `features @ transform` in float64, computed when they are asked for."""
+
+    def __init__(self, features: Array, transform: Array) -> None:
+        self.features, self.transform = features, transform
+        self.shape = int(features.shape[0]), int(transform.shape[1])
+
+    def take(self, index: Any) -> NDArray[Any]:
+        """Some rows, as a NumPy array."""
+        return to_numpy(as_float64(take(self.features, index)) @ self.transform)
+
+    def lengths(self, matrix: NDArray[Any] | None = None) -> NDArray[Any]:
+        """|z'matrix|² of every row z: leverages, where the matrix is a root of Σ⁻¹."""
+        T = self.transform
+        T = T if matrix is None else T @ matching(matrix, T)
+        lengths = np.empty(self.shape[0])
+
+        def fill(share: slice) -> None:
+            for block in blocks_of(share, self.features):
+                z = as_float64(self.features[block, :]) @ T
+                lengths[block] = to_numpy(row_lengths(z))
+
+        each_share(fill, self.shape[0], self.features)
+        return lengths
+
+    def covariance(self, weights: Array) -> Array:
+        """Σ_a weights(a) z(a)z(a)' in float64. Rows without weight are not read where they are most."""
+        features, carriers = self.features, np.flatnonzero(to_numpy(weights))
+        if 8 * len(carriers) < self.shape[0]:
+            features, weights = take(features, carriers), take(weights, carriers)
+        roots = namespace(weights).sqrt(as_float64(weights))
+
+        def scaled(block: slice) -> Array:
+            return as_float64(features[block, :]) @ self.transform * roots[block, None]
+
+        return gram(scaled, int(features.shape[0]), features)
+
+    def product(self) -> Array:
+        """All rows at once, in the type of the features."""
+        N, m = self.shape
+
+        def rows(block: slice) -> Array:
+            return as_float64(self.features[block, :]) @ self.transform
+
+        return table(rows, N, m, self.features)
+
+
+def coordinates(features: Array) -> Array:
+    """Transform to coordinates of the space that the features span, in which F'F is nearly the identity.
+
+    Columns are scaled to unit length first, so small ones count as much as large ones, and directions below rounding
+    after that are left out.
+    """
+    xp, N = namespace(features), int(features.shape[0])
+    total = gram(lambda block: features[block, :], N, features)
+    squares = xp.linalg.diagonal(total)
+    # Squares of very large or small features are no floating point numbers: then columns are scaled before.
+    if float(xp.min(squares)) > 1e-200 and float(xp.max(squares)) < 1e200:
+        scales = 1 / xp.sqrt(squares)
+        total = total * scales[:, None] * scales
+    else:
+        scales = 1 / _column_lengths(features)
+        total = gram(lambda block: as_float64(features[block, :]) * scales, N, features)
+    lower = regular_cholesky(total)
+    if lower is not None:
+        return scales[:, None] * _inverse_transposed(lower)
+    # F'F squares the condition number: the factor R of F = QR does not.
+    R = stacked(lambda block: as_float64(features[block, :]) * scales, N, features)
+    _, s, Vh = xp.linalg.svd(R, full_matrices=False)
+    limit = max(features.shape) * 2 * roundoff(s) * s[0]
+    rank = int(xp.sum(xp.astype(s > limit, xp.int64)))
+    return scales[:, None] * Vh[:rank, :].T / s[:rank]
+
+
+def _check_columns(largest: Array) -> None:
+    """Refuse features that vanish, and columns that are too small for an inverse, by their largest entries."""
+    xp = namespace(largest)
+    if float(xp.max(largest)) == 0:
+        raise RankUnreachable("`features` must not vanish, got zeros only", rank=0)
+    tiny = (largest > 0) & (largest < SMALLEST)
+    if bool(xp.any(tiny)):
+        rule = f"must have columns of zeros or of size {SMALLEST:g} at least"
+        raise ValueError(f"`features` {rule}, got {float(xp.max(largest[tiny])):.6g}")
+
+
+def row_lengths(z: Array) -> Array:
+    """|z|² of every row."""
+    if isinstance(z, np.ndarray):
+        return np.einsum("ij,ij->i", z, z)
+    return namespace(z).sum(z * z, axis=1)
+
+
+def _column_lengths(features: Array) -> Array:
+    """Lengths of the columns, also where their squares are no numbers; infinite for columns of zeros, whose scale is then zero."""
+    xp = namespace(features)
+    parts = slices(features.shape[0], SHARE)
+    largest = xp.max(xp.stack([xp.max(xp.abs(features[p, :]), axis=0) for p in parts]), axis=0)
+    largest = xp.astype(largest, xp.float64)
+    _check_columns(largest)
+    divisors = xp.where(largest > 0, largest, xp.ones_like(largest))
+    squares = (xp.sum((as_float64(features[p, :]) / divisors) ** 2, axis=0) for p in parts)
+    lengths = divisors * xp.sqrt(sum(squares, 0.0))
+    return xp.where(largest > 0, lengths, xp.full_like(lengths, float("inf")))
+
+
+def leverage_from_gram(gram: Array, left: Array, right: Array) -> Array:
+    """φ(x)'Σ̂⁻¹φ(y) of a sample covariance, from kernel values: r A_x'(K†)²A_y.
+
+    For r sample points x_1, ..., x_r with Σ̂ = (1/r) Σ_i φ(x_i)φ(x_i)' of full rank, K = (φ(x_i)'φ(x_j))_ij
+    and A_x = (φ(x)'φ(x_1), ..., φ(x)'φ(x_r)). The paper's lemma has no factor r, which is right for neither
+    K nor K/r (for the latter it is 1/r).
+
+    Parameters
+    ----------
+    gram : array of shape (r, r)
+        K.
+    left, right : arrays of shape (p, r) and (q, r)
+        Rows A_x and A_y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sample, points = np.random.default_rng(0).normal(size=(30, 3)), np.eye(3)
+    >>> direct = points @ np.linalg.inv(sample.T @ sample / 30) @ points.T
+    >>> leverage = leverage_from_gram(sample @ sample.T, points @ sample.T, points @ sample.T)
+    >>> bool(np.allclose(leverage, direct))
+    True
+    """
+    gram = as_points("gram", gram)
+    xp, r = namespace(gram), gram.shape[0]
+    if gram.shape[1] != r:
+        raise ValueError(f"`gram` must be square, got shape {tuple(gram.shape)}")
+    left, right = as_points("left", left, dimension=r), as_points("right", right, dimension=r)
+    rows = max(r, left.shape[0], right.shape[0])
+    with single:  # the products within a decomposition are small ones
+        inverse = xp.linalg.pinv(gram)
+    with threads_for(rows * r * r):
+        return r * (left @ inverse) @ (right @ inverse).T

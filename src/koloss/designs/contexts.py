@@ -29,7 +29,7 @@ from koloss.core.arrays import as_distribution, as_float
 from koloss.core.threads import threads_for
 from koloss.designs.base import Design, orthonormal
 from koloss.designs.john import john_design
-from koloss.designs.ridge import SMALLEST_WEIGHT, RidgeDesign, ridge_design, whitening
+from koloss.designs.ridge import RidgeDesign, ridge_design, whitening
 
 Floats = NDArray[np.float64]
 
@@ -41,9 +41,6 @@ DAMPING = 0.3
 
 STEPS, LOOKS = 15, 60
 """Steps between two looks at all pairs, and most looks."""
-
-ROUNDING = 1e-9
-"""Of an effective dimension."""
 
 WEIGHTY, NEAR = 1e-3, 0.02
 """Between two looks only pairs take part that have this share of the average weight or are so near the largest leverage."""
@@ -116,7 +113,7 @@ def capped_design(
             gamma, reached = plain.exploration, plain.largest
         # With a ridge the shares may cost less than 1 where the design on all pairs does not.
         if gamma >= 1 and columns is None:
-            return always_design(_spanning(phi, columns), mu, weights, columns)
+            return _always_design(_spanning(phi, columns), mu, weights, columns)
         if np.all(gamma * weights.sum(axis=1) <= mu):
             everyone = np.full(C, True)
             laws, shares = _conditional(weights), gamma * weights.sum(axis=1) / mu
@@ -128,7 +125,7 @@ def capped_design(
         aim, phi = cap / (1 + tolerance), _spanning(phi, columns)
         found = _capped(_Search(phi, mu, aim, columns, gamma * weights, full=False), tolerance)
     good = found.cost < 1 and (gamma < 1 or found.largest <= cap)
-    return found if good else always_design(phi, mu, weights, columns)
+    return found if good else _always_design(phi, mu, weights, columns)
 
 
 def _capped(search: _Search, tolerance: float) -> CappedDesign:
@@ -278,49 +275,14 @@ def _leverages(phi: Floats, u: Floats, columns: Floats | None) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", white, white)).reshape(C, K)
 
 
-def always_design(phi: Floats, mu: Floats, weights: Floats, columns: Floats | None) -> CappedDesign:
+def _always_design(
+    phi: Floats, mu: Floats, weights: Floats, columns: Floats | None
+) -> CappedDesign:
     """Every context explores in every round."""
     laws = weights if len(mu) == 1 else _conditional(weights)  # of one the very numbers
     u = mu[:, None] * laws
     R, nobody = float(_leverages(phi, u, columns).max()), np.full(len(mu), False)
     return CappedDesign(u, laws, np.ones(len(mu)), np.ones(len(mu)), nobody, R, R, 1.0)
-
-
-def effective_dimension(
-    features: Any, law: Any, ridge: Any, *, tolerance: float = 1e-2, steps: int = 100
-) -> float:
-    """d = max tr Σ(Σ + Λ)⁻¹ over all laws of actions given the context, from above; the rank without a ridge.
-
-    The trace is concave in the law p, with slopes e(z)² = φ'A⁻¹ΛA⁻¹φ, so that every law certifies
-    d ≤ d(p) + Σ_c μ_c max_a e(c, a)² - Σ_z p(z) e(z)². The steps p ∝ p e² end where that gap is small.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> pairs = np.eye(6).reshape(2, 3, 6)
-    >>> round(effective_dimension(pairs, [0.9, 0.1], 0.1), 3)  # 3 (0.3/0.4 + 0.1/3 / (0.1 + 0.1/3))
-    3.0
-    """
-    phi, mu = _checked(features, law)
-    C, K, m = phi.shape
-    rows, columns = phi.reshape(C * K, m), _columns(ridge, m)
-    rank = int(orthonormal(rows)[0].shape[1])
-    if columns is None:
-        return float(rank)
-    p, best = np.repeat(mu / K, K), float(rank)
-    with threads_for(C * K * m * m):
-        for _ in range(steps):
-            T = whitening(rows, p, columns)
-            white, tail = rows @ T, T.T @ columns
-            slopes = np.sum((white @ tail) ** 2, axis=1)
-            d = float(p @ np.sum(white**2, axis=1))
-            gap = max(float(mu @ slopes.reshape(C, K).max(axis=1) - p @ slopes), 0.0)
-            best = min(best, (d + gap) * (1 + ROUNDING))
-            if gap <= tolerance * d:
-                break
-            laws = np.maximum(_conditional((p * slopes).reshape(C, K)), SMALLEST_WEIGHT)
-            p = (mu[:, None] * _conditional(laws)).ravel()
-    return best
 
 
 class _Search:

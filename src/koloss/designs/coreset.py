@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.core.arrays import Array
 from koloss.core.threads import single
-from koloss.designs.base import Design, certify_rows
-from koloss.designs.rows import Rows
+from koloss.designs.base import Design, Rows, certify_rows
 from koloss.designs.working_set import candidates
 
 CORESET = 16_384
@@ -32,10 +30,8 @@ MISSING = 1e-8
 Indices = NDArray[Any]
 
 
-def coreset_designs(
-    rows: Rows, like: Array, tolerance: float, max_rounds: int, method: str
-) -> Iterator[Design]:
-    """Designs of all rows with their certificates, in the type of `like`: better ones until nobody asks for more."""
+def coreset_designs(rows: Rows, tolerance: float, max_rounds: int) -> Iterator[Design]:
+    """G-optimal designs of all rows with their certificates: better ones until nobody asks for more."""
     N, m = rows.shape
     size = min(max(CORESET, 64 * m), N)
     core, target, start = _first_coreset(rows, size), max(ROUGH, tolerance), None
@@ -44,7 +40,7 @@ def coreset_designs(
         support, w = next(candidates(Z, float(m), None, target, max_rounds, start))
         weights = np.zeros(N)
         weights[core[support]] = w
-        design, g = certify_rows(rows, weights, method, like)
+        design, g = certify_rows(rows, weights, "G-optimal design")
         yield design
         carriers, target = core[support], tolerance
         most = min(4 * size, N)

@@ -10,10 +10,10 @@ distribution π with max_a φ(a)'Σ(π)⁻¹φ(a) ≤ (1 + τ)m around the *orig
 that is, the contact points of the smallest ellipsoid around ±φ(A) centred at the origin.
 
 Method. A working set of a few hundred actions carries the weights (`working_set`). On it the problem is solved by a
-primal-dual interior-point method, a dozen Newton steps of dense linear algebra, or by single exchanges where it is large
-(`solvers`); one matrix product then gives the leverage of every action, the worst offenders join the working set, actions
-without weight leave it, and so on until no leverage exceeds (1 + τ)m. Of more than 65,536 actions a coreset is solved like this,
-and its design certified on all of them (`coreset`): the features are read about four times, and never copied.
+primal-dual interior-point method, a dozen Newton steps of dense linear algebra, or by single exchanges where it is large;
+one matrix product then gives the leverage of every action, the worst offenders join the working set, actions without weight
+leave it, and so on until no leverage exceeds (1 + τ)m. Of more than 65,536 actions a coreset is solved like this, and its
+design certified on all of them (`coreset`): the features are read about four times, and never copied.
 """
 
 from __future__ import annotations
@@ -26,9 +26,16 @@ import numpy as np
 from koloss.core.arrays import Array, as_float, as_int, matching
 from koloss.core.linalg import SHARE
 from koloss.core.threads import single
-from koloss.designs.base import WORTH_SHARING, Design, as_features, certify, orthonormal
+from koloss.designs.base import (
+    WORTH_SHARING,
+    Design,
+    Rows,
+    as_features,
+    certify,
+    coordinates,
+    orthonormal,
+)
 from koloss.designs.coreset import coreset_designs
-from koloss.designs.rows import Rows, coordinates
 from koloss.designs.working_set import candidates
 from koloss.errors import DesignNotConverged
 
@@ -75,13 +82,11 @@ def john_design(features: Array, *, tolerance: float = 1e-3, max_rounds: int = 1
 
 def _designs(features: Array, tolerance: float, max_rounds: int) -> Iterator[Design]:
     """Designs with their certificates, better ones until nobody asks for more."""
-    method = "G-optimal design"
     if features.shape[0] > SHARE:
-        rows = Rows(features, coordinates(features))
-        yield from coreset_designs(rows, features, tolerance, max_rounds, method)
+        yield from coreset_designs(Rows(features, coordinates(features)), tolerance, max_rounds)
         return
     Z, _ = orthonormal(features)
     for support, w in candidates(Z, float(Z.shape[1]), None, tolerance, max_rounds):
         weights = np.zeros(features.shape[0])
         weights[support] = w
-        yield certify(Z, matching(weights, Z), method, features)
+        yield certify(Z, matching(weights, Z), "G-optimal design", features)

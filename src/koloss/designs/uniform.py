@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from koloss.core.arrays import Array, namespace
 from koloss.core.linalg import SHARE
-from koloss.designs.base import Design, as_features, certify, orthonormal
-from koloss.designs.rows import Rows, coordinates
+from koloss.designs.base import Design, Rows, as_features, certify, coordinates, orthonormal
 
 
 def uniform_design(features: Array) -> Design:

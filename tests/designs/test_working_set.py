@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import koloss as kl
 from koloss.designs import working_set
-from koloss.designs.solvers import exchange, interior_point, largest_leverage
+from koloss.designs.working_set import exchange, interior_point, largest_leverage
 
 
 def log_det(rows, w):
