@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from koloss.actions import ActionSet, Points
-from koloss.core.arrays import roundoff, to_numpy
+from koloss.core.arrays import roundoff, take, to_numpy
 from koloss.kernels import Loss
 
 Certificate = Literal["dual", "exhaustive", "local only"]
@@ -62,5 +62,5 @@ def minimize_points(loss: Loss, actions: Points, **_: Any) -> Minimum:
     index = int(np.argmin(values))
     ties = np.flatnonzero(values == values[index])
     gap = 16 * roundoff(computed) * float(np.abs(values).max())
-    points = actions._take(ties)
+    points = take(actions.X, ties)
     return Minimum(points[0, ...], float(values[index]), gap, "exhaustive", points, index)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from koloss.actions import ActionSet, Points
-from koloss.core.arrays import Array, as_count, as_distribution, namespace, roundoff, to_numpy
+from koloss.core.arrays import Array, as_count, as_distribution, namespace, roundoff, take, to_numpy
 from koloss.core.linalg import solve_lower
 from koloss.core.random import as_generator
 from koloss.core.threads import single, threads_for
@@ -208,4 +208,4 @@ def draw(
     rng = as_generator(rng)
     if measure is None:
         return Points(actions.sample(samples, rng))
-    return Points(points._take(rng.choice(len(points), size=samples, p=to_numpy(measure))))
+    return Points(take(points.X, rng.choice(len(points), size=samples, p=to_numpy(measure))))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Points, PositiveBall
-from koloss.core.arrays import as_count, as_float, to_numpy, within_floats
+from koloss.core.arrays import as_count, as_float, take, to_numpy, within_floats
 from koloss.core.random import as_generator
 from koloss.kernels import (
     KernelLoss,
@@ -234,7 +234,7 @@ def sample(
             f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
         )
     if isinstance(actions, Points):
-        return actions._take(categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
+        return take(actions.X, categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
     if not isinstance(engine, type):
         return engine(loss, actions, size, learning_rate=eta, rng=rng).points
     sampler = engine(actions)
