@@ -112,8 +112,8 @@ def langevin(
         return move.X
 
     draws = run.draws(move.X, step)
-    shares = {"acceptance": move.acceptance, "jump_acceptance": move.jump_acceptance}
-    return replace(draws, step_size=h, **shares)
+    draws = replace(draws, acceptance=move.acceptance, jump_acceptance=move.jump_acceptance)
+    return replace(draws, step_size=h)
 
 
 class Move:

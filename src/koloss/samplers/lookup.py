@@ -101,7 +101,8 @@ class _OfForm(Sampler):
     def draw(self, count: int, rng: np.random.Generator) -> Any:
         if self._form is None:
             return self.actions.sample(count, rng)
-        return self._draw(*self._form, count, rng)
+        matrix, vector = self._form
+        return self._draw(matrix, vector, count, rng)
 
     @abc.abstractmethod
     def _draw(self, matrix: Any, vector: Any, count: int, rng: np.random.Generator) -> Any: ...
@@ -234,7 +235,8 @@ def sample(
             f"`loss` must have the dimension of the actions, {actions.dimension}, got {loss.dimension}"
         )
     if isinstance(actions, Points):
-        return take(actions.X, categorical(-eta * to_numpy(loss(actions.X)), size, rng=rng))
+        logs = -eta * to_numpy(loss(actions.X))
+        return take(actions.X, categorical(logs, size, rng=rng))
     if not isinstance(engine, type):
         return engine(loss, actions, size, learning_rate=eta, rng=rng).points
     sampler = engine(actions)
