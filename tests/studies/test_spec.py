@@ -8,15 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.studies.memory import MemoryStore
 
 import koloss as kl
 from koloss.errors import SpecError
 from koloss.studies.spec import EXAMPLE, load, parse
-<<<<<<< HEAD
 from tests.support.memory import MemoryStore
-=======
->>>>>>> 30390d0 (Tests of the command line are in one process but for a few; those that kill are among the faults; the page of verbs is --help)
 
 ARMS = """name = "arms"
 kernel = {kind = "Gaussian", bandwidth = 0.5}
