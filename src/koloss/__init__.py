@@ -1,6 +1,6 @@
-"""Koloss: choose again and again, hear what each choice cost, and lose little more than the best fixed choice would have.
+"""Koloss makes repeated choices, learns from what each one cost, and tells you in advance how far it can fall behind the best fixed choice.
 
-Losses, never rewards: smaller is better everywhere in this package.
+Values are losses, of which smaller ones are better, unless a learner or a study is given `goal="maximize"`.
 """
 
 from typing import TYPE_CHECKING

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 
+from tests.support.command_line import own_adversary
 from tests.support.runs import SPEC
 
+WRITE = {
+    "run": ["run", "own.toml"],
+    "reproduce": ["reproduce", "--only", "gaussian-bandit"],
+    "inspect": ["inspect", "--rank", "3"],
+}
 REPLAY = SPEC.replace('"Ball", dimension = 2', '"Points", X = [[0.0], [1.0]]').replace(
     '"random"', '"replay"\ntable = "losses.csv"'
 )
-ADVERSARY = """\
-import koloss as kl
-
-def make(kernel, actions, rng):
-    return kl.games.Function(choose, norm=1.0)
-
-def choose(t, player):
-"""
-
-
-@pytest.fixture
-def spec(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "own.toml"
-    path.write_text(SPEC, encoding="utf-8")
-    return path
 
 
 @pytest.mark.slow
@@ -56,11 +48,6 @@ def test_sizes_reach_the_games(spec, good):
     sizes = [("posynomial", 7, 1), ("quadratic-bandit", 7, 1)]
     assert [(e["name"], e["rounds"], e["runs"]) for e in results["experiments"]] == sizes
     assert results == json.loads((spec.parent / "here" / "results.json").read_text("utf-8"))
-
-
-def own_adversary(spec, code):
-    (spec.parent / "own.py").write_text(ADVERSARY + code)
-    spec.write_text(SPEC.replace('"random"', '"python"\nfile = "own.py"'), encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -157,3 +144,67 @@ def test_runs_of_another_size_are_not_replaced_without_a_word(spec, cli):
     assert [answer.code for answer in (first, again, other)] == [0, 0, 0]
     assert said not in " ".join((first.err + again.err).split())
     assert f"2 {said}" in " ".join(other.err.split())
+
+
+# No place to write.
+
+
+@pytest.mark.parametrize("verb", WRITE)
+def test_a_folder_below_a_file(spec, refused, verb):
+    message = refused(*WRITE[verb], "--out", "own.toml/out")
+    assert "--out must be a folder, got own.toml/out: " in message
+    assert "is a file" in message or "Not a directory" in message
+
+
+@pytest.mark.parametrize("verb", WRITE)
+def test_a_folder_that_cannot_be_written_to(spec, refused, verb):
+    shut = spec.parent / "shut"
+    shut.mkdir(mode=0o500)
+    if os.access(shut, os.W_OK):
+        pytest.skip("root may write everywhere")
+    for out in (shut, shut / "inside"):
+        assert "a folder to write to, got" in refused(*WRITE[verb], "--out", str(out))
+
+
+def test_a_name_that_is_too_long(spec, refused):
+    assert "--out must be a folder, got" in refused("run", "own.toml", "--out", 300 * "x")
+
+
+# What failed, and what nobody foresaw.
+
+
+def test_a_run_that_failed_is_tried_again(spec, cli):
+    """What made it fail is not always in its key."""
+    own_adversary(spec, '    open("numbers.txt").close()\n    return kl.LinearLoss([0.5, 0.0])\n')
+    first = cli("run", "own.toml", "--jobs", "1")
+    assert first.code == 1
+    assert "FileNotFoundError" in first.err
+    (spec.parent / "numbers.txt").touch()
+    again = cli("run", "own.toml", "--jobs", "1")
+    assert again.code == 0, again.err
+
+
+def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
+    def broken(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("koloss.experiments.runner.summarise", broken)
+    for error in (ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")):
+        answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")  # played once
+        *lines, last = answer.err.splitlines()
+        assert (answer.code, answer.out) == (1, "")
+        assert "Traceback (most recent call last):" in lines
+        assert lines[-1] == f"{type(error).__name__}: {error}"
+        assert last == "error: this is a fault of koloss; please report it with the lines above"
+
+
+def test_a_page_that_fails_leaves_the_former_one(spec, cli, monkeypatch):
+    assert cli("run", "own.toml", "--jobs", "1").code == 0
+    page = spec.parent / "own-results" / "report.html"
+    before = page.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", lambda *paths: os.kill(os.getpid(), signal.SIGTERM))
+        answer = cli("run", "own.toml", "--jobs", "1")
+    assert answer.code == 143
+    assert page.read_bytes() == before
+    assert not list(spec.parent.rglob("*.part"))

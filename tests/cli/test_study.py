@@ -141,8 +141,7 @@ def test_show_draws_the_state(good, url):
         "Best action so far",
         "Probabilities of the next decision",
         "Losses in EUR, the last 2 in their order",
-        " 0.50 |",
-        "-0.25 |",
+        "-0.25 █▁ 0.50",
     ):
         assert part in text
     with kl.Study.open(url, "arms") as study:
@@ -403,14 +402,10 @@ def test_shell_completion(good, monkeypatch, words, answers):
 # Drawing.
 
 
-def test_a_plot_has_the_means_of_its_columns():
+def test_columns_are_means_of_values():
     values = [0.0] * 50 + [1.0] * 50
-    lines = study_text.plot(values, study_text.BLOCKS, width=4, height=2)
-    assert lines == ["1.00 |  ██", "0.00 |▁▁██"]
-
-
-def test_values_that_are_all_the_same_are_a_line():
-    assert len({len(line) for line in study_text.plot([2.0] * 9, " #", height=1)}) == 1
+    assert study_text.columns(values, study_text.BLOCKS, width=4) == "0.00 ▁▁██ 1.00"
+    assert study_text.columns([2.0] * 9, ".:#", width=4) == "2.00 .... 2.00"
 
 
 def test_a_terminal_without_blocks(monkeypatch, capsys):

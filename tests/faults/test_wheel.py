@@ -6,6 +6,7 @@ KOLOSS_WHEEL=fetch (`make test-wheel`) pip fetches it. Either way, what is not d
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import subprocess
@@ -20,6 +21,10 @@ from packaging.requirements import Requirement
 from tests.support.runs import SPEC
 
 ROOT = Path(__file__).parents[2]
+STUDY = """name = "prices"
+actions = {kind = "Points", X = [[0.0], [1.0]]}
+learner = {kind = "BanditExpWeights", horizon = 100, loss_range = [0, 1]}
+"""
 
 
 def run(*command, check=True):
@@ -79,11 +84,15 @@ def install(folder, wheel, extra=""):
             if needed.marker and not any(needed.marker.evaluate(mark) for mark in marks):
                 continue
             key = needed.name, ",".join(sorted(needed.extras))
-            if key not in linked:
-                linked.add(key)
-                found = importlib.metadata.distribution(needed.name)
-                wanted.append((found, key[1]))
-                link(found, packages)
+            if key in linked:
+                continue
+            linked.add(key)
+            if needed.name == "koloss":  # an extra within another
+                wanted.append((importlib.metadata.PathDistribution(metadata), key[1]))
+                continue
+            found = importlib.metadata.distribution(needed.name)
+            wanted.append((found, key[1]))
+            link(found, packages)
     return programs
 
 
@@ -95,15 +104,14 @@ def link(distribution, packages):
 
 
 @pytest.fixture(scope="module")
-def plain(wheel, tmp_path_factory):
-    """Programs of an environment without any extra."""
-    return install(tmp_path_factory.mktemp("plain"), wheel)
+def programs(wheel, tmp_path_factory):
+    """Programs of an environment with one extra; each is made once."""
 
+    @functools.cache
+    def made(extra=""):
+        return install(tmp_path_factory.mktemp(extra or "plain"), wheel, extra)
 
-@pytest.fixture(scope="module")
-def experiments(wheel, tmp_path_factory):
-    """Programs of an environment with the command line."""
-    return install(tmp_path_factory.mktemp("experiments"), wheel, "experiments")
+    return made
 
 
 def files_below(folder):
@@ -131,8 +139,16 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel):
     assert any(name.startswith("koloss/experiments/specs/") for name in held)
 
 
-def test_the_library_without_extras(plain):
-    code = """if True:
+# What each extra promises, with nothing else installed.
+
+
+def python(programs, extra, code):
+    """What a program prints where the wheel is installed with an extra."""
+    return run(programs(extra) / "python", "-c", f"if True:{code}").stdout
+
+
+def test_the_library_without_extras(programs):
+    code = """
         import sys, numpy as np, koloss as kl
         assert kl.__file__.startswith(sys.prefix), kl.__file__
         learner = kl.BanditExpWeights(kl.Points([[0.0], [0.5], [1.0]]), kl.Gaussian(0.5), horizon=50, rng=0)
@@ -141,32 +157,115 @@ def test_the_library_without_extras(plain):
             learner.tell(decision, float(decision.action[0]))
         print(learner.guarantee().valid, learner.recommend().action)
     """
-    assert run(plain / "python", "-c", code).stdout.split() == ["True", "[0.]"]
+    assert python(programs, "", code).split() == ["True", "[0.]"]
+
+
+def test_a_study_without_extras(programs, tmp_path):
+    (tmp_path / "prices.toml").write_text(STUDY, "utf-8")
+    code = f"""
+        import sys, koloss as kl
+        with kl.Study.from_toml("sqlite:///{tmp_path}/a.db", "{tmp_path}/prices.toml") as study:
+            study.tell(study.ask().id, 0.5)
+            study.export("{tmp_path}/prices.csv")
+            print(study.status().told)
+            try:
+                study.export("{tmp_path}/prices.parquet")
+            except ImportError as error:
+                print(error)
+    """
+    told, error = python(programs, "", code).splitlines()
+    assert told == "1"
+    assert error.endswith("pip install 'koloss[parquet]'")
 
 
 @pytest.mark.parametrize("module", [False, True])
-def test_the_command_line_without_extras_names_the_extra(plain, module):
-    done = run(*program(plain, module), "list", check=False)
+def test_the_command_line_without_extras_names_the_extra(programs, module):
+    done = run(*program(programs(), module), "list", check=False)
     assert (done.returncode, done.stdout) == (1, "")
-    needs = "typer, rich, matplotlib, msgspec, jinja2"
-    install = "install them with: pip install 'koloss[experiments]'"
-    assert done.stderr == f"error: the command line needs {needs}; {install}\n"
+    install = "install them with: pip install 'koloss[cli]'"
+    assert done.stderr == f"error: the command line needs typer, rich, msgspec; {install}\n"
 
 
-def test_the_command_line(experiments):
+def test_cli(programs, tmp_path):
     version = f"koloss {importlib.metadata.version('koloss')}\n"
-    assert run(*program(experiments, True), "--version").stdout == version
-    koloss = program(experiments, False)
+    assert run(*program(programs("cli"), True), "--version").stdout == version
+    koloss = program(programs("cli"), False)
     assert run(*koloss, "--version").stdout == version
     assert "reproduce" in run(*koloss, "--help").stdout
     assert "BanditExpWeights" in run(*koloss, "list").stdout
     assert "Theorem B3" in run(*koloss, "bound", "quadratic-bandit").stdout
+    assert "G-optimal design" in run(*koloss, "inspect", "--spacing", "0.25").stdout
+    (tmp_path / "prices.toml").write_text(STUDY, "utf-8")
+    store = "--store", f"sqlite:///{tmp_path / 'studies.db'}"
+    run(*koloss, "study", "create", tmp_path / "prices.toml", *store)
+    for line in ("ask prices", "tell prices 0 0.5", "show prices", "list", "verify prices"):
+        assert run(*koloss, "study", *line.split(), *store).stdout
+    done = run(*koloss, "reproduce", "--out", tmp_path / "out", check=False)
+    install = "install them with: pip install 'koloss[report]'"
+    message = f"error: koloss reproduce needs matplotlib, jinja2; {install}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", message)
 
 
-def test_a_spec_becomes_a_page(experiments, tmp_path):
+def test_report(programs, tmp_path):
     (tmp_path / "small.toml").write_text(SPEC, "utf-8")
-    run(*program(experiments, False), "run", tmp_path / "small.toml", "--out", tmp_path / "out")
+    koloss = program(programs("report"), False)
+    run(*koloss, "run", tmp_path / "small.toml", "--out", tmp_path / "out")
     assert "</html>" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    out = tmp_path / "reproduced"
+    run(*koloss, "reproduce", "--only", "posynomial", "--rounds", "5", "--runs", "1", "--out", out)
+    assert "</html>" in (out / "report.html").read_text("utf-8")
+
+
+def test_parquet(programs, tmp_path):
+    (tmp_path / "prices.toml").write_text(STUDY, "utf-8")
+    code = f"""
+        import koloss as kl, pyarrow.parquet
+        with kl.Study.from_toml("sqlite:///{tmp_path}/a.db", "{tmp_path}/prices.toml") as study:
+            study.tell(study.ask().id, 0.5)
+            study.export("{tmp_path}/prices.parquet")
+        print(pyarrow.parquet.read_table("{tmp_path}/prices.parquet")["value"].to_pylist())
+    """
+    assert python(programs, "parquet", code) == "[0.5]\n"
+
+
+def test_postgres(programs, postgres_url, tmp_path):
+    (tmp_path / "prices.toml").write_text(STUDY, "utf-8")
+    code = f"""
+        import koloss as kl
+        with kl.Study.from_toml({postgres_url!r}, "{tmp_path}/prices.toml") as study:
+            study.tell(study.ask().id, 0.5)
+            print(study.status().told)
+    """
+    assert python(programs, "postgres", code) == "1\n"
+
+
+def test_distributed(programs):
+    code = """
+        import koloss as kl
+        from distributed import Client
+        def game(rng):
+            learner = kl.ExpWeights(kl.Ball(2), kl.Linear(), horizon=10, loss_norm=1.0, rng=rng)
+            return learner, kl.games.Random(kl.Linear(), kl.Ball(2), rng=rng)
+        if __name__ == "__main__":
+            with Client(processes=False, dashboard_address=None) as client:
+                futures = client.get_executor().map(lambda seed: game(seed)[0].ask().id, range(3))
+                print(list(futures))
+    """
+    assert python(programs, "distributed", code) == "[0, 0, 0]\n"
+
+
+def test_gpu(wheel):
+    """What it would fetch; torch is a large download."""
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (name for name in file.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = file.read(name).decode().splitlines()
+    asked = [
+        Requirement(line.partition(": ")[2]) for line in lines if line.startswith("Requires-Dist")
+    ]
+    given = [one.name for one in asked if one.marker and one.marker.evaluate({"extra": "gpu"})]
+    assert given == ["torch"]
+    plain = sorted(one.name for one in asked if one.marker is None)
+    assert plain == ["array-api-compat", "numpy", "scipy", "threadpoolctl"]
 
 
 def program(programs, module):

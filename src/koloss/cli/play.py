@@ -24,7 +24,6 @@ from koloss.cli.options import (
     takes,
 )
 from koloss.core.text import counted, printable
-from koloss.games.workers import ClusterLost
 
 
 @takes(SIZE | AS_JSON)
@@ -165,6 +164,8 @@ def _progress(out: Path, *, quiet: bool) -> Iterator[Callable[[Any], None]]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    from koloss.games.workers import ClusterLost
 
     console = Console(stderr=True, highlight=False)
     lines = quiet or not console.is_terminal or console.is_dumb_terminal

@@ -159,7 +159,7 @@ def show(
         shown["probabilities"] = study.probabilities(known)
         newest = study.events(max(status.events - VALUES_FROM, 0))
         shown["values"] = [event.data["value"] for event in newest if event.kind == "told"]
-    answer(context, shown, lambda: show_study(shown))
+    answer(context, shown, lambda: show_study(status, shown))
 
 
 # Ask and tell.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from textwrap import fill, shorten
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from koloss.core.terminal import console, say, section
-from koloss.core.text import Table, counted, duration, printable, short_number
+from koloss.core.text import Table, counted, printable, short_number
+from koloss.studies.status import Status, labels_in_words, time_in_words
 
 SHOWN = 10
 """Actions whose probabilities are drawn."""
-
-LONGEST = 400
-"""Characters that are shown of a learner."""
 
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", ".:#"
 """Columns from the lowest to the highest, for terminals that can show them and for others."""
@@ -89,90 +87,49 @@ def show_studies(studies: Sequence[Mapping[str, Any]], url: str) -> None:
         say(screen, f"no studies in {url}")
         return
     head = ("study", "learner", "goal", "events", "created", "labels")
-    rows = [
-        (
-            *(study[key] for key in head[:3]),
-            f"{study['events']:,}",
-            _time(study["created"]),
-            _labels(study),
-        )
-        for study in ({"study": one["name"], **one} for one in studies)
-    ]
+    rows = []
+    for study in studies:
+        created = time_in_words(datetime.fromisoformat(study["created"]))
+        words = [study[key] for key in ("name", "learner", "goal")]
+        rows.append([*words, f"{study['events']:,}", created, labels_in_words(study["labels"])])
     screen.print(section(f"Studies in {url}", Table(head, rows, left=(0, 1, 2, 4, 5))))
 
 
-def show_study(study: Mapping[str, Any]) -> None:
-    """Print where a study stands: `study` is what `show --json` prints."""
+def show_study(status: Status, shown: Mapping[str, Any]) -> None:
+    """Print where a study stands: `shown` is what `show --json` prints."""
     from rich.text import Text
 
     screen, parts = console(), blocks()
+    unit = f" {status.unit}" if status.unit else ""
 
     def show(title: str, *lines: str) -> None:
         screen.print(section(title, Text("\n".join(map(printable, lines)), no_wrap=True)))
 
-    unit = f" {study['unit']}" if study["unit"] else ""
-    facts = [_hanging(name, text, screen.width - 2) for name, text in _facts(study).items() if text]
-    show(
-        f"{study['name']}{' (paused)' if study['paused'] else ''}, in {study['store']}",
-        *"\n".join(facts).split("\n"),
-    )
-    if study["best"]:
-        value = short_number(study["best"]["value"])
-        show(
-            "Best action so far, as estimated", f"{label(study['best'])}, {value}{unit} on average"
+    facts = (
+        fill(
+            printable(text),
+            screen.width - 2,
+            initial_indent=f"{name:<14}",
+            subsequent_indent=" " * 14,
         )
-    if study["probabilities"]:
-        likeliest = study["probabilities"][:SHOWN]
+        for name, text in status.in_words().items()
+    )
+    title = f"{status.name}{' (paused)' if status.paused else ''}, in {status.store}"
+    show(title, *(line for fact in facts for line in fact.split("\n")))
+    if best := shown["best"]:
+        value = f"{short_number(best['value'])}{unit} on average"
+        show("Best action so far, as estimated", f"{label(best)}, {value}")
+    if shown["probabilities"]:
+        likeliest = shown["probabilities"][:SHOWN]
         shares = {f"{one['index']}: {label(one)}": one["probability"] for one in likeliest}
-        more = len(study["probabilities"]) - len(shares)
+        more = len(shown["probabilities"]) - len(shares)
         lines = bars(shares, parts[-1]) + ([f"and {counted(more, 'other')}"] if more > 0 else [])
-        known = study.get("context")
+        known = shown["context"]
         where = "" if known is None else f", where the context is {known}"
         show(f"Probabilities of the next decision{where}", *lines)
-    if study["values"]:
-        kind = "Rewards" if study["goal"] == "maximize" else "Losses"
-        count = f"the last {len(study['values']):,} in their order"
-        title = f"{kind}{f' in{unit}' if unit else ''}, {count}"
-        show(title, columns(study["values"], parts))
-    for warning in study["facts"].get("warnings", ()):
+    if values := shown["values"]:
+        kind = "Rewards" if status.goal == "maximize" else "Losses"
+        about = f" in{unit}" if unit else ""
+        show(f"{kind}{about}, the last {len(values):,} in their order", columns(values, parts))
+    for warning in status.facts.get("warnings", ()):
         say(screen, f"warning: {warning}")
-
-
-def _facts(study: Mapping[str, Any]) -> dict[str, str]:
-    """Names and texts of what is known of a study; empty where there is nothing to say."""
-    expired = f"{study['expired']:,}" if study["expired"] else ""
-    if study["defaulted"]:
-        expired += f", of which {study['defaulted']:,} count as {short_number(study['default'])}"
-    rules = [f"lease {duration(study['lease'])}"] if study["lease"] else []
-    rules += [f"default {short_number(study['default'])}"] if study["default"] is not None else []
-    rules += [f'release "{study["release"]}"'] if study["release"] else []
-    survives = {"power": "power cuts and killed processes", "process": "killed processes, not power cuts"}  # fmt: skip
-    return {
-        "learner": shorten(study["learner"], LONGEST, placeholder=" ..."),
-        "goal": study["goal"] + (f", in {study['unit']}" if study["unit"] else ""),
-        "rules": ", ".join(rules),
-        "labels": _labels(study),
-        "created": _time(study["created"]),
-        "newest event": f"{study['events']:,}, {_time(study['last'])}",
-        "decisions": f"{study['asked']:,}",
-        "told": f"{study['told']:,}",
-        "outstanding": f"{study['waiting']:,}",
-        "held back": f"{study['held']:,}" if study["held"] else "",
-        "expired": expired,
-        "came too late": f"{study['unused']:,}" if study["unused"] else "",
-        "survives": survives.get(study["facts"].get("durability", ""), ""),
-    }
-
-
-def _hanging(name: str, text: str, width: int) -> str:
-    """A name, and next to it a text on the lines that it needs."""
-    indent = " " * 14
-    return fill(printable(text), width, initial_indent=f"{name:<14}", subsequent_indent=indent)
-
-
-def _labels(study: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in study["labels"].items())
-
-
-def _time(at: str) -> str:
-    return datetime.fromisoformat(at).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -6,8 +6,10 @@ import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from textwrap import shorten
 from typing import Any
 
+from koloss.core.text import duration, short_number
 from koloss.errors import NoDistribution
 from koloss.guarantees import Guarantee
 from koloss.guarantees.base import clause
@@ -46,6 +48,47 @@ class Status:
         """A plain dict, fit for JSON."""
         times = {"created": self.created.isoformat(), "last": self.last.isoformat()}
         return {**asdict(self), **times}
+
+    def in_words(self) -> dict[str, str]:
+        """What there is to say, by names."""
+        expired = f"{self.expired:,}"
+        if self.defaulted and self.default is not None:
+            expired += f", of which {self.defaulted:,} count as {short_number(self.default)}"
+        rules = [f"lease {duration(self.lease)}"] if self.lease else []
+        rules += [f"default {short_number(self.default)}"] if self.default is not None else []
+        rules += [f'release "{self.release}"'] if self.release else []
+        words = {
+            "learner": shorten(self.learner, 400, placeholder=" ..."),
+            "goal": self.goal + (f", in {self.unit}" if self.unit else ""),
+            "rules": ", ".join(rules),
+            "labels": labels_in_words(self.labels),
+            "created": time_in_words(self.created),
+            "newest event": f"{self.events:,}, {time_in_words(self.last)}",
+            "decisions": f"{self.asked:,}",
+            "told": f"{self.told:,}",
+            "outstanding": f"{self.waiting:,}",
+            "held back": f"{self.held:,}" if self.held else "",
+            "expired": expired if self.expired else "",
+            "came too late": f"{self.unused:,}" if self.unused else "",
+            "survives": _SURVIVES.get(self.facts.get("durability", ""), ""),
+        }
+        return {name: text for name, text in words.items() if text}
+
+
+_SURVIVES = {
+    "power": "power cuts and killed processes",
+    "process": "killed processes, not power cuts",
+}
+
+
+def labels_in_words(labels: Mapping[str, str]) -> str:
+    """Labels on one line."""
+    return ", ".join(f"{key}={value}" for key, value in labels.items())
+
+
+def time_in_words(at: datetime) -> str:
+    """A time to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def status_of(name: str, url: str, state: State, facts: Mapping[str, Any]) -> Status:

@@ -1,4 +1,4 @@
-"""How a command ends that is killed, finds no place to write, or meets what nobody foresaw."""
+"""How a command ends that is killed, or finds a full disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from koloss.experiments import load, run
 from koloss.games.store import locked
-from tests.cli.test_play import SPEC, own_adversary, spec  # noqa: F401
+from tests.support.command_line import own_adversary
 from tests.support.runs import HEARING, alive, in_group, numbers, wait_for
 
 WAITS = """\
@@ -35,17 +35,16 @@ ENDS = {
     signal.SIGHUP: (129, LINE.format("ended by SIGHUP")),
     signal.SIGKILL: (-9, ""),
 }
-PLAY = {
-    "run": ["run", "own.toml"],
-    "reproduce": ["reproduce", "--only", "gaussian-bandit", "--rounds", "3000"],
-}
-WRITE = {**PLAY, "inspect": ["inspect", "--rank", "3"]}
+REPRODUCE = ["reproduce", "--only", "gaussian-bandit", "--rounds", "3000"]
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(os.name != "posix", reason="signals are POSIX"),
+]
 
 
 @pytest.fixture
-def start(tmp_path, spec):  # noqa: F811
+def start(tmp_path, spec):
     """Start a command in a group of its own, with interrupts heard, in the folder of the spec."""
     (tmp_path / "temporary").mkdir()
 
@@ -74,9 +73,8 @@ def nothing_left(process, folder):
     assert not list(folder.rglob("*.part"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", ENDS)
-def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):  # noqa: F811
+def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):
     """An interrupt is heard by all of them, as from a terminal; a second run is told who has the folder."""
     own_adversary(spec, WAITS)
     folder, second = spec.parent, None
@@ -95,10 +93,9 @@ def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):  # noq
     assert second == (None if number != signal.SIGTERM else (1, "", message))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_signal_ends_the_other_verb(start, tmp_path, number):
-    with start(*PLAY["reproduce"]) as process:
+    with start(*REPRODUCE) as process:
         wait_for(lambda: len(in_group(process.pid)) > 2)
         process.send_signal(number)
         out, err = process.communicate(timeout=600)
@@ -110,7 +107,6 @@ def test_a_signal_ends_the_other_verb(start, tmp_path, number):
     nothing_left(process, tmp_path)
 
 
-@pytest.mark.slow
 def test_ctrl_c_while_processes_start(start, tmp_path):
     """A terminal interrupts them, too, before they can do anything about it: still one line."""
     with start("run", "own.toml") as process:
@@ -121,8 +117,7 @@ def test_ctrl_c_while_processes_start(start, tmp_path):
     nothing_left(process, tmp_path)
 
 
-@pytest.mark.slow
-def test_a_killed_process_is_replaced_and_what_is_ignored_stays_so(spec, start):  # noqa: F811
+def test_a_killed_process_is_replaced_and_what_is_ignored_stays_so(spec, start):
     """Hangups are ignored here, as under nohup."""
     own_adversary(spec, WAITS_ONCE)
     ignoring = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
@@ -138,32 +133,7 @@ def test_a_killed_process_is_replaced_and_what_is_ignored_stays_so(spec, start):
     assert results == again
 
 
-# No place to write.
-
-
-@pytest.mark.parametrize("verb", WRITE)
-def test_a_folder_below_a_file(spec, refused, verb):  # noqa: F811
-    message = refused(*WRITE[verb], "--out", "own.toml/out")
-    assert "--out must be a folder, got own.toml/out: " in message
-    assert "is a file" in message or "Not a directory" in message
-
-
-@pytest.mark.parametrize("verb", WRITE)
-def test_a_folder_that_cannot_be_written_to(spec, refused, verb):  # noqa: F811
-    shut = spec.parent / "shut"
-    shut.mkdir(mode=0o500)
-    if os.access(shut, os.W_OK):
-        pytest.skip("root may write everywhere")
-    for out in (shut, shut / "inside"):
-        assert "a folder to write to, got" in refused(*WRITE[verb], "--out", str(out))
-
-
-def test_a_name_that_is_too_long(spec, refused):  # noqa: F811
-    assert "--out must be a folder, got" in refused("run", "own.toml", "--out", 300 * "x")
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full(spec, shell):  # noqa: F811
+def test_a_disk_that_is_full(spec, shell):
     """The file is named, and nothing is left half written."""
     code = "import os, resource; resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ['MOST']),) * 2)\n"
     code += "from koloss.cli import main; main()"
@@ -174,46 +144,3 @@ def test_a_disk_that_is_full(spec, shell):  # noqa: F811
     assert answer == (1, "", "error: own-results/runs/own/expweights/0.npz: File too large\n")
     left = [path.name for path in spec.parent.glob("own-results/**/*") if path.is_file()]
     assert left == [".lock"]
-
-
-# What failed, and what nobody foresaw.
-
-
-@pytest.mark.slow
-def test_a_run_that_failed_is_tried_again(spec, cli):  # noqa: F811
-    """What made it fail is not always in its key."""
-    own_adversary(spec, '    open("numbers.txt").close()\n    return kl.LinearLoss([0.5, 0.0])\n')
-    first = cli("run", "own.toml", "--jobs", "1")
-    assert first.code == 1
-    assert "FileNotFoundError" in first.err
-    (spec.parent / "numbers.txt").touch()
-    again = cli("run", "own.toml", "--jobs", "1")
-    assert again.code == 0, again.err
-
-
-@pytest.mark.slow
-def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):  # noqa: F811
-    def broken(*arguments, **options):
-        raise error
-
-    monkeypatch.setattr("koloss.experiments.runner.summarise", broken)
-    for error in (ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")):
-        answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")  # played once
-        *lines, last = answer.err.splitlines()
-        assert (answer.code, answer.out) == (1, "")
-        assert "Traceback (most recent call last):" in lines
-        assert lines[-1] == f"{type(error).__name__}: {error}"
-        assert last == "error: this is a fault of koloss; please report it with the lines above"
-
-
-@pytest.mark.slow
-def test_a_page_that_fails_leaves_the_former_one(spec, cli, monkeypatch):  # noqa: F811
-    assert cli("run", "own.toml", "--jobs", "1").code == 0
-    page = spec.parent / "own-results" / "report.html"
-    before = page.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", lambda *paths: os.kill(os.getpid(), signal.SIGTERM))
-        answer = cli("run", "own.toml", "--jobs", "1")
-    assert answer.code == 143
-    assert page.read_bytes() == before
-    assert not list(spec.parent.rglob("*.part"))
