@@ -25,7 +25,7 @@ def run(full: bool = False) -> list[Table]:
     if not torch.cuda.is_available():
         raise Unavailable("no GPU")
     sizes = (1_000_000, 10_000_000) if full else (1_000_000,)
-    tables = [_refreshes(sizes), _parts(), _games(full), _insured(), _together()]
+    tables = [_refreshes(sizes), _parts(), _games(full), _insured()]
     torch.cuda.empty_cache()
     return tables
 
@@ -307,33 +307,4 @@ def _insured() -> Table:
         base = base or found
         same = float(np.mean(np.array(rows) == np.array(base[0])))
         table.add(name, found[1], base[1].median / found[1].median, same)
-    return table
-
-
-def _together() -> Table:
-    import torch
-
-    from koloss.learners import ask_together
-
-    table = Table(
-        "GPU: 60 replicates that share their features, epochs of 64 decisions, 64 features",
-        ["actions", "features", "µs one by one", "µs together", "one by one / together"],
-        "Wall clock of 60 learners asked for 64 decisions each: by a loop, or with `ask_together`, which has one batched product for all.",
-    )
-    for N in (1_000, 10_000, 100_000):
-        X = np.random.default_rng(1).random((N, 2))
-        for name, points in (("float64", torch.asarray(X, device="cuda")), ("float32", torch.asarray(X, dtype=torch.float32, device="cuda"))):  # fmt: skip
-            first = _learner(points)
-            learners = [first.replicate(rng) for rng in range(60)]
-            laps: dict[bool, list[float]] = {False: [], True: []}
-            for _ in range(12):
-                for together in (False, True):
-                    start = time.perf_counter()
-                    asked = ask_together(learners, 64) if together else [one.ask(64) for one in learners]  # fmt: skip
-                    torch.cuda.synchronize()
-                    laps[together].append(1e6 * (time.perf_counter() - start))
-                    for one, decisions in zip(learners, asked, strict=True):
-                        one.tell(decisions, _losses(decisions.action))
-            alone, shared = (spread(laps[together][2:]) for together in (False, True))
-            table.add(N, name, alone, shared, alone.median / shared.median)
     return table

@@ -171,7 +171,6 @@ def exponential_weights(seed: int, **settings: Any) -> kl.BanditExpWeights:
 
 PLAYERS = {
     "insured, one segment at a time": insured,
-    "the same, stopped by the budget alone": partial(insured, early=False),
     "the same, 57 features that hold all": partial(insured, **SMOOTH),
     "insured, segments in any order": partial(insured, contexts=kl.Contexts(SEGMENTS.X)),
     "exponential weights": exponential_weights,

@@ -48,7 +48,7 @@ LEARNERS: dict[str, dict[str, list[Any]]] = {
         "rank": [*INTS, "auto"],
         "batch": [*INTS, "auto"],
         "ridge": [*FLOATS, "auto", 0],
-        "outside": ["raise", "clip", "widen", "keep", None],
+        "outside": ["raise", "clip", "widen", None],
         "goal": ["maximize", "minimize", ""],
         "regret": ["hindsight", "pseudo", True],
         "sample_error": FLOATS,
@@ -76,7 +76,6 @@ LEARNERS: dict[str, dict[str, list[Any]]] = {
         "delay": INTS,
         "spacing": FLOATS,
         "policy": ["ucb", "greedy", ["ucb", "ucb"], [], None],
-        "early": [True, False, 0],
     },
     "ExpWeights": {
         "horizon": INTS,

@@ -81,7 +81,6 @@ _FROM_LEARNERS = (
     "FollowTheRegularizedLeader",
     "InsuredBandit",
     "Policy",
-    "ask_together",
 )
 
 if TYPE_CHECKING:
@@ -95,7 +94,6 @@ if TYPE_CHECKING:
         FollowTheRegularizedLeader,
         InsuredBandit,
         Policy,
-        ask_together,
     )
     from koloss.studies import Study, aio
 else:
@@ -168,7 +166,6 @@ __all__ = [
     "White",
     "__version__",
     "aio",
-    "ask_together",
     "barycentric_spanner",
     "eigendecay",
     "errors",

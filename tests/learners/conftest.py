@@ -1,9 +1,12 @@
-"""Every learner in turn, for the tests of the contract."""
+"""Every learner in turn, for the tests of the contract; and a rule that can be switched off."""
 
 from __future__ import annotations
 
 import pytest
 
+from koloss.learners.insured.bets import Bets
+from koloss.learners.insured.per_context import PerContext
+from koloss.learners.insured.watched import Watched
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 
@@ -21,3 +24,11 @@ def any_case(request):
 @pytest.fixture(params=discovered(), ids=lambda kind: kind.__name__)
 def kind(request):
     return request.param
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Evidence stops no policy; the budget does."""
+    monkeypatch.setattr(Bets, "evidence", 0.0)
+    monkeypatch.setattr(Watched, "is_beyond_doubt", lambda *_: False, raising=False)
+    monkeypatch.setattr(PerContext, "strays", lambda *_: 0.0)

@@ -66,9 +66,6 @@ MAKERS = {
     "insured-thompson": lambda rng=0: kl.InsuredBandit(
         POINTS, kl.Gaussian(0.3), horizon=None, loss_range=(0, 1), policy="thompson", rng=rng
     ),
-    "insured-optimistic": lambda rng=0: kl.InsuredBandit(
-        POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), policy="optimistic", rng=rng
-    ),
     "insured-paused": lambda rng=0: paused(
         kl.InsuredBandit(POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng)
     ),
@@ -318,10 +315,9 @@ def test_the_guarantee_names_what_is_not_proved(name):
     assert f"masks: {made + 2} decisions were made among the actions allowed then" in str(promise)
 
 
-@pytest.mark.parametrize("policy", ["ucb", "optimistic"])
 @pytest.mark.parametrize("mask", [HALF, FEW], ids=["half", "few"])
-def test_the_insured_learner_estimates_allowed_actions_without_bias(policy, mask):
-    settings = {"horizon": 3000, "loss_range": (0, 1), "ridge": 0, "policy": policy}
+def test_the_insured_learner_estimates_allowed_actions_without_bias(mask):
+    settings = {"horizon": 3000, "loss_range": (0, 1), "ridge": 0}
     learner = played(kl.InsuredBandit(POINTS, kl.Gaussian(0.3), rng=0, **settings), mask=~mask)
     features = learner.engine.features
     y = features @ np.random.default_rng(0).normal(size=features.shape[1])

@@ -136,23 +136,6 @@ def test_the_insured_learner_plays_the_same_game(place, policy):
     assert promised[0] == pytest.approx(promised[1], rel=1e-3)
 
 
-def test_replicates_asked_together_decide_as_alone(place):
-    there, _, _ = place
-    for settings in (GAMES["plain"], GAMES["ridge"], GAMES["anytime"]):
-        first = learner(there, **settings)
-        alone, together = ([first.replicate(seed) for seed in range(4)] for _ in range(2))
-        for t in range(3):
-            apart = [player.ask(15) for player in alone]
-            at_once = kl.ask_together(together, 15)
-            for player, d in zip(alone + together, apart + at_once, strict=True):
-                player.tell(d, losses(d, t))
-            for one, other in zip(apart, at_once, strict=True):
-                assert np.array_equal(one.index, other.index)
-                assert np.allclose(one.probability, other.probability, rtol=1e-4)
-        state = kl.BanditExpWeights.from_state(together[0].state())
-        assert np.array_equal(state.ask(9).index, together[0].ask(9).index)
-
-
 def test_a_replicate_begins_anew():
     first = learner(kl.Points(X))
     fresh = play(learner(kl.Points(X), rng=7), 10)
@@ -160,23 +143,6 @@ def test_a_replicate_begins_anew():
     again = first.replicate(7)
     assert again.engine is first.engine
     assert np.array_equal(play(again, 10), fresh)
-
-
-def test_what_cannot_be_asked_together():
-    first, second = (learner(kl.Points(X), ridge=0) for _ in range(2))
-    assert kl.ask_together([], 3) == []
-    assert [len(batch) for batch in kl.ask_together([first, second], 3)] == [3, 3]
-    with pytest.raises(ValueError, match="`count` must be at least 2, got 1"):
-        kl.ask_together([first], 1)
-    with pytest.raises(ValueError, match="must be different ones, got the same twice"):
-        kl.ask_together([first, first], 3)
-    with pytest.raises(TypeError, match="must be BanditExpWeights, got InsuredBandit at 0"):
-        kl.ask_together([learner(kl.Points(X), kl.InsuredBandit)], 3)
-    ball = kl.BanditExpWeights(kl.Ball(2), kl.Linear(), horizon=100, loss_range=(-1, 1))
-    with pytest.raises(ValueError, match="must play a finite set without contexts, got Ball"):
-        kl.ask_together([ball], 3)
-    with pytest.raises(ValueError, match="`contexts` must be left out"):
-        learner(kl.Points(X), contexts=kl.Contexts(["a", "b"], weights=[0.5, 0.5])).replicate()
 
 
 # Single precision: what it costs is certified.

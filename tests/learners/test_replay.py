@@ -55,6 +55,7 @@ def without_coins(state: dict[str, Any]) -> bytes:
     return state_to_bytes({k: v for k, v in state.items() if k not in ("rng", "digest")})
 
 
+@pytest.mark.usefixtures("patient")  # whether a decision strayed is the coin's to say
 @pytest.mark.parametrize(
     "name", sorted(LEARNERS.keys() - {"insured, growing"})
 )  # whose set is drawn

@@ -198,7 +198,6 @@ FORGERIES = [
         "`learner.engine.dimension` in `state` must be",
     ),
     ("bandit, ball", "learner.exp2.sampler.kind", "x", "`kind` must be one of"),
-    ("insured", "learner.number", 1, "`learner.number` in `state` must be a whole number"),
     ("insured", "learner.watched.exploration", 99, "must be among those of the snapshot, got 99"),
     ("insured", "learner.watched.paid", NAN, "`learner.watched.paid` in `state` must be a finite"),
     ("insured", "learner.forecaster.trusted", 9, "`learner.forecaster.trusted` in `state` must be"),
@@ -354,9 +353,8 @@ def test_settings_that_a_snapshot_describes_come_back():
         again = kl.BanditExpWeights.from_state(learner.state())
         assert repr(again) == repr(learner)
         assert same(again.state(), learner.state())
-    shares = {"trigger": np.float32(0.5), "premium": np.array([0.5, 0.25])}
-    two = {"policy": ["ucb", "thompson"], "horizon": 900, "loss_range": (0, 1), "rng": 0}
-    learner = kl.InsuredBandit(points, Warped(), **two, **shares)
+    said = {"trigger": np.float32(0.5), "horizon": 900, "loss_range": (0, 1), "rng": 0}
+    learner = kl.InsuredBandit(points, Warped(), **said)
     assert same(kl.InsuredBandit.from_state(learner.state()).state(), learner.state())
 
 

@@ -561,8 +561,8 @@ def test_a_button_that_is_sent_again_is_pressed_once() -> None:
 
 
 def test_the_buttons_of_an_insured_learner_are_events() -> None:
-    study, store, _ = created(insured(horizon=100_000, early=False))
-    learner = insured(horizon=100_000, early=False)
+    study, store, _ = created(insured(horizon=100_000))
+    learner = insured(horizon=100_000)
     for step in ("hand_over", None, "re_arm", None):
         for _ in range(5):
             one, other = study.ask(), learner.ask()

@@ -576,7 +576,7 @@ def test_a_policy_that_cannot_take_its_state_back_hears_everything_again() -> No
     assert len(store.snapshots("prices")) == 2
     other = kl.Study.open(store, "prices", policy=Counting())
     assert other._worker._state is not None
-    assert other._worker._state.learner._policies[0].policy.asked == 15  # type: ignore[attr-defined]
+    assert other._worker._state.learner._policy.policy.asked == 15  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -208,8 +208,7 @@ def draw_insured(rng, longest):
     if rng.random() < 0.15:
         actions, said["spacing"] = kl.Box([2000], [2026]), 26 / 8
     kernel = draw_kernel(rng, actions, plain=isinstance(actions, kl.Box))
-    said["policy"] = pick(rng, "ucb", "thompson", "optimistic", Stubborn())
-    said["early"] = bool(rng.random() < 0.5)
+    said["policy"] = pick(rng, "ucb", "thompson", Stubborn())
     extra = pick(
         rng, "none", "none", "rank-one", "norm", "delay", "shares", "learn", "maximize", "robust"
     )

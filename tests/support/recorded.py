@@ -31,12 +31,10 @@ LEARNERS = {
     "apart": lambda: bandit(contexts=kl.Contexts(SEGMENTS)),
     "shared": lambda: bandit(contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2])),
     "insured": insured,
-    "insured, optimistic": lambda: insured(policy="optimistic"),
     "insured, segments": lambda: insured(
         contexts=kl.Contexts(SEGMENTS, weights=[0.5, 0.3, 0.2]),
         trigger=0.05,
         premium=0.05,
-        early=False,
     ),
     "insured, apart": lambda: insured(contexts=kl.Contexts(SEGMENTS)),
     "insured, robust": lambda: insured(trigger=0.01, premium=0.01),

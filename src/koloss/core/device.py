@@ -118,34 +118,6 @@ class DeviceFeatures:
         total: Any = sum((phi * weights[b, None]).T @ phi for b, phi in self._blocks())
         return np.asfortranarray(to_numpy((total + total.T) / 2))
 
-    def covariances(self, weights: Array) -> Floats:
-        """Σ w φφ' for every column w of the weights, of shape (columns, m, m), by one batched product; brought to the host."""
-        (N, K), m = weights.shape, self.shape[1]
-        total, size = 0.0, max(1, LARGEST // (m * K))
-        for start in range(0, N, size):
-            block = slice(start, min(start + size, N))
-            phi = self.xp.astype(self.array[block, :], self.xp.float64, copy=False)
-            scaled = phi[:, :, None] * weights[block, None, :]
-            total = total + phi.T @ self.xp.reshape(scaled, (phi.shape[0], m * K))
-        sums = to_numpy(total).reshape(m, m, K)
-        return np.ascontiguousarray((sums + sums.transpose(1, 0, 2)).transpose(2, 0, 1) / 2)
-
-    def searched(self, weights: Array, uniforms: Floats) -> Array:
-        """Where the cumulative sums of every column of the weights, over their total, first exceed uniform numbers, a row of them for each.
-
-        As places in the array of the weights, row by row.
-        """
-        xp, K = self.xp, weights.shape[1]
-        sums = xp.cumulative_sum(weights.T, axis=1)
-        sums, targets = sums / sums[:, -1:], self.vector(uniforms)
-        if compat.is_torch_array(sums):
-            rows = xp.searchsorted(sums, targets, right=True)  # of torch alone: all at once
-        else:
-            rows = xp.stack(
-                [xp.searchsorted(sums[k, :], targets[k, :], side="right") for k in range(K)]
-            )
-        return rows * K + xp.arange(K, device=self.device)[:, None]
-
     def squared_lengths(self, matrix: Floats | None = None) -> Array:
         """|φ'matrix|² of every row φ, or |φ|²."""
         root = None if matrix is None else self.vector(matrix)

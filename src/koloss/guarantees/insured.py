@@ -151,38 +151,34 @@ def guarantee(
     *,
     horizon: int | None,
     width: float,  # ρ
-    shares: Sequence[float],  # budgets of the policies, in units of B(n)
+    share: float,  # the budget of the policy, in units of B(n)
     lateness: Lateness,
     warm_up: int,  # rounds played on trust
     made: int,  # decisions
-    own: bool,  # whether a policy is the user's
-    early: bool,  # whether policies are stopped on evidence
+    own: bool,  # whether the policy is the user's
     alarms: Sequence[str],
-    premiums: Sequence[
-        float
-    ] = (),  # where the range is learned: R of the policies, in units of B(n)
+    premium: float | None = None,  # where the range is learned: R, in units of B(n)
 ) -> Guarantee:
-    """Theorem I1: the budgets of all policies, the error of the features, what waits, and the robust learner's bound."""
+    """Theorem I1: the budget of the policy, the error of the features, what waits, and the robust learner's bound."""
     n = last.rounds
-    budgets = [share * scale(problem, horizon or n) for share in shares]
+    unit = scale(problem, horizon or n)
     terms = {
-        "budget": width * sum(budgets),
-        "bias": bias(problem, sum(budgets), horizon, n),
+        "budget": width * (share * unit),
+        "bias": bias(problem, share * unit, horizon, n),
         "unheard": width * min(lateness.crowd, lateness.overdraft),
         "warm-up": width * warm_up,
     }
-    if premiums:  # the last loss of a stage may be outside of all that was heard (Theorem F3.5)
-        terms["range"] = sum(1 + premium * scale(problem, horizon or n) for premium in premiums)
+    if premium is not None:  # the last loss may be outside of all that was heard (Theorem F3.5)
+        terms["range"] = 1 + premium * unit
     theirs, proved, notes = _robust_part(last, lateness, horizon, width)
     for name, value in theirs.items():
         kind = "robust learner" if name in ("exploration", "variance", "prior") else name
         terms[kind] = terms.get(kind, 0.0) + value
     notes = [*(note("alarm", alarm=alarm) for alarm in alarms), *notes]
-    if premiums and lateness.any:
+    if premium is not None and lateness.any:
         proved = False
         notes.append(note("range late insured"))
-    if early:
-        notes.append(note("early"))
+    notes.append(note("early"))
     promise = replace(
         last,
         theorems=("I1", *last.theorems),

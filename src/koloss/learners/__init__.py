@@ -9,7 +9,6 @@ from koloss.learners.snapshots import load_state, save_state
 
 # Half of the files are for learners that a program may not use: they are loaded when they are first named.
 if TYPE_CHECKING:
-    from koloss.learners.bandit.together import ask_together
     from koloss.learners.full.conditional_gradient import ConditionalGradient
     from koloss.learners.full.exp_weights import ExpWeights
     from koloss.learners.full.follow_the_leader import FollowTheRegularizedLeader
@@ -22,7 +21,6 @@ else:
         "FollowTheRegularizedLeader": "koloss.learners.full.follow_the_leader",
         "InsuredBandit": "koloss.learners.insured.insured_bandit",
         "Policy": "koloss.learners.insured.policies",
-        "ask_together": "koloss.learners.bandit.together",
     }
 
     def __getattr__(name):
@@ -45,7 +43,6 @@ __all__ = [
     "Learner",
     "Policy",
     "Recommendation",
-    "ask_together",
     "load_state",
     "save_state",
 ]

@@ -126,7 +126,7 @@ class State:
     def _restore(self, learner: dict[str, Any]) -> None:
         if self.kind is InsuredBandit:
             made = InsuredBandit.from_state(learner, policy=self._policy)
-            if "own" in made.settings.names and self._policy is None:
+            if made.settings.policy_name == "own" and self._policy is None:
                 raise PolicyMissing(
                     "`policy` must be given: the learner of this study has one of yours"
                 )
@@ -137,9 +137,10 @@ class State:
     @property
     def restorable(self) -> bool:
         """Whether a snapshot has all: a policy of one's own is in it if it can say and take back its state."""
-        given = self._policy if isinstance(self._policy, (list, tuple)) else [self._policy]
-        own = [one for one in given if one is not None and not isinstance(one, str)]
-        return all(hasattr(one, "state") and hasattr(one, "restore") for one in own)
+        policy = self._policy
+        if policy is None or isinstance(policy, str):
+            return True
+        return hasattr(policy, "state") and hasattr(policy, "restore")
 
     # Snapshots.
 

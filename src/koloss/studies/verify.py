@@ -351,9 +351,8 @@ def _can_be_repeated(learner: Learner[Any, Any]) -> bool:
 
     Neither on a ball nor from a posterior: both go by eigenvectors, whose signs are up to the BLAS.
     """
-    return isinstance(learner.actions, np.ndarray) and "thompson" not in getattr(
-        learner.settings, "names", ()
-    )
+    policy = getattr(learner.settings, "policy", None)
+    return isinstance(learner.actions, np.ndarray) and policy != "thompson"
 
 
 def _version(platform: str) -> str:

@@ -8,7 +8,7 @@ import koloss as kl
 from tests.learners.insured.inside import digest, resumed
 
 POINTS = kl.Points(np.random.default_rng(5).random((30, 2)))
-POLICIES = ("ucb", "thompson", "optimistic")
+POLICIES = ("ucb", "thompson")
 
 
 def make(actions=POINTS, kernel=None, **settings):

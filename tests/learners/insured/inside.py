@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import koloss as kl
@@ -34,12 +36,19 @@ def resumed(state, seed=None, policy=None):
     return learner
 
 
+def with_overdraft(learner, most):
+    """The learner with so many decisions that may be open beyond what its budget has room for."""
+    stage = learner._last
+    stage.allowance = replace(stage.allowance, overdraft=most)
+    return learner
+
+
 def worst_loss(learner, decision):
     """The loss, at an end of the range, that raises the estimated regret most."""
     low, high = learner.engine.low, learner.engine.high
     (entry,) = learner.ledger.find(decision)
     stage, law = stage_of(learner), entry.law
-    if not isinstance(stage, Watched) or law.number != stage.number or not law.counted:
+    if not isinstance(stage, Watched) or not law.counted:
         return high
     index, M = decision.index, law.prediction
     k = law.estimates(index)

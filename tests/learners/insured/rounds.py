@@ -42,9 +42,9 @@ def make_stage(exploration=None, *, cap=math.inf, budget=1e9, kind=Watched):
     """A policy under watch, whose losses are entered within a budget; those of rounds are given to what is tested."""
     first = exploration or EXPLORATIONS["john"]
     unit = budget / math.sqrt(1000)
-    allowance = Allowance(1.0, 0.5, unit, 1000, 0, cap, early=True, overdraft=math.inf)
+    allowance = Allowance(1.0, 0.5, unit, 1000, 0, cap, overdraft=math.inf)
     points, forecaster = np.arange(N)[:, None], Forecaster(first.features)
-    return kind(0, points, Ucb(0.3), forecaster, first, allowance, Account(N))
+    return kind(points, Ucb(0.3), forecaster, first, allowance, Account(N))
 
 
 class Fixed(Watched):

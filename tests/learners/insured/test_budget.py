@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.guarantees import insured
 from koloss.learners.insured.account import Account
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.watched import Watched
@@ -25,9 +24,7 @@ from tests.support.dips import dip
 SETTINGS = {
     "ucb": {},
     "thompson": {"policy": "thompson"},
-    "optimistic": {"policy": "optimistic"},
     "anytime": {"horizon": None},
-    "two stages": {"policy": ["ucb", "optimistic"], "trigger": [0.5, 0.3], "premium": 0.5},
     "low rank": {"rank": 5},
     "uniform": {"design": "uniform"},
     "spanner": {"design": "spanner"},
@@ -69,6 +66,7 @@ def hostile_game(learner, rounds, way, *, losses="worst", seed=0):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("losses", ["worst", "random"])
@@ -80,19 +78,21 @@ def test_policies_never_use_more_than_was_promised(name, way, losses):
 
 @functools.cache
 def made(name):
-    return make(**{"early": False, "loss_range": (-1, 3)} | SETTINGS[name])
+    return make(**{"loss_range": (-1, 3)} | SETTINGS[name])
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_budget_is_nearly_used_up_somewhere():
     # So that the test above can fail: losses that are the worst, told at once.
-    used = [hostile_game(make(early=False, rng=seed), 1000, "at once") for seed in range(4)]
+    used = [hostile_game(make(rng=seed), 1000, "at once") for seed in range(4)]
     assert 0.8 < max(used) <= 1 + 1e-9
 
 
+@pytest.mark.usefixtures("patient")
 def test_negative_control_too_small_a_reach_exceeds_the_budget(monkeypatch):
     right = Exploration.reach
     monkeypatch.setattr(Exploration, "reach", lambda self, choice: right(self, choice) / 10)
-    settings = {"kernel": kl.Polynomial(2), "horizon": 200, "early": False}
+    settings = {"kernel": kl.Polynomial(2), "horizon": 200}
     assert max(hostile_game(make(rng=s, **settings), 200, "at once") for s in range(5)) > 1
 
 
@@ -147,12 +147,14 @@ def test_a_predicting_adversary_is_found_out():
 
 
 @pytest.mark.slow
-def test_a_terrible_policy_is_stopped():
+def test_a_terrible_policy_is_stopped(request):
     # Always the worst of four unrelated actions; the bound is informative here.
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.5, 0.5, 1.0])
     stopped = {True: [], False: []}
     for early, seed in itertools.product(stopped, range(3)):
-        settings = {"horizon": 3000, "policy": Always(3), "early": early, "batch": 1}
+        if not early:
+            request.getfixturevalue("patient")
+        settings = {"horizon": 3000, "policy": Always(3), "batch": 1}
         learner = make(arms, kl.Linear(), rng=seed, **settings)
         regret = losses[play(learner, lambda t: losses, 3000)].sum()
         (alarm,) = learner.alarms
@@ -172,27 +174,6 @@ def test_batches_and_late_losses_do_not_stop_a_good_policy():
         assert played("stationary", seed, 1000, count=count)[0].alarms == []
     for seed in range(3):
         assert played("stationary", seed, 1000, late=5)[0].alarms == []
-
-
-def test_stages_follow_each_other():
-    bad, worse = Always(3), Always(2)
-    arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.2, 0.9, 1.0])
-    settings = {
-        "policy": [bad, "optimistic", worse],
-        "trigger": [0.2, 0.2, 0.3],
-        "premium": [0.75] * 3,
-    }
-    learner = make(arms, kl.Linear(), horizon=4000, **settings)
-    play(learner, lambda t: losses, 300)
-    assert learner.diagnostics.playing == learner.alarms[0].successor == "optimistic"
-    learner.hand_over()
-    play(learner, lambda t: losses, 1000)
-    assert [alarm.policy for alarm in learner.alarms] == ["own", "optimistic", "own"]
-    assert learner.alarms[1].reason == "operator"
-    assert learner.alarms[-1].successor == "robust"
-    assert len(worse.heard) > 0
-    budget = (0.95 + 0.95 + 1.05) * insured.scale(learner.engine.problem, 4000)
-    assert learner.guarantee().terms["budget"] == pytest.approx(budget)
 
 
 # The worst case.
@@ -220,9 +201,9 @@ PLAYERS = {
 }
 TERMS = {
     "default": {},
-    "patient": {"early": False},
-    "generous": {"early": False, "trigger": 1.0, "premium": 1.0},
-    "anytime": {"early": False, "horizon": None},
+    "patient": {},
+    "generous": {"trigger": 1.0, "premium": 1.0},
+    "anytime": {"horizon": None},
 }
 CASES = [(player, "patient") for player in PLAYERS] + [
     (player, terms) for player in ("ucb", "colluding") for terms in TERMS if terms != "patient"
@@ -263,9 +244,11 @@ def mean_regret(player, terms, game, arms):
 @pytest.mark.slow
 @pytest.mark.parametrize("arms", [2, 4])
 @pytest.mark.parametrize("player, terms", CASES)
-def test_bound_holds_in_the_worst_case(player, terms, arms):
+def test_bound_holds_in_the_worst_case(player, terms, arms, request):
     # Arms that have nothing in common, so that the bound is informative. It is about the regret in the mean: means of
     # 3 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
+    if terms != "default":
+        request.getfixturevalue("patient")
     for game in WORST if terms == "patient" else ("fixed", "predictive", "lure"):
         mean, error, promise = mean_regret(player, terms, game, arms)
         assert promise.valid
@@ -274,15 +257,17 @@ def test_bound_holds_in_the_worst_case(player, terms, arms):
         assert error <= promise.total / 3, game
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_worst_case_is_not_far_from_the_bound():
     mean, _, promise = mean_regret("worst", "patient", "fixed", 2)
     assert mean > 0.6 * promise.total
 
 
+@pytest.mark.usefixtures("patient")
 def test_negative_control_a_policy_without_insurance_exceeds_the_bound(monkeypatch):
     monkeypatch.setattr(Watched, "rate_needed", lambda *_, **__: 0.01)
     monkeypatch.setattr(Account, "may_draw", lambda *_: True)
-    learner = make(kl.Points(np.eye(2)), kl.Linear(), horizon=ROUNDS, policy=Always(1), early=False)
+    learner = make(kl.Points(np.eye(2)), kl.Linear(), horizon=ROUNDS, policy=Always(1))
     assert regrets_of_game(learner, WORST["fixed"]).max() > learner.guarantee().total
 
 

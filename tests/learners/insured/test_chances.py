@@ -169,7 +169,7 @@ def test_a_world_that_turns_again_after_each_second_chance(name):
 def stubborn_game(prepare, rounds=2000):
     """Always the worst of four arms, let back by hand whenever it has been stopped; its regret, and the learner."""
     arms, losses = kl.Points(np.eye(4)), np.array([0.0, 0.5, 0.5, 1.0])
-    settings = {"horizon": rounds, "policy": Always(3), "early": False, "batch": 1}
+    settings = {"horizon": rounds, "policy": Always(3), "batch": 1}
     learner, paid = make(arms, kl.Linear(), rng=0, **settings), 0.0
     for _ in range(rounds):
         if is_robust(learner):
@@ -182,6 +182,7 @@ def stubborn_game(prepare, rounds=2000):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 def test_letting_it_back_at_once_time_and_again_does_no_harm():
     regret, learner = stubborn_game(lambda learner: None)
     assert regret <= learner.guarantee().total
@@ -190,6 +191,7 @@ def test_letting_it_back_at_once_time_and_again_does_no_harm():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 def test_negative_control_an_account_that_is_forgotten_at_every_chance():
     def forget(learner):
         learner._account.total[:] = 0.0

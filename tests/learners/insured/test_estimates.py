@@ -12,7 +12,15 @@ from koloss.guarantees import insured
 from koloss.learners.insured.explorer import JUMP, USUAL
 from koloss.learners.insured.watched import Watched
 from tests.learners.insured.games import POLICIES, Always, kind, make, play
-from tests.learners.insured.inside import digest, is_robust, law_of, resumed, stage_of, worst_loss
+from tests.learners.insured.inside import (
+    digest,
+    is_robust,
+    law_of,
+    resumed,
+    stage_of,
+    with_overdraft,
+    worst_loss,
+)
 from tests.support.statistics import agrees, by_counts, differs
 
 # Estimates through the learner.
@@ -24,12 +32,13 @@ def in_full(monkeypatch):
     monkeypatch.setattr(Watched, "enough", lambda *_: 1.0)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("policy", [*POLICIES, "own action", "own law"])
 @pytest.mark.parametrize("rounds", [0, 25, 250])
 def test_unbiased_by_enumeration(policy, rounds, rng, in_full):
     # Every action that the next round may draw, with its probability (with Thompson sampling: after its draw).
     own = {"own action": Always(3), "own law": Always(np.arange(30) / 435)}.get(policy, policy)
-    learner = make(policy=own, early=False)
+    learner = make(policy=own)
     play(learner, kind, rounds)
     decision = learner.ask()
     law = law_of(learner, decision)
@@ -47,10 +56,10 @@ def test_unbiased_by_enumeration(policy, rounds, rng, in_full):
     np.testing.assert_allclose(mean, losses - 0.5, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("policy", ["ucb", "optimistic", "own law"])
+@pytest.mark.parametrize("policy", ["ucb", "own law"])
 def test_draws_follow_the_law_that_is_announced(policy):
     own = Always(np.arange(30) / 435) if policy == "own law" else policy
-    learner = make(policy=own, overdraft=20_000)
+    learner = with_overdraft(make(policy=own), 20_000)
     play(learner, kind, 60)
     announced = learner.distribution
     single = learner.ask()
@@ -85,9 +94,10 @@ def test_the_law_of_thompson_sampling_is_near_its_draws():
     assert np.abs(np.roll(shares, 3) - p).sum() / 2 > 0.25
 
 
-@pytest.mark.parametrize("policy", ["ucb", "optimistic"])
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("policy", ["ucb"])
 def test_diagnostics_against_a_log_of_the_game(policy, in_full):
-    learner = make(policy=policy, early=False, loss_range=(-1, 3))
+    learner = make(policy=policy, loss_range=(-1, 3))
     Phi, rho, center = learner.engine.features, 4.0, 1.0
     S, A, variance = np.zeros(30), 0.0, np.zeros(30)
     losses = {True: [], False: []}  # of explored actions, and of the policy's
@@ -122,9 +132,10 @@ def test_diagnostics_against_a_log_of_the_game(policy, in_full):
     assert best.loss == pytest.approx(seen.estimated_losses.min())
 
 
+@pytest.mark.usefixtures("patient")
 def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
     # Bisection on the rule itself, with exact kernels, against the share that is played.
-    learner = make(early=False)
+    learner = make()
     play(learner, kind, 200)
     stage, budget = stage_of(learner), learner.diagnostics.budget
     assert not stage.suspicious
@@ -151,8 +162,9 @@ def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
     assert needed * (1 - 1e-6) <= played <= 1.02 * needed
 
 
+@pytest.mark.usefixtures("patient")
 def test_diagnostics_read_like_a_report():
-    learner = make(early=False)
+    learner = make()
     assert "suspicious" in str(learner.diagnostics)
     play(learner, kind, 100)
     text = str(learner.diagnostics)
@@ -194,12 +206,13 @@ def test_looking_changes_no_game(policy):
     assert games[0] == games[1]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_looking_leaves_the_stage_alone(policy):
     # In the harshest of games, where exploration is designed anew time and again.
     for seed in range(3):
-        learner = make(policy=policy, early=False, horizon=400, rng=seed)
+        learner = make(policy=policy, horizon=400, rng=seed)
         for _ in range(200):
             if is_robust(learner):
                 break
@@ -210,10 +223,11 @@ def test_looking_leaves_the_stage_alone(policy):
             learner.tell(decision, worst_loss(learner, decision))
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_law_before_an_alarm_is_that_of_the_successor():
     alarms = 0
     for seed in range(6):
-        learner = make(early=False, horizon=400, rng=seed, trigger=0.3, premium=0.3)
+        learner = make(horizon=400, rng=seed, trigger=0.3, premium=0.3)
         while not is_robust(learner) and learner.ledger.made < 380:
             p = learner.distribution
             decision = learner.ask()
@@ -225,26 +239,6 @@ def test_the_law_before_an_alarm_is_that_of_the_successor():
                 break
             learner.tell(decision, worst_loss(learner, decision))
     assert alarms > 0
-
-
-@pytest.mark.parametrize("enough", [False, True])
-def test_the_law_is_that_of_the_first_successor_that_can_play(enough):
-    # The budget of all before is used up, and the second policy adds too little for a round, or enough.
-    problem = make().engine.problem
-    least = (2.2 * problem.leverage * (2 if enough else 0.5)) / insured.scale(problem, 1000) / 2
-    shares = {"trigger": [0.5, least, 0.5], "premium": [0.75, least, 0.75]}
-    learner = make(policy=["ucb", "ucb", "optimistic"], **shares)
-    play(learner, kind, 40)
-    budget = learner.diagnostics.budget
-    learner._account.total = np.full(30, budget - 0.5)
-    before, p = digest(learner), learner.distribution
-    look_at(learner)
-    assert digest(learner) == before
-    decision = learner.ask()
-    expected = ["ucb"] if enough else ["ucb", "optimistic"]
-    assert [alarm.successor for alarm in learner.alarms] == expected
-    assert {alarm.reason for alarm in learner.alarms} == {"budget"}
-    np.testing.assert_array_equal(p, law_of(learner, decision).distribution())
 
 
 def test_actions_cannot_be_changed_through_a_decision():

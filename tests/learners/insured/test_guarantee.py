@@ -10,10 +10,11 @@ import pytest
 import koloss as kl
 from koloss.guarantees import insured
 from tests.learners.insured.games import POINTS, Always, kind, make, play
-from tests.learners.insured.inside import is_robust, law_of, stage_of, worst_loss
+from tests.learners.insured.inside import is_robust, law_of, stage_of, with_overdraft, worst_loss
 from tests.support.clauses import marks, remarks
 
 
+@pytest.mark.usefixtures("patient")
 def test_terms_add_up_and_read_well():
     learner = make()
     promise = learner.guarantee()
@@ -29,7 +30,7 @@ def test_terms_add_up_and_read_well():
     for part in ("(budget)", "(robust learner)", "note: stopping on evidence is a heuristic"):
         assert part in text
     assert promise.valid
-    assert "early" not in remarks(make(early=False).guarantee())
+    assert "early" in remarks(promise)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +66,9 @@ def test_rounds_of_the_guarantee():
             learner.guarantee(rounds=bad)
 
 
+@pytest.mark.usefixtures("patient")
 def test_bias_of_the_features():
-    learner = make(rank=5, early=False)
+    learner = make(rank=5)
     problem = learner.engine.problem
     B = insured.scale(problem, 1000)
     R = max(1.25 * B, (0.05 * B / (problem.epsilon * 1000)) ** 2)
@@ -119,8 +121,9 @@ def test_rounds_on_trust_are_no_more_than_are_charged():
     assert learner.diagnostics.budget == pytest.approx(budget)
 
 
+@pytest.mark.usefixtures("patient")
 def test_late_losses_of_rounds_on_trust_do_no_harm():
-    learner = make(horizon=None, early=False)
+    learner = make(horizon=None)
     waiting = [learner.ask() for _ in range(int(learner.guarantee().terms["warm-up"]))]
     play(learner, kind, 10)  # heard before any of those
     before = stage_of(learner).total.copy()
@@ -149,7 +152,7 @@ def test_delay_is_charged_and_assumed():
 
 
 def test_what_waits_is_charged_up_to_the_overdraft():
-    learner, costs = make(overdraft=5), []
+    learner, costs = with_overdraft(make(), 5), []
     for _ in range(9):
         learner.ask()
         costs.append(learner.guarantee().terms["unheard"])

@@ -12,10 +12,12 @@ from scipy.optimize import minimize
 
 import koloss as kl
 from tests.learners.insured.games import Always, kind, make, play
-from tests.learners.insured.inside import resumed
+from tests.learners.insured.inside import resumed, with_overdraft
 from tests.support.clauses import clause_of, marks, remarks
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
+pytestmark = pytest.mark.usefixtures("patient")
+
 NORM = 1.0003355752  # Σ|c_i| of losses that fill [0, 1], with which ε is 9.5e-6
 
 TABLE = {0: 1200, 1: 1949, 10: 4040, 30: 6111, 300: 15_814}
@@ -25,7 +27,7 @@ TABLE = {0: 1200, 1: 1949, 10: 4040, 30: 6111, 300: 15_814}
 def market(**settings):
     """The market of F5: 30 prices, m = 10, no ridge, epochs of one round."""
     fixed = {"horizon": 20_000, "loss_class": "rank-one", "ridge": 0, "rank": 9, "batch": 1}
-    fixed |= {"loss_norm": NORM, "early": False}
+    fixed |= {"loss_norm": NORM}
     return make(PRICES, kl.Gaussian(0.5), **(fixed | settings))
 
 
@@ -136,20 +138,19 @@ def test_the_reserve_of_a_delay_plays_as_none(horizon):
     def learner(**settings):
         return market(horizon=horizon, policy=Always(25), **{"delay": 5} | settings)
 
-    reserve, endless = learner(), learner(overdraft=10**9)
+    reserve, endless = learner(), with_overdraft(learner(), 10**9)
     assert late_play(reserve, 250, 5, prices) == late_play(endless, 250, 5, prices)
     np.testing.assert_array_equal(reserve._account.total, endless._account.total)
     assert reserve._last.allowance.debt(250) == 5
     # Losses that are later than declared need more of a reserve than there is.
     small = {"trigger": 0.1, "premium": 0.6}
-    reserve, endless = learner(**small), learner(overdraft=10**9, **small)
+    reserve, endless = learner(**small), with_overdraft(learner(**small), 10**9)
     assert late_play(reserve, 250, 200, prices) != late_play(endless, 250, 200, prices)
 
 
-def test_an_overdraft_that_was_said_stays():
-    assert market(delay=5, overdraft=3).guarantee().terms["unheard"] == 3
+def test_what_waits_is_charged():
     assert market(delay=5).guarantee().terms["unheard"] == 5
-    learner = market(delay=5, overdraft=50)
+    learner = with_overdraft(market(delay=5), 50)
     assert learner.guarantee().terms["unheard"] == 5
     waiting = [learner.ask() for _ in range(30)]
     assert learner.guarantee().terms["unheard"] == 29
@@ -161,7 +162,7 @@ def test_an_overdraft_that_was_said_stays():
 
 
 def test_case_1_and_2_by_counting():
-    learner = make(batch=1, early=False)
+    learner = make(batch=1)
     first = learner.guarantee()
     play(learner, kind, 20)
     assert marks(learner.guarantee())["at once"] is None
@@ -176,7 +177,7 @@ def test_case_1_and_2_by_counting():
 
 def test_case_2_the_robust_learner_hears_its_own_at_once():
     # It plays now and then while losses of the policy wait.
-    learner = make(batch=1, early=False)
+    learner = make(batch=1)
     waiting = [learner.ask() for _ in range(12)]
     before = learner.guarantee().terms
     learner.hand_over()
@@ -291,7 +292,7 @@ def test_a_declared_delay_that_is_broken():
 
 def test_whole_epochs_of_a_learner_that_sleeps():
     # Told before anything else is drawn each is an epoch of Theorem B3w, whoever plays in between; cut, it is not.
-    learner = make(batch=1, early=False, horizon=2000, ridge=0)
+    learner = make(batch=1, horizon=2000, ridge=0)
     for _ in range(3):
         learner.hand_over()
         decisions = learner.ask(10)
@@ -341,7 +342,7 @@ def test_regret_is_within_the_bound_of_a_declared_delay(d, policy):
     n, found = 4000, []
     for seed in range(2):
         plays = Always(0) if policy == "stubborn" else policy
-        learner = market(horizon=n, delay=d, early=policy == "ucb", policy=plays, rng=seed)
+        learner = market(horizon=n, delay=d, policy=plays, rng=seed)
         bound = learner.guarantee().total
         found.append(against_a_predictor(learner, n, d))
         assert learner.guarantee().valid

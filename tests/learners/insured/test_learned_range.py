@@ -51,10 +51,11 @@ def test_units_do_not_matter(scale, shift):
     np.testing.assert_allclose(got.estimated_losses, expected, rtol=1e-6, atol=1e-6 * scale)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("game", ["jumping", "chase"])
 def test_every_path_stays_within_what_is_charged(game):
     """Estimates, by hand in the units of the losses; predictions in what was heard; the largest estimated regret."""
-    learner = learned(horizon=3000, early=False)
+    learner = learned(horizon=3000)
     loss = jumping if game == "jumping" else chase(learner, lambda t: 1.0 + 30 * (t > 150))
     B = insured.scale(learner.engine.problem, 3000)
     D, R, warm_up = 1.25 * B, 0.75 * B, 2 * learner.rank
@@ -155,8 +156,9 @@ def test_snapshots_go_on(rounds):
     assert again.guarantee() == learner.guarantee()
 
 
+@pytest.mark.usefixtures("patient")
 def test_equal_losses_are_no_alarm():
-    learner = learned(early=False)
+    learner = learned()
     for _ in range(200):
         learner.tell(learner.ask(), -5.0)
     assert learner.alarms == []

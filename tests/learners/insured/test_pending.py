@@ -269,8 +269,8 @@ def test_from_scratch_only_now_and_then(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["ucb", "thompson"])
 def test_snapshots_in_flight_go_on_bit_for_bit(policy):
-    # Without an overdraft the robust learner plays while too much is in flight.
-    learner, waiting, played = market(policy, overdraft=0, trigger=0.2, premium=0.3), [], set()
+    # With a small overdraft the robust learner plays while too much is in flight.
+    learner, waiting, played = market(policy, trigger=0.2, premium=0.3, delay=1), [], set()
     for t in range(1, 600):
         waiting.append(learner.ask())
         played.add(type(learner.ledger.current).__name__)

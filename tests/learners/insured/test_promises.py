@@ -32,8 +32,9 @@ def test_only_what_was_checked_is_said_to_hold():
     assert clause_of(learner.guarantee(), "norm").numbers["norm"] == 2
 
 
+@pytest.mark.usefixtures("patient")
 def test_batches_are_priced_from_the_first_on():
-    learner = make(horizon=2000, early=False)
+    learner = make(horizon=2000)
     before = learner.guarantee()
     assert marks(before)["one by one"] is None
     batches(learner, 40, 1)
@@ -51,8 +52,9 @@ def test_batches_are_priced_from_the_first_on():
     assert not {"whole epochs to come", "one by one", "no longer epoch"} & set(marks(last))
 
 
+@pytest.mark.usefixtures("patient")
 def test_longer_batches_after_a_hand_over_count():
-    learner = make(horizon=2000, early=False)
+    learner = make(horizon=2000)
     batches(learner, 10, 3)
     learner.hand_over()
     batches(learner, 30, 2)
@@ -62,15 +64,17 @@ def test_longer_batches_after_a_hand_over_count():
     assert again.guarantee() == learner.guarantee()
 
 
+@pytest.mark.usefixtures("patient")
 def test_batches_survive_a_snapshot():
-    learner = make(early=False)
+    learner = make()
     batches(learner, 10, 3)
     assert resumed(learner.state(), seed=1).guarantee() == learner.guarantee()
 
 
+@pytest.mark.usefixtures("patient")
 def test_fewer_rounds_left_may_cost_more():
     # Whole epochs of 250: tuned to 10,000 rounds the bound is more than for 20,000, and what can be lost is less than that.
-    settings = {"horizon": 20_000, "ridge": 0, "early": False}
+    settings = {"horizon": 20_000, "ridge": 0}
     learner = make(LINE, kl.Gaussian(0.3), **settings)
     decisions = learner.ask(250)
     learner.tell(decisions, np.full(250, 0.5))

@@ -44,7 +44,7 @@ def pending(**settings):
 
 def skipping():
     """Little room is left: the robust learner fills in, and losses are skipped in part."""
-    learner, waiting = make(rng=4, horizon=2000, overdraft=0, early=False), []
+    learner, waiting = make(rng=4, horizon=2000, delay=1), []
     play(learner, kind, 30)
     learner._account.total += learner._last.allowance.budget(1) - learner._account.used - 95
     late_game(learner, 2, waiting, 31, count=60)
@@ -60,7 +60,7 @@ def stopped():
     """A policy that was stopped by evidence, with actions put down in the shadow."""
     learner, waiting = make(rng=4, horizon=4000, batch=4), []
     play(learner, kind, 40)
-    learner._end_stage("evidence")
+    learner._take_over("evidence")
     late_game(learner, 50, waiting, 40)
     assert is_robust(learner)
     assert len(learner._chances.chosen) > DELAY
@@ -72,7 +72,7 @@ def second_chance():
     """One that plays again, while losses of the robust learner and of its own are in flight."""
     learner, waiting = make(rng=1, horizon=4000, batch=1), []
     play(learner, kind, 200)
-    learner._end_stage("evidence")
+    learner._take_over("evidence")
     start = learner.ledger.made
     while learner.alarms[-1].reason != "forecast":
         late_game(learner, 1, waiting, start)
@@ -105,7 +105,7 @@ def interrupted():
 
 
 def paused():
-    learner, waiting = pending(policy=["thompson", "ucb"], trigger=[0.5, 0.25], premium=0.5)
+    learner, waiting = pending(policy="thompson")
     learner.pause()
     late_game(learner, 5, waiting, 70)
     return learner, waiting
@@ -144,9 +144,7 @@ MOMENTS = [
 ]
 FURTHER = [
     {"policy": "thompson"},
-    {"policy": "optimistic"},
     {"horizon": None},
-    {"exploration_cost": (0.5, 20)},
     {"robust_kernel": "any"},
     {"hold": 8},
     {"shares": {(0, 1): (0.1, 1.0), 7: (0.0, 0.2)}},
@@ -156,7 +154,7 @@ FURTHER = [
 
 def goes_on_exactly(learner, waiting, tmp_path, rounds=300):
     """Both copies play on, are interrupted and let back, and have the same state at the end."""
-    policy = learner.settings.policy if "own" in learner.settings.names else None
+    policy = learner.settings.policy if isinstance(learner.settings.policy, Always) else None
     kl.save_state(tmp_path / "state.npz", learner.state())
     again = resumed(kl.load_state(tmp_path / "state.npz"), policy=policy)
     assert digest(again) == digest(learner)
@@ -192,8 +190,9 @@ def test_with_other_settings(settings, tmp_path):
     goes_on_exactly(learner, waiting, tmp_path)
 
 
+@pytest.mark.usefixtures("patient")
 def test_negative_control_a_copy_that_lost_the_account_plays_otherwise(tmp_path):
-    learner, waiting = pending(early=False)
+    learner, waiting = pending()
     again = resumed(learner.state())
     again._account.total += 0.9 * (again._last.allowance.budget(1) - again._account.used)
     games = [late_game(one, 100, list(waiting), 100) for one in (learner, again)]

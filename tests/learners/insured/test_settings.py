@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -75,9 +77,10 @@ def test_a_horizon_that_is_too_short_is_played_robustly():
     assert learner.diagnostics.playing == "ucb"
 
 
+@pytest.mark.usefixtures("patient")
 def test_losses_at_the_ends_of_their_range():
     for loss in (-1.0, 3.0):
-        learner = make(loss_range=(-1, 3), early=False)
+        learner = make(loss_range=(-1, 3))
         play(learner, lambda t, loss=loss: np.full(30, loss), 150)
         assert np.isfinite(learner.diagnostics.estimated_regret)
         assert learner.alarms == []
@@ -117,6 +120,35 @@ def test_quadratic_losses_on_a_ball_are_played_on_a_net_too():
     assert goes_on(learner, lambda t: losses)
 
 
+PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])
+MARKET = {"horizon": 2000, "loss_range": (0, 2), "rng": 0}
+
+
+def prices(**settings):
+    return kl.InsuredBandit(PRICES, kl.Gaussian(0.5), **(MARKET | settings))
+
+
+def test_the_insurance_has_a_kernel_of_its_own():
+    rough, smooth = prices(robust_kernel="any"), prices()
+    # Any loss within the range, less its middle, is at most half of the range at each of the 30 prices.
+    norm = float(np.ptp(MARKET["loss_range"])) / 2 * math.sqrt(30)
+    alone = kl.InsuredBandit(PRICES, kl.White(), loss_norm=norm, **MARKET)
+    assert (rough.rank, alone.rank) == (30, 30)
+    assert smooth.rank < 30
+    assert rough.guarantee().terms == alone.guarantee().terms
+    assert rough.guarantee().total > smooth.guarantee().total
+    # The policy forecasts with its own: a loss says as much of prices nearby as it did.
+    for learner in (rough, smooth, alone):
+        learner._forecaster.update(15, -0.4)
+    near = [
+        learner._forecaster.mean[16] - learner._forecaster.mean[0] for learner in (rough, smooth)
+    ]
+    assert near[0] == pytest.approx(near[1], rel=1e-3)
+    assert abs(near[0]) > 1e-3
+    mean = alone._forecaster.mean
+    assert abs(mean[16] - mean[0]) < 1e-6  # negative control: unrelated
+
+
 # What can be said.
 
 
@@ -132,18 +164,17 @@ BAD = {
     "trigger truth": ({"trigger": True}, "`trigger` must be a number, got True"),
     "trigger nothing": ({"trigger": None}, "`trigger` must be a number, got None"),
     "trigger without dimensions": ({"trigger": np.array(-1.0)}, "`trigger` must be positive"),
-    "triggers": ({"trigger": [0.5, 0.5]}, "`trigger` must have one number for each of 1 policies"),
+    "triggers": ({"trigger": [0.5, 0.5]}, "`trigger` must be a number"),
     "premium": ({"premium": -1}, "`premium` must be positive, got -1"),
-    "premiums": (
-        {"policy": ["ucb", "thompson"], "premium": [0.5]},
-        r"`premium` must have one number for each of 2 policies, got [\[(]0.5",
-    ),
     "width": ({"width": -0.1}, "`width` must be at least 0, got -0.1"),
     "width text": ({"width": "wide"}, "`width` must be a number, got 'wide'"),
     "policy": ({"policy": "greedy"}, "`policy` must be one of 'ucb', .* got 'greedy'"),
-    "policies": ({"policy": []}, "`policy` must have at least one policy"),
-    "policy in a list": ({"policy": ["ucb", "greedy"]}, "got 'greedy'"),
-    "early": ({"early": "yes"}, "`early` must be True or False, got 'yes'"),
+    "policies": ({"policy": ["ucb", "thompson"]}, "`policy` must be .*got tuple without propose"),
+    "robust kernel": ({"robust_kernel": 5}, "`robust_kernel` must be a Kernel, .* got int"),
+    "robust kernel text": (
+        {"robust_kernel": "rough"},
+        "`robust_kernel` must be one of 'any', 'auto'",
+    ),
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
     "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),
     "proxy": ({"proxy": "magic"}, "`proxy` must be one of"),

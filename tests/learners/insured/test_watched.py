@@ -14,7 +14,6 @@ from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration
 from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, NOISIEST, SPARED, STRAINED
 from koloss.learners.insured.rounds import Round
-from koloss.learners.ledger import Ledger
 from koloss.learners.reading import Reader
 from tests.learners.insured.rounds import (
     DESIGNS,
@@ -99,7 +98,7 @@ def test_estimates_of_the_wrong_design_are_biased(rng):
     place, other = EXPLORATIONS["john"], EXPLORATIONS["redesigned"]
     losses = raw_features() @ rng.normal(size=M) / 10
     played = round_of(place, 5, 0.1)
-    wrong = Round(0, 5, 0.1, other, np.zeros(N), 0)
+    wrong = Round(5, 0.1, other, np.zeros(N), 0)
     p = played.distribution()
     mean = sum(p[b] * wrong.estimates(b) * losses[b] for b in np.flatnonzero(p))
     assert np.abs(mean - losses).max() > 0.1 * np.abs(losses).max()
@@ -123,7 +122,7 @@ def test_draws_of_many_coins_are_those_of_each(place, rate, rng):
     )
     coins = coins[coins < 1]
     for choice, proposal in ((3, None), (None, law)):
-        played = Round(0, choice, rate, place, np.zeros(N), 0, law=proposal)
+        played = Round(choice, rate, place, np.zeros(N), 0, law=proposal)
         keys = played.draw_many(coins)
         assert keys.tolist() == [played.draw(coin) for coin in coins.tolist()]
         assert ((keys < 0) == (coins < rate)).all()
@@ -277,20 +276,6 @@ def test_noise_asks_for_exploration():
     assert needed < stage.next_round(0, zero, 1e4).rate == 0.2
 
 
-def test_what_cannot_be_afforded_is_left_to_the_robust_learner():
-    stage, zero = make_stage(), np.zeros(N)
-    stage.forecaster = Known(np.linspace(-0.4, 0.4, N))
-    gap = float(stage.exploration.weights @ stage.forecaster.mean) + 0.4
-    stage.bets = Bets(explored_rounds=1, explored_mean=1.0)  # no suspicion
-    needed = stage.rate_needed(0, 1e3)
-    for share in (0.5 * needed, needed, 2 * needed, 20 * needed):
-        played = stage.next_round(0, zero, 1e3, share * gap * (1 + 1e-9))
-        if share < needed:
-            assert played == "dear"
-        else:
-            assert played.rate == pytest.approx(min(share, needed / JUMP))
-
-
 def test_a_loss_is_entered_with_the_weight_that_fits():
     # Whatever was drawn and lost: the same weight, the account within the budget, and by hand.
     rng = np.random.default_rng(2)
@@ -317,20 +302,6 @@ def test_a_loss_is_entered_with_the_weight_that_fits():
             assert stage.skipped - skipped == pytest.approx(1 - weight)
     assert 20 < sum(weight == 1 for weight in weights) < 180
     assert min(weights) < 0.1
-
-
-def test_another_policys_loss_is_entered_and_that_is_all():
-    stage = make_stage()
-    played = round_of(stage.exploration, 3, 0.2)
-    kept = stage.to_dict()
-    stage.account.draw()
-    assert stage.learn(played, 5, 0.4, Ledger(), own=False) is None
-    expected = 0.4 - 0.4 * by_inversion(stage.exploration, played.distribution())[:, 5]
-    np.testing.assert_allclose(stage.account.total, expected)
-    assert stage.account.outstanding == 0
-    assert json.dumps(stage.to_dict(), default=np.ndarray.tolist) == json.dumps(
-        kept, default=np.ndarray.tolist
-    )
 
 
 # Exploring anew.
@@ -542,7 +513,7 @@ def test_what_was_kept_comes_back():
     size = stage.first.features.shape
     again = {k: Exploration.from_dict(Reader(d), *size) for k, d in zip(places, kept, strict=True)}
     for played in rounds:
-        copy = Round.from_dict(Reader(played.to_dict()), again, stage.number)
+        copy = Round.from_dict(Reader(played.to_dict()), again)
         np.testing.assert_array_equal(copy.distribution(), played.distribution())
         np.testing.assert_array_equal(all_estimates(copy), all_estimates(played))
         np.testing.assert_array_equal(copy.reach(), played.reach())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from koloss.core import linalg
 from koloss.core.arrays import Array, to_numpy
 from koloss.core.device import DeviceFeatures
 from koloss.guarantees.base import Clause, clause
-from koloss.learners.bandit.points import Outset, PointsEngine, PointsLaw
+from koloss.learners.bandit.points import PointsEngine, PointsLaw
 from koloss.learners.ledger import Drawn
 from koloss.learners.reading import Reader
 
@@ -186,54 +185,13 @@ class DeviceEngine(PointsEngine):
         s2 = xp.clip(s2 - e2, 0.0, None)
         return b * xp.sqrt(e2) + epsilon * xp.sqrt(s2) + nu * s2
 
-    def laws(self, outsets: Sequence[Outset], rngs: Sequence[Any], count: int) -> list[Any]:
-        """Laws of several games: one batched product for their covariances, and one transfer for all draws."""
-        if self.shares is not None or self.samples:
-            return super().laws(outsets, rngs, count)
-        features, xp = self.features, self.features.xp
-        P = self._mixtures(outsets)
-        sigmas = features.covariances(P)
-        if self._penalty is not None:
-            sigmas += self._penalty
-        coins = np.stack([copy.deepcopy(rng).random(count) for rng in rngs])
-        found = features.searched(P, coins)
-        p = to_numpy(xp.take(xp.reshape(P, (-1,)), xp.reshape(found, (-1,)))).reshape(coins.shape)
-        rows = to_numpy(found) // len(outsets)
-        phi = features[rows.ravel()].reshape(*coins.shape, -1)
-        laws = []
-        for k, o in enumerate(outsets):
-            factor = linalg.cholesky(np.asfortranarray(sigmas[k]))
-            law = DeviceLaw(factor, P[:, k], None, drawn=(coins[k], rows[k], p[k]))
-            law.rows, law.phi = rows[k], phi[k]
-            if self.problem.bonus or self.problem.hindsight:
-                law.bonus = self._bonus(law, o.nu)
-            laws.append(law)
-        return laws
-
-    def _mixtures(self, outsets: Sequence[Outset]) -> Array:
-        """p of several games, in columns."""
-        features, xp = self.features, self.features.xp
-        scores = features.product(np.stack([o.theta for o in outsets], axis=1))
-        if any(o.credit is not None for o in outsets):
-            scores = scores - xp.stack([self._placed(o.credit) for o in outsets], axis=1)
-        eta, gamma = (
-            features.vector([getattr(o, name) for o in outsets]) for name in ("eta", "gamma")
-        )
-        log_q = self._prior[:, None] - eta * scores
-        q = xp.exp(log_q - xp.max(log_q, axis=0))
-        return (1 - gamma) / xp.sum(q, axis=0) * q + gamma * self._placed(self.weights)[:, None]
-
     # Draws.
 
     def draw(self, law: Any, count: int | None, rng: Any, left: int = 1) -> Drawn:
         """Actions by inversion (line 5); single ones are drawn ahead for the epoch, without taking coins before their time."""
         if count is not None:
-            coins, (known, *ready) = rng.random(count), law.drawn or (None,)
             law.drawn = None
-            if known is None or not np.array_equal(known, coins):
-                law.cdf = self._sums_of(law.p) if law.cdf is None else law.cdf
-                ready = list(self._bring(law, coins))
-            index, ps = ready
+            index, ps = self._bring(law, rng.random(count))
             return Drawn(index.copy(), self.points[index], index, ps)
         if not law.drawn:
             law.drawn = self._ahead(law, rng, left)

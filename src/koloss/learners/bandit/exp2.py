@@ -35,7 +35,7 @@ from koloss.guarantees import Guarantee, bandit, promises
 from koloss.guarantees.bandit import Rates
 from koloss.learners.bandit.loss_range import WIDEST, LossRange, centred
 from koloss.learners.bandit.masks import Masked, Masks, Part
-from koloss.learners.bandit.points import Outset, PointsEngine
+from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.realised import Tally
 from koloss.learners.bandit.restoring import rates_from_dict
 from koloss.learners.base import Recommendation
@@ -102,9 +102,6 @@ class Exp2:
         self.range = engine.loss_range()
         self.masks: Masks | None = None  # what requests among some of the actions have taught
         self.epoch: Epoch | None = None
-        self.ready: Any = (
-            None  # the law of the next epoch, where it was made with those of other learners
-        )
         self.made = 0  # decisions
         self.heard = 0  # losses
         self.late = 0  # losses heard after their epoch was over
@@ -193,16 +190,7 @@ class Exp2:
         nu: float = self.engine.problem.variance_bonus(eta * factor, self.rates.kappa)
         return nu * (1.0 if self.range.learned else factor)
 
-    def outset(self) -> Outset:
-        """What the law of an epoch that begins now is made of."""
-        eta, gamma = self.rates_now()
-        nu = self._variance_bonus(eta) if self.engine.problem.hindsight else 0.0
-        return Outset(self.theta, self.credited, eta, gamma, nu)
-
     def _law(self, eta: float, gamma: float, rng: Any, nu: float = 0.0) -> Any:
-        if self.ready is not None:
-            law, self.ready = self.ready, None
-            return law
         return self.engine.law(self.theta, self.credited, eta, gamma, rng, nu)  # type: ignore[arg-type]
 
     def learn(self, epoch: Epoch | Late, keys: Sequence[Any], losses: Any) -> None:

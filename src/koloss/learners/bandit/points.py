@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,16 +71,6 @@ class PointsLaw:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         return {name: getattr(self, name) for name in ("factor", "p", "cdf", "bonus")}
-
-
-class Outset(NamedTuple):
-    """What the law of an epoch is made of."""
-
-    theta: Floats
-    credit: Any
-    eta: float
-    gamma: float
-    nu: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,11 +177,6 @@ class PointsEngine:
             if self.problem.bonus or self.problem.hindsight:
                 law.bonus = self._bonus(law, nu)
         return law
-
-    def laws(self, outsets: Sequence[Outset], rngs: Sequence[Any], count: int) -> list[PointsLaw]:
-        """Laws of several games with these features, from each of which so many actions will be drawn."""
-        parts = zip(outsets, rngs, strict=True)
-        return [self.law(o.theta, o.credit, o.eta, o.gamma, rng, o.nu) for o, rng in parts]
 
     def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
         """The factor of Σ, or of Σ + Λ; from draws where that is asked for, unless they fail to span the space."""

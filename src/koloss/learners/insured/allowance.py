@@ -1,4 +1,4 @@
-"""What a policy may use: of estimated regret, of exploring, of losses that wait. Set before its stage begins."""
+"""What a policy may use: of estimated regret, and of losses that wait. Set before the first round."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ from koloss.learners.insured.settings import InsuredSettings
 class Allowance:
     """What a policy may use of estimated regret, in units of the range."""
 
-    share: float  # of B(n), the robust learner's scale, for all policies up to this one
+    share: float  # of B(n), the robust learner's scale
     premium: float  # the part of it that one loss may use where the range is learned
     unit: float  # B(1)
     horizon: int | None
     warm_up: int  # rounds played on trust where there is no horizon
     cap: float | None  # R, the largest leverage allowed; None: the budget of the time
-    early: bool  # whether evidence against the policy ends its stage
     overdraft: float | None = None  # C; None: that of `insured.overdraft`
-    cost: float | None = None  # most that exploring may be expected to cost ...
-    per: int = 1  # ... in so many rounds
     learned: bool = False  # whether the range is learned
 
     @classmethod
@@ -31,26 +28,20 @@ class Allowance:
         cls,
         settings: InsuredSettings,
         problem: BanditProblem,
-        number: int,
         *,
         warm_up: int,
-        width: float,
         learned: bool,
     ) -> Allowance:
-        """That of a policy by its number, with what those before it have left; `width` is that of the range."""
-        horizon, (cost, per) = settings.horizon, settings.costs
-        debt = settings.overdraft
+        """That of a game with these settings."""
+        horizon = settings.horizon
         allowance = cls(
-            share=sum(settings.budgets[: number + 1]),
-            premium=sum(settings.premiums[: number + 1]),
+            share=settings.budget,
+            premium=settings.premium,
             unit=insured.scale(problem, 1),
             horizon=horizon,
             warm_up=warm_up,
             cap=None,
-            early=settings.early,
-            overdraft=debt if debt != "auto" else settings.planned_delay or None,
-            cost=None if cost is None else cost / width,
-            per=per,
+            overdraft=settings.planned_delay or None,
             learned=learned,
         )
         return replace(

@@ -9,7 +9,6 @@ import numpy as np
 
 from koloss.errors import PolicyError
 from koloss.learners.insured.policies import Missing, UserPolicy
-from koloss.learners.insured.segments import Bools, Floats
 from koloss.learners.reading import Reader
 
 
@@ -24,22 +23,6 @@ class PolicyWithContexts(Protocol):
 
     def hear(self, index: int, loss: float, context: Any) -> Any:
         """Hear the loss of the action in row `index`, played in this context."""
-
-
-class AskedFor:
-    """What a policy of the library's sees when it is asked for a context: of all pairs, those of that context are offered."""
-
-    def __init__(self, total: Floats, context: int, rank: int, noise: float) -> None:
-        C, K = total.shape
-        self.offered: Bools = np.zeros(C * K, dtype=bool)
-        self.offered[context * K : (context + 1) * K] = True
-        self._total, self.first, self.noise = total, self, noise
-        self.features = np.empty((K, rank))
-
-    @property
-    def total(self) -> Floats:
-        """Estimated losses of every pair, summed; infinite in other contexts."""
-        return np.where(self.offered, self._total.ravel(), np.inf)
 
 
 class ContextPolicy(UserPolicy):

@@ -194,7 +194,7 @@ class ContextGame:
         forecaster = forecaster_from(pairs.kernel, engine, data.part("forecaster"))
         plan = _plan_from_dict(data, len(contexts), len(actions))
         saved = None
-        if settings.names[0] == "own":
+        if settings.policy_name == "own":
             saved = data.part("policy")
         else:
             data.nothing("policy")
@@ -242,8 +242,7 @@ def begin(settings: InsuredSettings) -> ContextGame:
     else:
         owns, epsilon = own_features(settings.robust, -(-rounds // C))
         plan = plan_in_turn(owns, epsilon / rho, rounds, trigger, premium)
-    policy = settings.policies[0]
-    game = _game(settings, engine, forecaster, plan, policy, None)
+    game = _game(settings, engine, forecaster, plan, settings.policy, None)
     if plan.short:
         game.play.hand_over(range(C), "short", 0)
     return game
@@ -283,14 +282,14 @@ def _game(
         return shown(contexts, context)
 
     watched: Any
-    if settings.names[0] != "own":
-        watched = BUILT_IN[settings.names[0]](settings.width)
+    if settings.policy_name != "own":
+        watched = BUILT_IN[settings.policy_name](settings.width)
     elif saved is None:
         watched = ContextPolicy(policy, len(points), seen)
     else:
         watched = ContextPolicy.restored_for(policy, len(points), seen, saved, len(contexts))
     rho = engine.high - engine.low
-    play = PerContext(plan.watch, plan.robust, watched, forecaster, early=settings.early, width=rho)
+    play = PerContext(plan.watch, plan.robust, watched, forecaster, width=rho)
     return ContextGame(contexts, points, engine, plan, play)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ class Alarm:
     policy: str
     reason: str  # "budget", "evidence", "regret", "operator" or "short"; "forecast" or "operator" for a second chance
     estimated_regret: float  # in the units of the losses
-    successor: str  # who plays on: the next policy, or "robust"
+    successor: str  # who plays on: "robust", or the policy
     budget: float  # what the estimated regret could have reached
 
     def __str__(self) -> str:
@@ -58,14 +57,14 @@ REASONS = {
 """Why a stage ends, in words."""
 
 
-def alarm_from_dict(data: Reader, names: Sequence[str]) -> Alarm:
-    """An alarm in a snapshot of a game with these policies."""
+def alarm_from_dict(data: Reader, name: str) -> Alarm:
+    """An alarm in a snapshot of a game with this policy."""
     return Alarm(
         round=data.count("round"),
-        policy=data.word("policy", (*names, "robust")),
+        policy=data.word("policy", (name, "robust")),
         reason=data.word("reason", tuple(REASONS)),
         estimated_regret=data.number("estimated_regret"),
-        successor=data.word("successor", (*names, "robust")),
+        successor=data.word("successor", (name, "robust")),
         budget=data.number("budget", 0),
     )
 
@@ -98,7 +97,7 @@ class InsuredDiagnostics:
     heard: int  # losses heard
     outstanding: int  # decisions still waiting for their losses
     held: int  # losses told and not yet used (`hold`)
-    estimated_regret: float  # of all policies, as far as losses were heard: without bias, but for what was not counted, at its worst
+    estimated_regret: float  # of the policy, as far as losses were heard: without bias, but for what was not counted, at its worst
     band: tuple[float, float]  # two deviations around it, by its own steps; not proved
     budget: float  # estimated regret that may be reached
     distance: float  # budget less estimated regret
@@ -113,7 +112,7 @@ class InsuredDiagnostics:
     skipped: (
         float  # losses of this stage that were not counted, in parts: for want of room, or of need
     )
-    sat_out: int  # rounds that the robust learner played because too many waited, or exploring was too dear
+    sat_out: int  # rounds that the robust learner played because too many waited
     trusted: Trusted  # the regression that is trusted: how fast it forgets, its bandwidth and noise
     alarms: tuple[Alarm, ...]  # when and why policies were stopped, or played again
     estimated_losses: NDArray[np.float64]  # predicted loss of every action
@@ -164,7 +163,7 @@ def diagnose_insured(learner: Operated) -> InsuredDiagnostics:
     estimate = account.used * rho
     spread = 2 * rho * account.deviation
     return InsuredDiagnostics(
-        playing="robust" if robust else learner.settings.names[stage.number],
+        playing="robust" if robust else learner.settings.policy_name,
         rounds=ledger.made,
         heard=ledger.heard,
         outstanding=ledger.awaited,

@@ -53,17 +53,15 @@ class Explorer:
         allowance: Allowance,
         account: Account,
         forecaster: Forecaster,
-        designs: int,
     ) -> None:
         self.first = self.exploration = first
         self.allowance, self.account, self.forecaster = allowance, account, forecaster
-        self.designs = designs
+        self.designs = 1  # explorations designed so far
         self.heard = 0
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest ratio of prices at the last design
         self.quiet = 0.0  # exploration that noise asks for
         self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
-        self.spent, self.block = 0.0, 0  # expected cost of exploring in a block of rounds
 
     # Its share.
 
@@ -134,23 +132,6 @@ class Explorer:
         needed = self.rate_needed(choice, budget, weight=self.thrift)
         needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
         return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
-
-    # What it costs.
-
-    def afford(self, made: int, count: int) -> float:
-        """What exploring may be expected to cost in each of so many rounds."""
-        cost = self.allowance.cost
-        return math.inf if cost is None else (cost - self._spent(made)) / count
-
-    def gap(self, proposal: Any, explore: Exploration) -> float:
-        """What an explored action is expected to cost more than the policy's, by the forecast."""
-        mean = self.forecaster.mean
-        own = mean[proposal] if isinstance(proposal, int) else mean @ proposal
-        return max(float(mean @ explore.weights - own), 0.0)
-
-    def _spent(self, made: int) -> float:
-        """Expected cost of exploring in the rounds that count together with the next one."""
-        return self.spent if made // self.allowance.per == self.block else 0.0
 
     # Its design.
 

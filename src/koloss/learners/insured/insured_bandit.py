@@ -46,10 +46,7 @@ from koloss.learners.insured.exploration import Exploration, Floats, lowest
 from koloss.learners.insured.forecast import forecaster_for
 from koloss.learners.insured.growing import Growth
 from koloss.learners.insured.operated import Operated
-from koloss.learners.insured.policies import (
-    UserPolicy,
-    make_policies,
-)
+from koloss.learners.insured.policies import UserPolicy, make_policy
 from koloss.learners.insured.roster import NOBODY, Bools
 from koloss.learners.insured.rounds import Round
 from koloss.learners.insured.settings import InsuredSettings
@@ -61,9 +58,6 @@ from koloss.learners.sharing import locked
 from koloss.learners.snapshots import unseal
 from koloss.learners.waiting import Entry, Late, keys_of
 from koloss.proxy import Proxy
-
-SITS_OUT = ("open", "dear")
-"""Why a policy leaves a round to the robust learner without being stopped."""
 
 
 class InsuredBandit(Operated):
@@ -83,21 +77,14 @@ class InsuredBandit(Operated):
     outside : "raise" or "clip"
         What becomes of a loss outside the interval stated: an error; or one above counts as the high end, as for
         `BanditExpWeights`.
-    policy : str, object, or a sequence of these
-        "ucb", "thompson", "optimistic" (exponential weights that follow a prediction), or an object of your own that
-        has `propose()` and `hear(index, loss)`; see `Policy`. Several play one after the other, each until it is stopped.
-    trigger, premium : float, or one for each policy
+    policy : str or object
+        "ucb", "thompson", or an object of your own that has `propose()` and `hear(index, loss)`; see `Policy`.
+    trigger, premium : float
         Together the budget of estimated regret, in units of the robust learner's bound B. More of it means less
-        exploration and a larger bound. Of one number the first of several policies has half, the next half of the rest, and so
-        on; what a policy leaves the next may use.
+        exploration and a larger bound.
     width : float or "auto"
         How many deviations "ucb" subtracts, two by default, and by how much "thompson" scales them, one by default. They are
         those of a loss: noise and bandwidth are learned.
-    early : bool
-        Whether evidence that exploration does better than the policy stops it (heuristic; the bound holds with it).
-    exploration_cost : float or (float, int), optional
-        Most that exploring may be expected to cost, by the forecast, in a round, or in a block of so many rounds. Where the
-        insurance needs more the robust learner plays a round in the policy's place; what that costs is not limited.
     robust_kernel : Kernel, "any" or "auto", optional
         For the insurance, where the policy's `kernel` promises too much: the guarantee is for losses of this kernel, or of any
         kind, and has its features to pay for.
@@ -106,9 +93,6 @@ class InsuredBandit(Operated):
     delay : int
         Most other losses that are heard between a decision and its loss. Losses may come late without it, too, but then
         nothing is promised for the robust learner's; see the guide.
-    overdraft : int or "auto"
-        Most decisions of a policy that may wait for their losses beyond those that its budget has room for; each may cost the
-        range. By default `delay`, or a quarter of the rounds without one.
     absent : sequence of int
         Rows of actions that are not offered yet; see `add` and `withdraw`.
     ridge : float or "auto"
@@ -156,11 +140,9 @@ class InsuredBandit(Operated):
         loss_range: tuple[float, float] | Literal["learn"],
         outside: Literal["raise", "clip"] = "raise",
         policy: Any = "ucb",
-        trigger: Any = 0.5,
-        premium: Any = 0.75,
+        trigger: float = 0.5,
+        premium: float = 0.75,
         width: float | Literal["auto"] = "auto",
-        early: bool = True,
-        exploration_cost: float | tuple[float, int] | None = None,
         robust_kernel: KernelLike | Literal["any", "auto"] | None = None,
         loss_norm: float | None = None,
         proxy: str | Proxy | None = None,
@@ -171,7 +153,6 @@ class InsuredBandit(Operated):
         loss_class: Literal["rank-one", "general"] = "general",
         delay: int = 0,
         hold: int = 0,
-        overdraft: int | Literal["auto"] = "auto",
         absent: Sequence[int] = (),
         spacing: float | None = None,
         goal: Literal["minimize", "maximize"] = "minimize",
@@ -196,7 +177,7 @@ class InsuredBandit(Operated):
             robust = engine if settings.shares_engine else points_engine(settings.robust)
             self._forecaster = forecaster_for(settings.forecast_kernel, engine)
         batch = choose_batch(settings.robust, robust.problem, robust.rows)
-        self._policies = make_policies(settings.policies, settings.deviations, len(engine.points))
+        self._policy = make_policy(settings.policy, settings.deviations, len(engine.points))
         self._prepare(engine, robust, batch)
         self._growth = growth
         if growth is not None:
@@ -208,28 +189,19 @@ class InsuredBandit(Operated):
             self._offer(offered, NOBODY)
             self._roster.met = offered
         if self._is_short:
-            self._end_stage("short")
+            self._take_over("short")
 
-    # Stages in a row.
-
-    def _end_stage(self, reason: str) -> None:
-        """Stop the policy in play."""
-        stage, names = self._last, self.settings.names
-        if stage.number + 1 < len(self._policies) and not self._is_short:
-            self._sound(names[stage.number], reason, names[stage.number + 1])
-            self._stage = self._last = self._watched(stage.number + 1, stage.designs)
-        else:
-            self._take_over(reason)
+    # Who plays.
 
     def _take_over(self, reason: str) -> None:
         """The robust learner plays in place of the policy."""
-        self._sound(self.settings.names[self._last.number], reason, "robust")
+        self._sound(self.settings.policy_name, reason, "robust")
         self._stage = self._wake()
         self._chances.stopped(self.ledger.heard)
 
     def _re_arm(self, reason: str) -> None:
-        """Let the last policy play again."""
-        self._sound("robust", reason, self.settings.names[self._last.number])
+        """Let the policy play again."""
+        self._sound("robust", reason, self.settings.policy_name)
         self._stage, self._paused = self._last, False
         self._last.begin()
 
@@ -249,7 +221,7 @@ class InsuredBandit(Operated):
         refuse_extras(context, None)
         stage, size = self._stage, count or 1
         mask = None if allowed is None else self._roster.among(self._allowed(allowed))
-        while isinstance(stage, Watched):
+        if isinstance(stage, Watched):
             among = None if mask is None else self._explored_among(mask)
             drawn = stage.draw(count, self._rng, self.ledger, among)
             if not isinstance(drawn, str):
@@ -258,11 +230,10 @@ class InsuredBandit(Operated):
                 self._pending.draw(law, size)
                 self._counts.draw(size, self._account.outstanding - 1, mask is not None)
                 return drawn
-            if drawn in SITS_OUT:
+            if drawn == "open":
                 self._counts.sat_out += size
-                break
-            self._end_stage(drawn)
-            stage = self._stage
+            else:
+                self._take_over(drawn)
         return self._draw_robust(count, mask)
 
     def _draw_robust(self, count: int | None, mask: Bools | None) -> tuple[Any, Drawn]:
@@ -311,10 +282,6 @@ class InsuredBandit(Operated):
         if not units.learned:
             units.hull.hear(losses)
             losses = units.hull.admitted(losses)
-        if isinstance(law, Late) and not len(law.numbers):  # of format 3, which threw it away
-            self._account.enter((float(losses[0]) - units.center) / units.width, None, 0.0)
-            self._pending.drop(None, entries[0].heard)
-            return
         if not isinstance(law, Round):
             self._learn_robust(law, entries, losses)
             return
@@ -326,9 +293,9 @@ class InsuredBandit(Operated):
         self._forecaster.update(index, y)
         self._pending.open(law.choice, index, entry.heard)
         self._counts.late += self.ledger.heard - 1 > entry.heard
-        reason = stage.learn(law, entry.key, y, self.ledger, law.number == stage.number)
+        reason = stage.learn(law, entry.key, y, self.ledger)
         if reason is not None and self._stage is stage:
-            self._end_stage(reason)
+            self._take_over(reason)
         if units.learned:
             self._last.low, self._last.high = units.heard
         if self._growth is not None:
@@ -367,7 +334,7 @@ class InsuredBandit(Operated):
             one.prediction = one.prediction * factor
 
     def _deserves_a_chance(self) -> bool:
-        """Whether the last policy's forecast has done better than the robust learner, and its budget is not used up."""
+        """Whether the policy's forecast has done better than the robust learner, and its budget is not used up."""
         if not self._may_return:
             return False
         budget = self._last.allowance.budget(self.ledger.made + 1)
@@ -389,16 +356,15 @@ class InsuredBandit(Operated):
                 "`distribution` is for learners without contexts; with them there is `distribution_for(context)`"
             )
         stage = self._stage
-        while isinstance(stage, Watched):
-            p = stage.outlook(self.ledger)
-            if not isinstance(p, str):
-                return p
-            if p in SITS_OUT or stage.number + 1 == len(self._policies):
-                exp2, made = self._robust.exp2, self.ledger.made
-                exp2 = exp2 or self._robust.fresh(made, self._roster, self._account)
-                return exp2.outlook()
-            stage = self._watched(stage.number + 1, stage.designs)
-        return stage.outlook()
+        if not isinstance(stage, Watched):
+            return stage.outlook()
+        p = stage.outlook(self.ledger)
+        if not isinstance(p, str):
+            return p
+        exp2 = self._robust.exp2 or self._robust.fresh(
+            self.ledger.made, self._roster, self._account
+        )
+        return exp2.outlook()
 
     # Snapshots.
 
@@ -406,10 +372,10 @@ class InsuredBandit(Operated):
     def from_state(cls, state: Any, *, policy: Any = None) -> Self:
         """The learner of a snapshot, which goes on exactly where it was taken, or a `SnapshotError` where it is damaged.
 
-        Where a policy is your own, `policy` is the object that takes its place, or a sequence with one for each policy. If it
+        Where the policy is your own, `policy` is the object that takes its place. If it
         has `restore(state)`, that is called with what the policy's `state()` gave, where it had one.
         """
         learner = cls.__new__(cls)
-        learner._replacements = policy
+        learner._replacement = policy
         learner._restore(Reader(unseal(cls.__name__, state)))
         return learner

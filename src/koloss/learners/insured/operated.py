@@ -34,22 +34,18 @@ class Operated(InsuredState):
     # What the walk of the stages has for him.
 
     @abc.abstractmethod
-    def _end_stage(self, reason: str) -> None:
-        """Stop the policy in play; the next one, or the robust learner, plays on."""
-
-    @abc.abstractmethod
     def _take_over(self, reason: str) -> None:
         """The robust learner plays in place of the policy."""
 
     @abc.abstractmethod
     def _re_arm(self, reason: str) -> None:
-        """Let the last policy play again."""
+        """Let the policy play again."""
 
     # Who plays.
 
     @locked
     def hand_over(self, *, context: Any = None) -> None:
-        """Stop the policy in play now; the next one, or the robust learner, plays on. The guarantee holds all the same.
+        """Stop the policy now; the robust learner plays on. The guarantee holds all the same.
 
         With contexts it is stopped in all of them, or in one where they are handed over one at a time.
         """
@@ -59,12 +55,12 @@ class Operated(InsuredState):
         if context is not None:
             refuse_extras(self._no_context(context), None)
         if isinstance(self._stage, Watched):
-            self._end_stage("operator")
-            self._paused = isinstance(self._stage, Exp2)
+            self._take_over("operator")
+            self._paused = True
 
     @locked
     def pause(self) -> None:
-        """Let the robust learner play until `re_arm()`, even if another policy follows. The guarantee holds all the same."""
+        """Let the robust learner play until `re_arm()`. The guarantee holds all the same."""
         if self._game is not None:
             self._game.hand_over(None, self.ledger.made)
             return
@@ -74,7 +70,7 @@ class Operated(InsuredState):
 
     @locked
     def re_arm(self, *, context: Any = None) -> None:
-        """Let the policy that was stopped last play again, within what is left of its budget.
+        """Let the policy that was stopped play again, within what is left of its budget.
 
         The guarantee holds all the same. Nothing happens while a policy plays, or where there is nothing to insure. With contexts
         it plays again in all of them, or in one, each with another budget, which the guarantee counts.
@@ -138,9 +134,8 @@ class Operated(InsuredState):
         era, design = roster.era + 1, self.settings.design
         first = explore(self.engine, offered, design, stage.designs + 1, era)
         robust = None if exp2 is None else self._robust.offered(exp2, offered)
-        for policy in self._policies:
-            if isinstance(policy, UserPolicy):
-                policy.offer(offered)
+        if isinstance(self._policy, UserPolicy):
+            self._policy.offer(offered)
         # Nothing can fail from here on.
         roster.offer(offered, added)
         self._account.offer(offered, added, era)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from koloss.learners.insured.bets import SUSPICION, Bets, residual_variance
-from koloss.learners.insured.context_policies import AskedFor, ContextPolicy
+from koloss.learners.insured.context_policies import ContextPolicy
 from koloss.learners.insured.diagnostics import REASONS, told_after
 from koloss.learners.insured.exploration import within
 from koloss.learners.insured.forecast import Forecaster
@@ -81,11 +81,10 @@ class PerContext:
         policy: BuiltIn | ContextPolicy,
         forecaster: Forecaster,  # of all pairs
         *,
-        early: bool,
         width: float,  # of the range of the losses
     ) -> None:
         self.watch, self.robust, self.policy, self.forecaster = watch, robust, policy, forecaster
-        self.early, self.width = early and watch.one_by_one, width
+        self.early, self.width = watch.one_by_one, width
         self.pending = Pending(forecaster)
         self.shape = C, _ = watch.total.shape
         self.bets = [Bets() for _ in range(C)]
@@ -111,10 +110,10 @@ class PerContext:
         """Who plays in a context: the watch, for the policy, or the robust learner."""
         return self.watch if self.watch.watched[context] else self.robust
 
-    def facing(self, context: int) -> AskedFor:
-        """What a policy may see when it is asked for a context."""
-        rank = self.forecaster.features.shape[1]
-        return AskedFor(self.watch.total, context, rank, float(self.noise.sum()))
+    def pairs_of(self, context: int) -> Bools:
+        """Of all pairs, those of one context: what a policy of the library's is offered there."""
+        C, K = self.shape
+        return np.repeat(np.arange(C) == context, K)
 
     def draw(
         self,
@@ -137,7 +136,7 @@ class PerContext:
         for k, c in enumerate(contexts):
             proposal = proposals[k]
             if isinstance(policy, BuiltIn) and watched[c]:
-                proposal = self._local(policy.propose(self.pending, self.facing(c), rng), c)
+                proposal = self._local(policy.propose(self.pending, self.pairs_of(c), rng), c)
             key, p, strayed = self._one(c, proposal, rng.random(), single)
             keys.append(key)
             probabilities.append(p.item(key if key >= 0 else ~key))
@@ -276,7 +275,7 @@ class PerContext:
             if isinstance(self.policy, ContextPolicy):
                 proposal = self.policy.look(context)
             else:
-                seen = self.policy.law(self.pending.glance(), self.facing(context))
+                seen = self.policy.law(self.pending.glance(), self.pairs_of(context))
                 proposal = self._local(seen, context)
                 if isinstance(self.policy, Thompson):
                     proposal = proposal / proposal.sum()

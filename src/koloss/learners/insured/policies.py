@@ -1,18 +1,16 @@
-"""Policies that can be insured: confidence bounds, Thompson sampling, optimistic exponential weights, and the user's own."""
+"""Policies that can be insured: confidence bounds, Thompson sampling, and the user's own."""
 
 from __future__ import annotations
 
 import abc
 import copy
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from koloss.errors import PolicyError
-from koloss.learners.insured.exploration import lowest, smallest, softmax
+from koloss.learners.insured.exploration import lowest, smallest
 from koloss.learners.insured.pending import Pending
 from koloss.learners.reading import Reader
 from koloss.learners.settings import Described
@@ -57,31 +55,6 @@ class Policy(Protocol):
         """Hear the loss of the action in row `index`."""
 
 
-class Watching(Protocol):
-    """What a policy may see of the stage that watches it."""
-
-    @property
-    def total(self) -> Any:
-        """Estimated losses of every action, summed."""
-
-    noise: float  # Σ of squared residuals of the predictions
-    first: Any  # the first exploration, with the features
-
-    @property
-    def offered(self) -> Any:
-        """Which actions there are, where some are not offered."""
-
-
-@dataclass(slots=True)
-class Among:
-    """A stage as a policy sees it in a request among some of the actions."""
-
-    total: Any
-    noise: float
-    first: Any
-    offered: Any
-
-
 class BuiltIn(abc.ABC):
     """A policy of the library's, with a width that it may use."""
 
@@ -93,21 +66,21 @@ class BuiltIn(abc.ABC):
         self.width = self.usual if width == "auto" else width
 
     @abc.abstractmethod
-    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
-        """The row of an action, or a law from which the learner draws one."""
+    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
+        """The row of an action, or a law from which the learner draws one; `offered` are those there are, None where all are."""
 
-    def law(self, forecast: Pending, stage: Watching) -> Any:
+    def law(self, forecast: Pending, offered: Any) -> Any:
         """What it will propose; a policy with a coin has a law of its own."""
-        return self.propose(forecast, stage, None)
+        return self.propose(forecast, offered, None)
 
 
 class Ucb(BuiltIn):
     """The action with the smallest lower confidence bound, mean less `width` deviations (losses: smaller is better)."""
 
-    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
-            return forecast.most_wanting(stage.offered)
-        score, offered = forecast.deviation, stage.offered
+            return forecast.most_wanting(offered)
+        score = forecast.deviation
         score *= -self.width
         tie = -TIE * smallest(score)
         score += forecast.mean
@@ -123,38 +96,25 @@ class Thompson(BuiltIn):
 
     usual = 1.0
 
-    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         if forecast.is_blind:
-            return forecast.most_wanting(stage.offered)
-        return lowest(forecast.sample(rng, self.width), stage.offered)
+            return forecast.most_wanting(offered)
+        return lowest(forecast.sample(rng, self.width), offered)
 
-    def law(self, forecast: Pending, stage: Watching) -> Any:
+    def law(self, forecast: Pending, offered: Any) -> Any:
         """The law of the choice, estimated by draws from a generator of their own."""
         if forecast.is_blind:
-            return np.eye(len(forecast.features))[forecast.most_wanting(stage.offered)]
+            return np.eye(len(forecast.features))[forecast.most_wanting(offered)]
         drawn = forecast.sample(np.random.default_rng(0), self.width, DRAWS)
-        if stage.offered is not None:
-            drawn[~stage.offered] = np.inf
+        if offered is not None:
+            drawn[~offered] = np.inf
         best = drawn.argmin(axis=0)
         return np.bincount(best, minlength=len(forecast.features)) / DRAWS
-
-
-class Optimistic(BuiltIn):
-    """Exponential weights on the stage's own estimates and the prediction of the round to come (optimistic EXP2).
-
-    Its learning rate follows the residuals: η = √(log N / (m(1 + Σ residual²))). Nothing is proved of it alone.
-    """
-
-    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
-        N, m = stage.first.features.shape
-        eta = math.sqrt(math.log(max(N, 2)) / (m * (1 + stage.noise)))
-        return softmax(-eta * (stage.total + forecast.mean))
 
 
 BUILT_IN: dict[str, Callable[[Any], BuiltIn]] = {
     "ucb": Ucb,
     "thompson": Thompson,
-    "optimistic": Optimistic,
 }
 """The library's policies, by name; each is made from the width."""
 
@@ -184,13 +144,13 @@ class UserPolicy:
         self._next = next_proposal  # one that has been looked at and not played
         self._offered: Any = None
 
-    def propose(self, forecast: Pending, stage: Watching, rng: Any) -> Any:
+    def propose(self, forecast: Pending, offered: Any, rng: Any) -> Any:
         """Its proposal, checked; the one that `law` has seen where there is one."""
-        proposal = self.law(forecast, stage)
+        proposal = self.law(forecast, offered)
         self._next = None
         return proposal
 
-    def law(self, forecast: Pending, stage: Watching) -> Any:
+    def law(self, forecast: Pending, offered: Any) -> Any:
         """Its next proposal, which is kept for the next round."""
         if self._next is None:
             proposal = self._checked(self._call("propose", self.policy.propose))
@@ -289,53 +249,35 @@ def check_policy(policy: Any) -> None:
             )
 
 
-def check_policies(policies: Sequence[Any]) -> None:
-    """There is at least one, each the library's, by name, or the user's; of a snapshot a description will do."""
-    if not policies:
-        raise ValueError("`policy` must have at least one policy, got none")
-    for policy in policies:
-        if isinstance(policy, Described):
-            continue
-        if not isinstance(policy, str):
-            check_policy(policy)
-        elif policy not in BUILT_IN:
-            names = ", ".join(map(repr, BUILT_IN))
-            raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
+def check_named(policy: Any) -> None:
+    """A policy is the library's, by name, or the user's; of a snapshot a description will do."""
+    if isinstance(policy, Described):
+        return
+    if not isinstance(policy, str):
+        check_policy(policy)
+    elif policy not in BUILT_IN:
+        names = ", ".join(map(repr, BUILT_IN))
+        raise ValueError(f"`policy` must be one of {names} or an object, got {policy!r}")
 
 
-def make_policies(
-    policies: Sequence[Any], width: float | Literal["auto"], count: int
-) -> list[BuiltIn | UserPolicy]:
-    """Policies for so many actions: the library's by name, the user's as they are."""
-    return [BUILT_IN[p](width) if isinstance(p, str) else UserPolicy(p, count) for p in policies]
+def make_policy(policy: Any, width: float | Literal["auto"], count: int) -> BuiltIn | UserPolicy:
+    """A policy for so many actions: the library's by name, the user's as it is."""
+    return BUILT_IN[policy](width) if isinstance(policy, str) else UserPolicy(policy, count)
 
 
-def check_given(names: Sequence[str], policy: Any) -> list[Any]:
-    """What was given for each policy of a snapshot: objects for the user's own, nothing for the library's."""
-    given = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-    if len(given) != len(names):
-        given = [policy if name == "own" else None for name in names]
-    for name, one in zip(names, given, strict=True):
-        if name == "own" and one is not None:
-            check_policy(one)
-        if name != "own" and one is not None and one != name:
-            raise ValueError(f"`policy` must be left out for the library's {name!r}, got {one!r}")
-    return given
+def check_given(name: str, policy: Any) -> None:
+    """Refuse what was given for the policy of a snapshot, unless it is an object for one of the user's."""
+    if name == "own" and policy is not None:
+        check_policy(policy)
+    if name != "own" and policy is not None and policy != name:
+        raise ValueError(f"`policy` must be left out for the library's {name!r}, got {policy!r}")
 
 
-def restore_policies(
-    names: Sequence[str],
-    width: float | Literal["auto"],
-    count: int,
-    given: Sequence[Any],
-    saved: Reader,
-) -> list[BuiltIn | UserPolicy]:
-    """The policies of a snapshot: the library's by name, the user's from what was given."""
-    policies: list[BuiltIn | UserPolicy] = []
-    for k, (name, one) in enumerate(zip(names, given, strict=True)):
-        if name == "own":
-            policies.append(UserPolicy.restored(one, count, saved.part(str(k))))
-        else:
-            saved.nothing(str(k))
-            policies.append(BUILT_IN[name](width))
-    return policies
+def restore_policy(
+    name: str, width: float | Literal["auto"], count: int, given: Any, data: Reader
+) -> BuiltIn | UserPolicy:
+    """The policy of a snapshot: the library's by name, the user's from what was given."""
+    if name == "own":
+        return UserPolicy.restored(given, count, data.part("policy"))
+    data.nothing("policy")
+    return BUILT_IN[name](width)

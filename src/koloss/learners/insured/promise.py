@@ -66,13 +66,12 @@ def _proved(learner: InsuredState, rounds: int) -> Guarantee:
         last,
         horizon=settings.horizon,
         width=engine.high - engine.low,
-        shares=settings.budgets,
-        premiums=settings.premiums if engine.learned else (),
+        share=settings.budget,
+        premium=settings.premium if engine.learned else None,
         lateness=lateness,
         warm_up=learner._warm_up,
         made=ledger.made,
-        own="own" in settings.names,
-        early=settings.early,
+        own=settings.policy_name == "own",
         alarms=[str(alarm) for alarm in learner.alarms],
     )
     promise = within_shares(promise, learner.robust)
@@ -100,7 +99,7 @@ def realise_insured(learner: InsuredState) -> Guarantee:
         rho * account.total,
         rho * (account.outstanding + min(learner._warm_up, made)),
     )
-    budget = sum(learner.settings.budgets) * insured.scale(
+    budget = learner.settings.budget * insured.scale(
         learner.engine.problem, horizon or max(made, 1)
     )
     bias = insured.bias(learner.engine.problem, budget, horizon, made)
@@ -153,5 +152,5 @@ def _seen(learner: InsuredState, rounds: int) -> tuple[promises.Played, insured.
 
 
 def _is_robust(law: Any) -> bool:
-    """Whether a law is the robust learner's; format 3 threw those of policies away."""
-    return len(law.numbers) > 0 if isinstance(law, Late) else isinstance(law, (Epoch, Masked))
+    """Whether a law is the robust learner's."""
+    return isinstance(law, (Late, Epoch, Masked))

@@ -17,7 +17,6 @@ from koloss.learners.reading import ROUNDING, Reader
 class Round:
     """How the actions of a round were drawn, and what had been predicted."""
 
-    number: int  # of the stage
     choice: int | None  # the policy's action, or None where it gave a law
     rate: float  # γ
     exploration: Exploration
@@ -30,6 +29,7 @@ class Round:
     weight: float = 1.0  # with which its loss is entered at most
 
     together: ClassVar[bool] = False
+    number: ClassVar[int] = 0
 
     @property
     def era(self) -> int:
@@ -108,16 +108,15 @@ class Round:
 
     @classmethod
     def from_dict(
-        cls, data: Reader, explorations: Mapping[int, Exploration], latest: int, size: float = 0.5
+        cls, data: Reader, explorations: Mapping[int, Exploration], size: float = 0.5
     ) -> Round:
-        """The round in a snapshot, of a stage up to the latest, with predictions of at most this size."""
+        """The round in a snapshot, with predictions of at most this size."""
         number = data.count("exploration")
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         explore = explorations[number]
         N, m = explore.features.shape
         played = cls(
-            number=data.count("number", 0, latest),
             choice=data.count("choice", 0, N - 1) if data.has("choice") else None,
             rate=data.number("rate", 0, 1, positive=True),
             exploration=explore,

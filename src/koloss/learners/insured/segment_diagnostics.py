@@ -92,7 +92,7 @@ def diagnose_segments(learner: InsuredState) -> SegmentDiagnostics:
     latest = {one.context: one for one in play.passed if not one.back}
     segments = []
     for c in range(len(contexts)):
-        playing = learner.settings.names[0]
+        playing = learner.settings.policy_name
         if not watch.watched[c]:
             playing = "robust" if play.robust.awake[c] else "exploration"
         stopped = latest.get(c)

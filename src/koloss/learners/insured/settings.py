@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from koloss.actions import ActionSet, Ball, Box, Contexts, Points, Space, SpacePoints
-from koloss.core.arrays import SIZES, as_flag, as_float, as_int, as_size, one_of
+from koloss.core.arrays import SIZES, as_float, as_int, as_size, one_of
 from koloss.designs import Design
 from koloss.kernels import Linear, Mixed, Quadratic, White
 from koloss.learners.bandit.auto import widest
 from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.settings import DESIGNS, BanditSettings
-from koloss.learners.insured.policies import check_policies
+from koloss.learners.insured.policies import check_named
 from koloss.learners.insured.roster import as_rows
 from koloss.learners.settings import Described, Settings
 from koloss.proxy import Proxy
 
 PLAYED: dict[str, tuple[Any, ...]] = {
-    "exploration_cost": (None,),
     "robust_kernel": (None,),
-    "overdraft": ("auto",),
     "absent": ((),),
     "delay": (0,),
     "hold": (0,),
@@ -59,11 +57,9 @@ class InsuredSettings(Settings):
     loss_range: tuple[float, float] | Literal["learn"]
     outside: Literal["raise", "clip"] = "raise"
     policy: Any = "ucb"
-    trigger: Any = 0.5
-    premium: Any = 0.75
+    trigger: float = 0.5
+    premium: float = 0.75
     width: float | Literal["auto"] = "auto"
-    early: bool = True
-    exploration_cost: Any = None
     robust_kernel: Any = None
     loss_norm: float | None = None
     proxy: str | Proxy | None = None
@@ -74,7 +70,6 @@ class InsuredSettings(Settings):
     loss_class: Literal["rank-one", "general"] = "general"
     delay: int = 0
     hold: int = 0
-    overdraft: int | Literal["auto"] = "auto"
     absent: tuple[int, ...] = ()
     spacing: float | None = None
     goal: Literal["minimize", "maximize"] = "minimize"
@@ -102,20 +97,14 @@ class InsuredSettings(Settings):
                 "robust learner, BanditExpWeights, which has it"
             )
         one_of("outside", self.outside, ("raise", "clip"))
-        as_flag("early", self.early)
-        if self.overdraft != "auto":
-            self._set("overdraft", as_int("overdraft", self.overdraft, minimum=0))
         if self.width != "auto":
             width = as_float("width", self.width, minimum=0.0)
             if width > SIZES[1]:
                 raise ValueError(f"`width` must be at most {SIZES[1]:g}, got {width:.6g}")
             self._set("width", width)
-        check_policies(self.policies)
+        check_named(self.policy)
         for name in ("trigger", "premium"):
-            value = getattr(self, name)
-            values = _one_each(name, value, len(self.policies))
-            self._set(name, values if np.ndim(value) else as_size(name, value))
-        self._check_cost()
+            self._set(name, as_size(name, getattr(self, name)))
         if str(self.loss_class) == "any":
             raise ValueError("`loss_class` must not be 'any' where policies are watched, got 'any'")
         self._check_grow()
@@ -129,10 +118,6 @@ class InsuredSettings(Settings):
         self._check_absent()
         if self.has_contexts:
             self._check_contexts()
-        if robust.learns_range and self.exploration_cost is not None:
-            raise ValueError(
-                f"`exploration_cost` must be left out with a `loss_range` of 'learn', got {self.exploration_cost!r}"
-            )
         if robust.learns_range and robust.planned_delay:
             name = "hold" if self.hold else "delay"
             raise ValueError(
@@ -161,16 +146,11 @@ class InsuredSettings(Settings):
             raise ValueError("`allowed` of `contexts` must be left out where a policy is insured")
         if self.horizon is None:
             raise ValueError("`horizon` must be a number of rounds with several contexts, got None")
-        if len(self.policies) > 1:
-            raise ValueError(f"`policy` must be one with several contexts, got {self.policy!r}")
         if not isinstance(self.actions, Points):
             rule = (
                 "must be Points with several contexts and a policy; a compact set has .net(spacing)"
             )
             raise ValueError(f"`actions` {rule}, got {self.actions!r}")
-        if np.ndim(self.trigger) or np.ndim(self.premium):
-            for name in ("trigger", "premium"):
-                self._set(name, _one_each(name, getattr(self, name), 1)[0])
         self._check_among(PLAYED, "with several contexts")
 
     def _check_among(self, rules: Mapping[str, tuple[Any, ...]], where: str) -> None:
@@ -227,12 +207,9 @@ class InsuredSettings(Settings):
                 value = getattr(self, name)
                 raise ValueError(f"`{name}` must be left out where the set grows, got {value!r}")
         self._check_among(GROWN, "where the set grows")
-        for policy in self.policies:
-            if not isinstance(policy, str):
-                name = type(policy).__name__
-                raise ValueError(
-                    f"`policy` must be the library's where the set grows, got a {name}"
-                )
+        if not isinstance(self.policy, str):
+            name = type(self.policy).__name__
+            raise ValueError(f"`policy` must be the library's where the set grows, got a {name}")
         for name in ("kernel", "robust_kernel"):
             if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
                 space = isinstance(self.ground, Space)
@@ -275,22 +252,6 @@ class InsuredSettings(Settings):
             self._set("absent", tuple(rows.tolist()))
         else:
             self._set("absent", ())
-
-    def _check_cost(self) -> None:
-        """What exploring may cost in a round, or in so many of them."""
-        cost = self.exploration_cost
-        if cost is None:
-            return
-        pair = (
-            tuple(cost) if isinstance(cost, Sequence) and not isinstance(cost, str) else (cost, 1)
-        )
-        if len(pair) != 2:
-            raise ValueError(
-                f"`exploration_cost` must be a cost, or a cost and a number of rounds, got {cost!r}"
-            )
-        limit = as_size("exploration_cost", pair[0])
-        rounds = as_int("exploration_cost", pair[1], minimum=1)
-        self._set("exploration_cost", limit if rounds == 1 else (limit, rounds))
 
     def _checked_robust_kernel(self) -> Any:
         kernel = self.robust_kernel
@@ -366,39 +327,11 @@ class InsuredSettings(Settings):
         return (self.ridge == 0 or bool(self.in_play)) and self.planned_delay == 0
 
     @property
-    def policies(self) -> tuple[Any, ...]:
-        """The policies, one after the other."""
-        return tuple(self.policy) if isinstance(self.policy, (list, tuple)) else (self.policy,)
+    def policy_name(self) -> str:
+        """The name of the policy; a user's is "own"."""
+        return self.policy if isinstance(self.policy, str) else "own"
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Their names; a user's policy is "own"."""
-        return tuple(p if isinstance(p, str) else "own" for p in self.policies)
-
-    @property
-    def costs(self) -> tuple[float | None, int]:
-        """What exploring may be expected to cost, and in how many rounds."""
-        cost = self.exploration_cost
-        return cost if isinstance(cost, tuple) else (cost, 1)
-
-    @property
-    def premiums(self) -> tuple[float, ...]:
-        """Of each policy, in units of B(n)."""
-        return _one_each("premium", self.premium, len(self.policies))
-
-    @property
-    def budgets(self) -> tuple[float, ...]:
-        """Budgets of the policies, in units of B(n); what one leaves the next may use."""
-        triggers = _one_each("trigger", self.trigger, len(self.policies))
-        return tuple(t + p for t, p in zip(triggers, self.premiums, strict=True))
-
-
-def _one_each(name: str, value: Any, count: int) -> tuple[float, ...]:
-    """A positive number for each policy; of one number for all the first has half, the next half of the rest, and so on."""
-    if not (isinstance(value, Sequence) or np.ndim(value) > 0) or isinstance(value, str):
-        total = as_size(name, value)
-        halves = [total / 2**k for k in range(1, count)]
-        return (*halves, halves[-1] if halves else total)
-    if len(value) != count:
-        raise ValueError(f"`{name}` must have one number for each of {count} policies, got {value}")
-    return tuple(as_size(name, v) for v in value)
+    def budget(self) -> float:
+        """Estimated regret that the policy may reach, in units of B(n)."""
+        return float(self.trigger + self.premium)

@@ -24,7 +24,7 @@ from koloss.learners.insured.growing import FirstLook, GrowingEngine, Growth
 from koloss.learners.insured.landmarks import GrownForecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.per_context import ContextRound
-from koloss.learners.insured.policies import BuiltIn, UserPolicy, check_given, restore_policies
+from koloss.learners.insured.policies import BuiltIn, UserPolicy, check_given, restore_policy
 from koloss.learners.insured.promise import Counts
 from koloss.learners.insured.robust import Robust
 from koloss.learners.insured.roster import Masks, Roster
@@ -46,17 +46,17 @@ class InsuredState(Learner[InsuredSettings, Any]):
     engine: PointsEngine  # of the features with which policies are watched
     _units: Units
     _game: ContextGame | None = None  # of several contexts; then there is nothing of what follows
-    _policies: list[BuiltIn | UserPolicy]
+    _policy: BuiltIn | UserPolicy
     _forecaster: Forecaster
     _growth: Growth | None = None  # where the set grows
 
-    # While a snapshot is read: the policies given for it, and its explorations.
-    _replacements: Any
+    # While a snapshot is read: the policy given for it, and its explorations.
+    _replacement: Any
     _explorations: dict[int, Exploration]
 
     def _prepare(self, engine: PointsEngine, robust: PointsEngine, batch: int) -> None:
         """The first stage of a game; `robust` and `batch` are the robust learner's, tuned to all rounds."""
-        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budgets[0]
+        problem, horizon, least = engine.problem, self.settings.horizon, self.settings.budget
         self.engine, self._units = engine, Units(engine)
         self.rank, self.epsilon = problem.rank, problem.epsilon
         self._is_short = insured.is_pointless(problem, horizon, least)
@@ -65,7 +65,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
             self._warm_up = max(self._warm_up, 2 * problem.rank)
         features = linalg.in_columns(engine.features)
         self._first = Exploration(1, features, engine.weights, engine.shares)
-        self._account = Account(len(engine.points), engine.shares)  # of all policies
+        self._account = Account(len(engine.points), engine.shares)
         kind = FirstLook if self.settings.in_play else Pending
         self._pending: Pending = kind(self._forecaster)  # what is in flight
         self._roster, self._masks = Roster(len(engine.points)), Masks()
@@ -73,29 +73,22 @@ class InsuredState(Learner[InsuredSettings, Any]):
         self._chances, self._counts = Chances(), Counts()
         self._paused = False  # whether the operator has stopped the policy: he lets it play again
         self.alarms: list[Alarm] = []
-        self._last = self._watched(0)  # the latest policy under watch
+        self._last = self._watched()  # the policy under watch
         self._stage: Watched | Exp2 = self._last
 
-    def _watched(self, number: int, designs: int = 1) -> Watched:
-        """The stage of a policy."""
+    def _watched(self) -> Watched:
+        """The stage of the policy."""
         engine, units = self.engine, self._units
         allowance = Allowance.of(
-            self.settings,
-            engine.problem,
-            number,
-            warm_up=self._warm_up,
-            width=units.width,
-            learned=engine.learned,
+            self.settings, engine.problem, warm_up=self._warm_up, learned=engine.learned
         )
         stage = Watched(
-            number,
             engine.points,
-            self._policies[number],
+            self._policy,
             self._forecaster,
             self._first,
             allowance,
             self._account,
-            designs,
             self._pending,
         )
         if units.learned:
@@ -148,7 +141,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         if self._game is not None:
             return ()
         exp2 = self._robust.exp2
-        return (0,) if exp2 is None else (0, *exp2.late_lengths)
+        return () if exp2 is None else exp2.late_lengths
 
     def _condensed(self, law: Any, keys: Sequence[Any]) -> Sequence[Any] | None:
         if isinstance(law, (ContextRound, Masked)):
@@ -164,7 +157,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
             return self._game.play.round_from_dict(data)
         if data.has_key("choice"):
             size = 1.0 if self._units.learned else 0.5
-            return Round.from_dict(data, self._explorations, self._last.number, size)
+            return Round.from_dict(data, self._explorations, size)
         exp2 = self._robust.exp2
         if exp2 is None:
             data.refuse("law", "must be of a stage that has been played", "exp2")
@@ -191,7 +184,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
             "batch": self.batch,
             "hull": self._units.to_dict(),
             "forecaster": self._forecaster.state(),
-            "policies": [p.state() if isinstance(p, UserPolicy) else None for p in self._policies],
+            "policy": self._policy.state() if isinstance(self._policy, UserPolicy) else None,
             "alarms": [asdict(alarm) for alarm in self.alarms],
             "counts": list(astuple(self._counts)),
             "chances": self._chances.to_dict(),
@@ -200,7 +193,6 @@ class InsuredState(Learner[InsuredSettings, Any]):
             "roster": self._roster.to_dict(),
             "first": self._first.number,
             "pending": self._pending.state(),
-            "number": watched.number,
             "watched": watched.to_dict(),
             "explorations": [one.to_dict() for n, one in explorations.items() if n > 1],
             "exp2": None if robust is None else robust.to_dict(),
@@ -211,14 +203,13 @@ class InsuredState(Learner[InsuredSettings, Any]):
         return state
 
     def _welcome(self) -> None:
-        self._replacements = check_given(self.settings.names, self._replacements)
+        check_given(self.settings.policy_name, self._replacement)
 
     def _load(self, data: Reader) -> None:
         if not self.settings.has_contexts:
             self._load_stages(data)
             return
-        (policy,), self._replacements = self._replacements, None
-        self._enter(ContextGame.from_dict(data, self.settings, policy))
+        self._enter(ContextGame.from_dict(data, self.settings, self._replacement))
 
     def _load_stages(self, data: Reader) -> None:
         """Take back what `_save` gave, of a game without contexts."""
@@ -243,12 +234,11 @@ class InsuredState(Learner[InsuredSettings, Any]):
             self._forecaster = GrownForecaster.restored(
                 self._growth.forecast_kernel, engine.points, said
             )
-        saved = data.items("policies", len(settings.policies))
-        given, self._replacements = self._replacements, None
-        self._policies = restore_policies(settings.names, settings.deviations, N, given, saved)
+        name, given = settings.policy_name, self._replacement
+        self._policy = restore_policy(name, settings.deviations, N, given, data)
         self._prepare(engine, robust, data.count("batch", 1))
         self._units.load(data, "hull")
-        self.alarms = [alarm_from_dict(one, settings.names) for one in data.parts("alarms")]
+        self.alarms = [alarm_from_dict(one, name) for one in data.parts("alarms")]
         counts = data.items("counts", len(fields(Counts)))
         self._counts = Counts(*(counts.count(str(k)) for k in range(len(fields(Counts)))))
         self._chances = Chances.from_dict(data.part("chances"), N)
@@ -259,9 +249,8 @@ class InsuredState(Learner[InsuredSettings, Any]):
         if data.has("roster"):
             self._roster = Roster.from_dict(data.part("roster"), N)
             self._account.offered = offered = self._roster.offered
-            for policy in self._policies:
-                if isinstance(policy, UserPolicy):
-                    policy.offer(offered)
+            if isinstance(self._policy, UserPolicy):
+                self._policy.offer(offered)
             if isinstance(self._forecaster, GrownForecaster):
                 self._forecaster.watch(engine.features, offered)
         era = self._roster.era
@@ -274,7 +263,7 @@ class InsuredState(Learner[InsuredSettings, Any]):
         if number not in self._explorations or self._explorations[number].era != era:
             data.refuse("first", "must be among the explorations, and of the latest era", number)
         self._first = self._explorations[number]
-        self._stage = self._last = self._watched(data.count("number", 0, len(settings.names) - 1))
+        self._stage = self._last = self._watched()
         self._last.load(data.part("watched"), self._explorations)
         sleeps = data.flag("sleeps")
         if data.has("exp2"):
@@ -288,10 +277,11 @@ class InsuredState(Learner[InsuredSettings, Any]):
             data.refuse("exp2", "must be there where there is nothing to insure", None)
 
     def _check(self, data: Reader) -> None:
+        del self._replacement
         if self._game is not None:
             self._game.check(data, self.ledger)
         else:
-            del self._explorations, self._replacements
+            del self._explorations
             self._check_stages(data)
         super()._check(data)
 

@@ -30,7 +30,7 @@ from koloss.learners.insured.exploration import Exploration, Floats, lowest, wit
 from koloss.learners.insured.explorer import LEAST, NOISIEST, Explorer
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
-from koloss.learners.insured.policies import Among, BuiltIn, Thompson, UserPolicy
+from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
 from koloss.learners.insured.rounds import Round
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import ROUNDING, Reader
@@ -50,18 +50,16 @@ class Watched(Explorer):
 
     def __init__(
         self,
-        number: int,  # of the stage, from 0
         points: Floats,  # the actions, of shape (N, d)
         policy: BuiltIn | UserPolicy,
-        forecaster: Forecaster,  # of all losses, shared by all stages
+        forecaster: Forecaster,  # of all losses
         first: Exploration,  # by the robust learner's design
         allowance: Allowance,
-        account: Account,  # of all policies
-        designs: int = 1,  # explorations designed so far, by earlier stages too
-        pending: Pending | None = None,  # of all stages; None: nothing is
+        account: Account,
+        pending: Pending | None = None,  # None: nothing is
     ) -> None:
-        super().__init__(first, allowance, account, forecaster, designs)
-        self.number, self.points, self.policy = number, points, policy
+        super().__init__(first, allowance, account, forecaster)
+        self.points, self.policy = points, policy
         self.pending = pending or Pending(forecaster)
         self.paid = 0.0  # A
         self.skipped = 0.0  # Σ of 1 - w
@@ -99,24 +97,20 @@ class Watched(Explorer):
         ledger: Ledger[Any],
         among: Exploration | None = None,
     ) -> tuple[Round, Drawn] | str:
-        """Actions from one law, or why there are none: "open" or "dear" for now, "budget" for good.
+        """Actions from one law, or why there are none: "open" for now, "budget" for good.
 
         A request among some of the actions has an exploration of its own.
         """
         size = 1 if count is None else count
         if among is None:
-            played = self.prepare(self.policy.propose(self.pending, self, rng), size, ledger)
+            proposal = self.policy.propose(self.pending, self.offered, rng)
+            played = self.prepare(proposal, size, ledger)
         else:
             played = self.prepare_among(among, size, ledger, rng)
         if isinstance(played, str):
             return played
         if played.counted:
             self.account.draw(size)
-        if self.allowance.cost is not None:
-            proposal = played.law if played.choice is None else played.choice
-            cost = size * played.rate * self.gap(proposal, played.exploration)
-            self.spent = self._spent(ledger.made) + cost
-            self.block = ledger.made // self.allowance.per
         points = self.points
         if count is None:
             key = played.draw(rng.random())
@@ -131,10 +125,7 @@ class Watched(Explorer):
     ) -> Round | str:
         """The round of a request among some of the actions; where too much would have to be explored, there is none for now."""
         allowed, mean = among.among, self.forecaster.mean
-        total = np.where(allowed, self.total, np.inf)
-        proposal = self.policy.propose(
-            self.pending, Among(total, self.noise, self.first, allowed), rng
-        )
+        proposal = self.policy.propose(self.pending, allowed, rng)
         if not isinstance(proposal, int):
             proposal = np.where(allowed, proposal, 0.0)
             mass = float(proposal.sum())
@@ -166,25 +157,24 @@ class Watched(Explorer):
         budget = allowance.budget(made + 1)
         if not self.account.may_draw(budget, allowance.debt(made + 1), count):
             return "open" if self.account.used + 1 <= budget else "budget"
-        return self.next_round(proposal, prediction, budget, self.afford(made, count), look=look)
+        return self.next_round(proposal, prediction, budget, look=look)
 
     def trial(self, proposal: Any, prediction: Floats) -> Round:
         """A round that is played on trust."""
         choice = proposal if isinstance(proposal, int) else None
         law = proposal if choice is None else None
         explore = self.first if self.exploration.among is None else self.exploration
-        return Round(self.number, choice, SUSPICION, explore, prediction, self.heard, False, law)
+        return Round(choice, SUSPICION, explore, prediction, self.heard, False, law)
 
     def next_round(
         self,
         proposal: Any,
         prediction: Floats,
         budget: float,
-        afford: float = math.inf,
         *,
         look: bool = False,
     ) -> Round | str:
-        """Prepare a round for a policy's action or law; or why there is none: too much exploration, or too dear.
+        """Prepare a round for a policy's action or law; or why there is none: too much exploration.
 
         With `look` nothing of the stage changes.
         """
@@ -205,12 +195,7 @@ class Watched(Explorer):
         wanted = max(wanted, min(wanted * self.strain(wanted, explore, budget), NOISIEST))
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
-        if afford < math.inf:  # what is not needed is left out for it
-            most = afford / max(self.gap(proposal, explore), 1e-300)
-            if rate > most:
-                return "dear"
-            wanted = min(wanted, most)
-        played = Round(self.number, choice, wanted, explore, prediction, self.heard)
+        played = Round(choice, wanted, explore, prediction, self.heard)
         # An error of the features costs ε w(1 + √leverage), and is to cost ε(1 + √R) at most.
         played.weight = min(1.0, math.sqrt(wanted * self.cap(budget) / explore.largest))
         if choice is None:
@@ -221,10 +206,8 @@ class Watched(Explorer):
 
     # Its loss.
 
-    def learn(
-        self, played: Round, key: int, y: float, ledger: Ledger[Any], own: bool = True
-    ) -> str | None:
-        """Learn from a loss; why the stage ends, if it does. Of another policy's only the account takes note."""
+    def learn(self, played: Round, key: int, y: float, ledger: Ledger[Any]) -> str | None:
+        """Learn from a loss; why the stage ends, if it does."""
         explored = key < 0
         weight = 1.0
         if played.counted and not self.allowance.learned:
@@ -239,18 +222,14 @@ class Watched(Explorer):
             step *= residual
             among = played.exploration.among
             self.account.enter(y, played.prediction + step, weight, step, played.era, among)
-            if own:
-                self.note(y, residual, explored, weight)
-        if not own:
-            return None
+            self.note(y, residual, explored, weight)
         if self.allowance.learned:
             y = min(max(y - (self.low + self.high) / 2, -0.5), 0.5)
         self.bets.add(y, explored)
-        early = self.allowance.early
-        if early and explored and self.bets.evidence > 1:
+        if explored and self.bets.evidence > 1:
             return "evidence"
         if self.heard % REDESIGN == 0:
-            if early and self.is_beyond_doubt(ledger.made):
+            if self.is_beyond_doubt(ledger.made):
                 return "regret"
             self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
         return None
@@ -293,7 +272,7 @@ class Watched(Explorer):
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
-        law = self.policy.law(self.pending.glance(), self)
+        law = self.policy.law(self.pending.glance(), self.offered)
         if isinstance(self.policy, Thompson):
             played = self.prepare(int(law.argmax()), 1, ledger, look=True)
             if isinstance(played, str):
@@ -320,7 +299,7 @@ class Watched(Explorer):
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid", "noise", "priced", "quiet"),
-        *("thrift", "skipped", "uncounted", "designs", "spent", "block"),
+        *("thrift", "skipped", "uncounted", "designs"),
     )
 
     def to_dict(self) -> dict[str, Any]:
@@ -350,5 +329,4 @@ class Watched(Explorer):
         self.thrift = data.number("thrift", LEAST, 1)
         self.skipped = data.number("skipped", 0, heard)
         self.uncounted = data.number("uncounted", -ROUNDING * heard, heard * (1 + ROUNDING))
-        self.spent, self.block = data.number("spent", 0), data.count("block")
         self.bets = Bets.from_dict(data.part("bets"))
