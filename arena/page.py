@@ -13,11 +13,11 @@ from arena.players import players
 from arena.ranking import FAMILIES, cell_text
 from arena.results import ArenaResults, Entry, Run
 from koloss.core.files import write_text
+from koloss.core.terminal import console, say, section, wrote
 from koloss.core.text import Safe, Table, counted, escape, short_number
 from koloss.games.store import locked, version_of
 from koloss.report.figures import save
 from koloss.report.page import picture_data, render
-from koloss.report.text import console, say, section, wrote
 
 
 def write_page(results: ArenaResults, out: str | Path, *, all_games: bool = False) -> list[Path]:

@@ -136,7 +136,7 @@ learning_rate = 2
 def test_names_of_the_spec_are_those_of_the_library():
     assert {kind.__name__ for kind in LEARNERS.values()} == set(LEARNERS)
     own = {name for name in kl.games.__all__ if isinstance(getattr(kl.games, name), type)}
-    own -= {"Adversary", "Cluster", "Function", "Replicates", "Stalker", "Trace"}
+    own -= {"Adversary", "Function", "Replicates", "Stalker", "Trace"}
     assert {kind.__name__ for kind in ADVERSARIES.values()} == own
 
 

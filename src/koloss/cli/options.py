@@ -133,9 +133,8 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
-CLUSTER = option(
-    None, "Size", "A Dask cluster: local starts one, ADDRESS joins one.", metavar="local|ADDRESS"
-)
+CLUSTER = option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")
+FRESH = option(False, "Size", "Play again what is in the directory already.", "--fresh")
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
@@ -146,6 +145,7 @@ SIZE: Shared = {
     "seed": (int, SEED),
     "jobs": (int | None, JOBS),
     "cluster": (str | None, CLUSTER),
+    "fresh": (bool, FRESH),
 }
 GAME: Shared = {
     "kernel": (str, option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")),

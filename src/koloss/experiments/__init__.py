@@ -3,7 +3,6 @@
 from koloss.core.toml import Source
 from koloss.errors import SpecError
 from koloss.experiments.catalogue import bounds, catalogue
-from koloss.experiments.files import Dimension
 from koloss.experiments.results import Curve, Result, Results
 from koloss.experiments.runner import run
 from koloss.experiments.spec import (
@@ -15,13 +14,10 @@ from koloss.experiments.spec import (
     shipped,
     spec_text,
 )
-from koloss.experiments.sweep import Sweep, sweep
-from koloss.experiments.sweep_spec import SweepSpec, load_sweep, parse_sweep
 from koloss.games.store import FolderInUse, Job, Progress
 
 __all__ = [
     "Curve",
-    "Dimension",
     "Experiment",
     "FolderInUse",
     "Job",
@@ -32,16 +28,11 @@ __all__ = [
     "Results",
     "Source",
     "SpecError",
-    "Sweep",
-    "SweepSpec",
     "bounds",
     "catalogue",
     "load",
-    "load_sweep",
     "parse",
-    "parse_sweep",
     "run",
     "shipped",
     "spec_text",
-    "sweep",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from koloss.experiments.results import Results
 from koloss.experiments.spec import MOST_ROUNDS, MOST_RUNS, Experiment, load, shipped
 from koloss.experiments.summary import summarise
 from koloss.games.store import Progress, check_names, locked, missing, play_jobs
-from koloss.games.workers import WorkerDied, do_all, processes
+from koloss.games.workers import processes
 
 
 def run(
@@ -30,6 +29,7 @@ def run(
     trust: bool = False,
     executor: Executor | None = None,
     progress: Callable[[Progress], Any] | None = None,
+    fresh: bool = False,
 ) -> Results:
     """Play experiments, and sum up what they show. `koloss.report.write_page` makes a page of it.
 
@@ -49,9 +49,12 @@ def run(
     trust : bool
         Whether specs may name files outside their folders, as for `load`.
     executor : concurrent.futures.Executor, optional
-        In the place of processes of our own; `koloss.games.Cluster` is one on many machines. Results do not depend on it.
+        Instead of processes of this machine; ``distributed.Client(address).get_executor()`` is one on many machines. Results do
+        not depend on it.
     progress : callable, optional
         Told of every run that has ended.
+    fresh : bool
+        Play all runs again, also those that are in the folder.
 
     Raises
     ------
@@ -85,12 +88,14 @@ def run(
     runs = _size("runs", runs, MOST_RUNS)
     seed, count = as_int("seed", seed, minimum=0), processes(jobs)
     todo = jobs_of(chosen, seed=seed, rounds=rounds, runs=runs, full=full)
-    waiting = {job.game: job.rounds for job in missing(todo, out)}
+    waiting = {job.game: job.rounds for job in (todo if fresh else missing(todo, out))}
     for experiment in chosen:
         if experiment.name in waiting:
-            check_safely(experiment, waiting[experiment.name])
+            check(experiment, waiting[experiment.name])
     with locked(out):
-        kept = play_jobs(todo, out, processes=count, executor=executor, progress=progress)
+        kept = play_jobs(
+            todo, out, processes=count, executor=executor, progress=progress, fresh=fresh
+        )
         results = summarise(chosen, todo, kept, seed=seed, seconds=time.perf_counter() - begin)
         results.write(out)
     return results
@@ -98,18 +103,3 @@ def run(
 
 def _size(name: str, value: int | None, most: int) -> int | None:
     return None if value is None else as_int(name, value, minimum=1, maximum=most)
-
-
-def check_safely(experiment: Experiment, rounds: int) -> None:
-    """`check`; code of the user's is run in another process, which it may end."""
-    if experiment.adversary.get("kind") != "python":
-        check(experiment, rounds)
-        return
-    told: list[Any] = []
-    task = partial(check, rounds=rounds)
-    do_all(task, [experiment], lambda _, result: told.append(result), jobs=1)
-    if isinstance(told[0], WorkerDied):
-        problem = f"{experiment.adversary['file']}: ended its process before the first round"
-        raise experiment.source.error(("adversary", "file"), problem)
-    if isinstance(told[0], Exception):
-        raise told[0]
