@@ -11,8 +11,8 @@ import pytest
 
 import koloss as kl
 from koloss.experiments import SpecError, load, parse, shipped, spec_text
-from koloss.experiments.build import actions_of, adversary_of, check, kernel_of, learner_of
-from koloss.experiments.spec import ADVERSARIES, LEARNERS
+from koloss.experiments.run import adversary_of, check
+from koloss.experiments.specs import ADVERSARIES, LEARNERS, actions_of, kernel_of, learner_of
 
 GOOD = """\
 title = "A game"

@@ -46,7 +46,7 @@ def names_of(parameter: str | None) -> Iterable[str]:
     if parameter not in ("learner", "method", "only", "spec"):
         return ()
     from koloss.experiments import shipped
-    from koloss.experiments.inspection import METHODS
+    from koloss.report.inspection import METHODS
 
     names: dict[str, Callable[[], Iterable[str]]] = {
         "learner": learner_kinds,
@@ -202,7 +202,7 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
 
 def learner_kinds() -> dict[str, Any]:
     """Learners by the names that `--learner` takes."""
-    from koloss.experiments.spec import LEARNERS
+    from koloss.experiments.specs import LEARNERS
 
     return {re.sub("(?<=[a-z])(?=[A-Z])", "-", key).lower(): LEARNERS[key] for key in LEARNERS}
 

@@ -2,13 +2,13 @@
 
 from koloss.core.toml import Source
 from koloss.errors import SpecError
-from koloss.experiments.catalogue import bounds, catalogue
-from koloss.experiments.results import Curve, Result, Results
-from koloss.experiments.runner import run
-from koloss.experiments.spec import (
+from koloss.experiments.results import Curve, Result, Results, bounds
+from koloss.experiments.run import run
+from koloss.experiments.specs import (
     Experiment,
     LearnerSpec,
     Picture,
+    catalogue,
     load,
     parse,
     shipped,

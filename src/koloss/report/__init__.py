@@ -4,8 +4,7 @@ Pages and figures need Jinja2 and matplotlib (`pip install 'koloss[report]'`), t
 imported only where they are used.
 """
 
-from koloss.experiments.inspection import Inspection, inspect
-from koloss.report.inspection import show, write
+from koloss.report.inspection import Inspection, inspect, show, write
 from koloss.report.page import write_page
 from koloss.report.text import show_bounds, show_catalogue, show_results
 

@@ -26,7 +26,7 @@ from koloss.core.text import (
 
 if TYPE_CHECKING:
     from koloss.experiments import Curve, Result, Results
-    from koloss.experiments.files import Dimension
+    from koloss.experiments.results import Dimension
 
 
 def write_page(results: Results, out: str | Path) -> list[Path]:
