@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, help="shorten every game to at most so many rounds")
     add("--seed", type=int, default=0, help="the same seed gives the same results")
     add("--jobs", type=int, help="processes; as many as processors if not given")
-    add("--cluster", metavar="local|ADDRESS", help="a Dask cluster: local starts one, ADDRESS joins one")  # fmt: skip
+    add("--cluster", metavar="ADDRESS", help="play on the Dask cluster there")
     add("--limit", type=float, default=120.0, help="seconds for a run; it is stopped between rounds")  # fmt: skip
     add("--all-games", action="store_true", help="sum up tuned games, too")
     add("--json", action="store_true", help="JSON on standard output, nothing else")
@@ -91,9 +91,10 @@ def play(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         executor: Any = None
         if options.cluster is not None:
-            from koloss.games import Cluster
+            from distributed import Client
 
-            executor = stack.enter_context(Cluster(options.cluster, jobs=options.jobs))
+            client = stack.enter_context(Client(options.cluster, timeout=20))
+            executor = client.get_executor(pure=False)
         results = arena.run(
             options.games,
             options.players,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +74,24 @@ def test_losses_are_inverse_ratios():
         direct += (example.NOISE + heard) / (gains[i, i] * p[i])
     features = example.monomials(3).features(p[None])[0]
     assert features @ example.coefficients(gains) == pytest.approx(direct)
+
+
+@pytest.mark.slow
+def test_a_sweep_on_a_cluster(monkeypatch):
+    """The program of the guide, on two processes and small; the same numbers as in this process."""
+    distributed = pytest.importorskip("distributed")
+    size = {"widths": [0.4], "noises": [1, 2], "rounds": 20, "runs": 3}
+    monkeypatch.setenv("PYTHONPATH", f"{EXAMPLES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    example = importlib.import_module("sweep")  # which the workers find, too
+    cluster = distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client:
+        there = list(example.sweep(client.get_executor(), **size))
+    with ThreadPoolExecutor(1) as pool:
+        assert there == list(example.sweep(pool, **size))
+    assert [row[3] for row in there] == [{}, {}]
+    guide = (EXAMPLES.parent / "docs/guide/reproduce.md").read_text("utf-8")
+    assert Path(example.__file__).read_text("utf-8") in guide
 
 
 @pytest.mark.slow

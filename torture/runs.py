@@ -21,7 +21,7 @@ import numpy as np
 
 import koloss as kl
 from koloss import experiments, report
-from koloss.experiments.build import jobs_of
+from koloss.experiments.run import jobs_of
 from koloss.games.store import load, path_of, perform, save
 from koloss.games.trace import read_npz
 from torture.trials import Cases, trial

@@ -25,7 +25,7 @@ import numpy as np
 
 from koloss.core.text import hidden, printable, slug, slugs
 from koloss.experiments import SpecError, load, parse, shipped, spec_text
-from koloss.experiments.build import check
+from koloss.experiments.run import check
 from torture.trials import Cases, trial
 
 ROUNDS = 50

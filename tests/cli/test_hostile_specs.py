@@ -10,7 +10,6 @@ from tests.support.runs import SPEC
 
 CODE = {
     "sys.exit(0)": "own.py, line 2: SystemExit: 0",
-    "os._exit(0)": "own.py: ended its process before the first round",
     "raise ValueError('no')": "own.py, line 2: ValueError: no",
     "def make(*given): return 1 / 0": "own.py, line 2: ZeroDivisionError: division by zero",
     "def make(*given): sys.exit()": "own.py, line 2: SystemExit\n",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from koloss.experiments import load, shipped
-from koloss.experiments.build import jobs_of
-from koloss.experiments.summary import summarise
+from koloss.experiments.results import summarise
+from koloss.experiments.run import jobs_of
 from koloss.games.store import perform
 
 

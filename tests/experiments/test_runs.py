@@ -11,7 +11,7 @@ import pytest
 
 import koloss as kl
 from koloss.experiments import SpecError, load, parse, run
-from koloss.experiments.build import job_of, jobs_of
+from koloss.experiments.run import job_of, jobs_of
 from koloss.games.store import perform, seeds_of
 from koloss.games.trace import Trace
 from tests.support.runs import HEARING, contents, in_group, numbers, wait_for

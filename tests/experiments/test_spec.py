@@ -11,8 +11,8 @@ import pytest
 
 import koloss as kl
 from koloss.experiments import SpecError, load, parse, shipped, spec_text
-from koloss.experiments.build import actions_of, adversary_of, check, kernel_of, learner_of
-from koloss.experiments.spec import ADVERSARIES, LEARNERS
+from koloss.experiments.run import adversary_of, check
+from koloss.experiments.specs import ADVERSARIES, LEARNERS, actions_of, kernel_of, learner_of
 
 GOOD = """\
 title = "A game"
@@ -136,7 +136,7 @@ learning_rate = 2
 def test_names_of_the_spec_are_those_of_the_library():
     assert {kind.__name__ for kind in LEARNERS.values()} == set(LEARNERS)
     own = {name for name in kl.games.__all__ if isinstance(getattr(kl.games, name), type)}
-    own -= {"Adversary", "Cluster", "Function", "Replicates", "Stalker", "Trace"}
+    own -= {"Adversary", "Function", "Replicates", "Stalker", "Trace"}
     assert {kind.__name__ for kind in ADVERSARIES.values()} == own
 
 

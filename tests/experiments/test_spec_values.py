@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from koloss.experiments import SpecError, load, parse
-from koloss.experiments.build import check
+from koloss.experiments.run import check
 
 GOOD = """\
 title = "A game"

@@ -1,9 +1,11 @@
-"""Executors of others: a cluster of Dask's, one that loses tasks, one that is gone, one whose workers differ."""
+"""Executors of others: a cluster of Dask's, one that cancels what it has not done, one whose workers differ."""
 
 from __future__ import annotations
 
 import functools
 import os
+import subprocess
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,39 +13,19 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.games import cluster as module
-from koloss.games.cluster import Cluster, ClusterError
-from koloss.games.store import (
-    ROOT,
-    WorkerDiffers,
-    missing,
-    perform,
-    perform_elsewhere,
-    play_jobs,
-)
+from koloss.games.store import WorkerDiffers, missing, perform, perform_elsewhere, play_jobs
 from koloss.games.workers import ClusterLost, do_all
-from tests.support.clusters import needs_dask
+from tests.support.clusters import REMOTE, needs_dask
 from tests.support.players import job, square
+from tests.support.runs import contents
 
 HERE = str(Path(__file__).parents[2])
-POINTS = np.random.default_rng(0).random((20_000, 1))  # 160 kB
+POINTS = np.random.default_rng(0).random((5, 1))
 
 
-def make_learner(points, seed):
-    return kl.ExpWeights(kl.Points(points[:5]), kernel=kl.Gaussian(0.5), horizon=30, rng=seed)
-
-
-def make_adversary(points, seed):
-    return kl.games.Random(kl.Gaussian(0.5), kl.Points(points[:5]), rng=seed)
-
-
-def total(array, k):
-    array[0] = k  # one's own copy
-    return float(array.sum())
-
-
-def is_writeable(array, k):
-    return array.flags.writeable
+@pytest.fixture(autouse=True)
+def found_by_other_processes(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(Path(kl.__file__).parents[1])]))
 
 
 # Without Dask.
@@ -69,19 +51,11 @@ def cancel(future):
     future.set_running_or_notify_cancel()
 
 
-@pytest.mark.slow
-def test_what_an_executor_cancels_is_done_here(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(ROOT.parent)]))
-    runs = play_jobs([job(k) for k in range(2)], tmp_path, processes=1, executor=Failing(1, cancel))
-    assert [run.plain["ended"] for run in runs] == ["done", "done"]
-
-
 def test_a_cluster_that_is_gone_keeps_what_it_has_done(tmp_path):
     """And the next call goes on there; nothing of it is done on this machine."""
     jobs, seen = [job(k) for k in range(4)], []
-    lost = Failing(3, lambda future: future.set_exception(ClusterLost("gone")))
-    with pytest.raises(ClusterLost, match="gone"):
-        play_jobs(jobs, tmp_path, processes=1, executor=lost)
+    with pytest.raises(ClusterLost, match="the cluster is gone, and 1 of 4 tasks with it"):
+        play_jobs(jobs, tmp_path, processes=1, executor=Failing(3, cancel))
     assert missing(jobs, tmp_path) == jobs[3:]
     with ThreadPoolExecutor(1) as pool:
         play_jobs(jobs, tmp_path, processes=1, executor=pool, progress=seen.append)
@@ -91,9 +65,11 @@ def test_a_cluster_that_is_gone_keeps_what_it_has_done(tmp_path):
 def test_a_worker_that_would_play_another_run_is_refused(tmp_path):
     with pytest.raises(WorkerDiffers, match=r"must have NumPy 0\.1, got"):
         perform_elsewhere(job(), here={"NumPy": "0.1"})
-    other = job()
-    other.__dict__["key"] = "of another source"
-    with pytest.raises(WorkerDiffers, match="must have the same koloss, got another for coin"):
+    other = job(files=("losses.csv",))
+    other.__dict__["key"] = "of another file"
+    with pytest.raises(
+        WorkerDiffers, match=r"must have the same losses\.csv, got another for coin"
+    ):
         perform_elsewhere(other, here={})
     jobs = [job(0), other]
     with ThreadPoolExecutor(1) as pool, pytest.raises(WorkerDiffers):
@@ -102,57 +78,90 @@ def test_a_worker_that_would_play_another_run_is_refused(tmp_path):
     assert perform_elsewhere(job(), here={}).plain["ended"] == perform(job()).plain["ended"]
 
 
-def test_addresses(monkeypatch):
-    with pytest.raises(ValueError, match='`address` must be "local" or that of a scheduler'):
-        Cluster(" ")
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'koloss\[distributed\]'"):
-        Cluster("local")
-
-
 # With it.
 
 
-@needs_dask
-def test_nobody_at_an_address():
-    with pytest.raises(ClusterError, match=r"no scheduler answers at 'tcp://127\.0\.0\.1:1'"):
-        Cluster("tcp://127.0.0.1:1")
-    with pytest.raises(ValueError, match=r"`address` must be .* got 'tcp://here:there'"):
-        Cluster("tcp://here:there")
+@pytest.fixture(scope="module")
+def client():
+    """Of a cluster with two processes."""
+    distributed = pytest.importorskip("distributed")
+    os.environ["PYTHONPATH"] = os.pathsep.join([HERE, str(Path(kl.__file__).parents[1])])
+    cluster = distributed.LocalCluster(
+        2, threads_per_worker=1, memory_limit=0, dashboard_address=None, silence_logs=50
+    )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
 
 
 @needs_dask
 @pytest.mark.slow
-def test_a_local_cluster(monkeypatch):
-    """The same games, errors as results, large arrays sent once, and a worker's copy of them where it may write."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(ROOT.parent)]))
-    frozen = POINTS.copy()
-    frozen.flags.writeable = False
-    replicate = functools.partial(
-        kl.replicate,
-        functools.partial(make_learner, POINTS),
-        functools.partial(make_adversary, POINTS),
-        30,
-        4,
-    )
-    with Cluster("local", jobs=1) as cluster:
-        sent = []
-        submit = cluster._client.submit
-        monkeypatch.setattr(
-            cluster._client, "submit", lambda f, *a, **k: (sent.append(f), submit(f, *a, **k))[1]
-        )
-        there = replicate(rng=5, executor=cluster)
-        assert (sent.count(module._same), sent.count(module._call)) == (1, 4)
-        sums, flags, squares = {}, {}, {}
-        do_all(functools.partial(total, POINTS), [0, 7], sums.__setitem__, jobs=1, executor=cluster)
-        do_all(functools.partial(is_writeable, frozen), [0], flags.__setitem__, jobs=1, executor=cluster)  # fmt: skip
-        do_all(square, [3, -1], squares.__setitem__, jobs=1, executor=cluster)
-    here, other = replicate(rng=5, jobs=1), replicate(rng=6, jobs=1)
+def test_the_same_bytes_everywhere_whoever_is_killed(tmp_path, client):
+    """One process, two, and a cluster; a worker killed by SIGKILL costs nothing but its run being played again."""
+
+    def play(name, **how):
+        (folder := tmp_path / name).mkdir()
+        killed = functools.partial(job, 2, carried=str(folder / "killed"), carried_digest="k")
+        jobs, seen = [job(0), job(1), killed(arguments={"trouble": "death once"}), job(3)], []
+        runs = play_jobs(jobs, folder, progress=seen.append, **how)
+        assert (folder / "killed").exists()
+        assert [run.plain["ended"] for run in runs] == ["done"] * 4
+        assert [p.done for p in seen] == [0, 1, 2, 3, 4]
+        return contents(folder)
+
+    one = play("one", processes=1)
+    assert play("two", processes=2) == one
+    assert play("cluster", processes=1, executor=client.get_executor(pure=False)) == one
+
+
+def make_learner(points, seed):
+    return kl.ExpWeights(kl.Points(points), kernel=kl.Gaussian(0.5), horizon=30, rng=seed)
+
+
+def make_adversary(points, seed):
+    return kl.games.Random(kl.Gaussian(0.5), kl.Points(points), rng=seed)
+
+
+@needs_dask
+@pytest.mark.slow
+def test_replicates_of_a_cluster(client):
+    """The same games, and errors as results."""
+    makers = [functools.partial(make, POINTS) for make in (make_learner, make_adversary)]
+    executor = client.get_executor()
+    there = kl.replicate(*makers, 30, 4, rng=5, executor=executor)
+    here, other = (kl.replicate(*makers, 30, 4, rng=rng, jobs=1) for rng in (5, 6))
     assert not there.failures
     assert np.array_equal(there.regret, here.regret)
     assert not np.array_equal(there.regret, other.regret)
-    rest = POINTS[1:].sum()
-    assert sums == pytest.approx({0: rest, 1: rest + 7})
-    assert flags == {0: False}
+    squares = {}
+    do_all(square, [3, -1], squares.__setitem__, jobs=1, executor=executor)
     assert squares[0] == 9
     assert isinstance(squares[1], ValueError)
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed(tmp_path):
+    """What had come back is kept."""
+    from distributed import Client
+
+    pid = str(tmp_path / "pid")
+    jobs = [job(k) for k in range(3)]
+    jobs += [job(k, arguments={"trouble": "sleep"}, carried=pid) for k in (3, 4)]
+    remote = subprocess.Popen([sys.executable, "-c", REMOTE], stdout=subprocess.PIPE, text=True)
+
+    def kill(progress):
+        if progress.done == 3:
+            remote.kill()
+
+    try:
+        address = remote.stdout.readline().strip()
+        with Client(address, set_as_default=False, timeout=5) as client:
+            far = client.get_executor(pure=False)
+            with pytest.raises(ClusterLost, match="the cluster is gone, and 2 of 5 tasks with it"):
+                play_jobs(jobs, tmp_path / "out", processes=1, executor=far, progress=kill)
+    finally:
+        remote.kill()
+        remote.communicate()
+    assert missing(jobs, tmp_path / "out") == jobs[3:]
+    play_jobs(jobs[:3], tmp_path / "near", processes=1)
+    assert contents(tmp_path / "out") == contents(tmp_path / "near")

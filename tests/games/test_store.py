@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -13,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import koloss as kl
 from koloss.games.store import (
-    ROOT,
     FolderInUse,
     load,
     locked,
@@ -24,8 +23,6 @@ from koloss.games.store import (
     play_jobs,
     save,
     seeds_of,
-    source_digest,
-    source_files,
 )
 from koloss.games.trace import Trace
 from tests.support.players import job
@@ -35,7 +32,7 @@ HERE = str(Path(__file__).parents[2])
 
 @pytest.fixture(autouse=True)
 def found_by_other_processes(monkeypatch):
-    paths = [HERE, str(ROOT.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [HERE, str(Path(kl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
@@ -46,66 +43,7 @@ def same(one, two):
 # Keys.
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory):
-    """The library's source, to be changed."""
-    root = tmp_path_factory.mktemp("source") / "koloss"
-    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns("__pycache__"))
-    return root
-
-
-MAKER = "koloss.experiments.build"
-
-
-def key(root):
-    source_digest.cache_clear()
-    return source_digest(MAKER, root)
-
-
-def changed(copy, path):
-    before, text = key(copy), path.read_bytes()
-    try:
-        path.write_bytes(text + b"\n# another line\n")
-        return before != key(copy)
-    finally:
-        path.write_bytes(text)
-
-
-SHOWS = [
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "report").rglob("*.*") if path.suffix in (".py", ".html")),
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cli").rglob("*.py")),
-    "experiments/results.py", "experiments/files.py", "experiments/summary.py", "experiments/catalogue.py",
-    "experiments/runner.py", "experiments/inspection.py",
-]  # fmt: skip
-
-
-def test_what_only_shows_results_does_not_count(copy):
-    before = key(copy)
-    for name in SHOWS:
-        with open(copy / name, "a", encoding="utf-8") as file:
-            file.write("\n# another line\n")
-    assert key(copy) == before
-    assert len(SHOWS) > 12
-
-
-COUNT = ["learners/base.py", "learners/bandit/exp_weights.py", "kernels/stationary.py", "games/play.py",
-         "games/watching.py", "oracles/multistart.py", "experiments/build.py", "experiments/picture.py"]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COUNT)
-def test_what_a_run_depends_on_counts(copy, name):
-    assert changed(copy, copy / name)
-
-
-def test_source_of_a_module_outside():
-    """What it imports of the library and of its own package is followed."""
-    files = source_files(["tests.games.test_store"])
-    assert {"tests.games.test_store", "tests.support.players", "koloss.games.store"} <= set(files)
-    assert {name.partition(".")[0] for name in files} == {"tests", "koloss"}
-
-
-def test_keys_know_what_a_run_depends_on(tmp_path):
+def test_keys_know_what_a_run_depends_on(tmp_path, monkeypatch):
     table = tmp_path / "table.csv"
     table.write_text("1,2")
     first = job(files=(str(table),))
@@ -118,6 +56,9 @@ def test_keys_know_what_a_run_depends_on(tmp_path):
     assert len({first.key, *others}) == 11
     table.write_text("1,3")
     assert replace(first, limit=1.0).key != first.key
+    before = replace(first).key
+    monkeypatch.setattr("koloss.games.store.__version__", "another")
+    assert replace(first).key != before
 
 
 # Seeds.
@@ -155,6 +96,12 @@ def test_a_run_is_kept_and_not_played_again(tmp_path):
     seen.clear()
     again = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
     assert [(p.done, p.total) for p in seen] == [(2, 2)]
+    with ThreadPoolExecutor(1) as pool:
+        seen.clear()
+        play_jobs(jobs, tmp_path / "x", processes=1, executor=pool)
+        fresh = tmp_path / "x"
+        play_jobs(jobs, fresh, processes=1, executor=pool, progress=seen.append, fresh=True)
+        assert [p.done for p in seen] == [0, 1, 2]
     assert path_of(jobs[0], tmp_path).stat().st_mtime_ns == stamp
     for one, two, job_ in zip(first, again, jobs, strict=True):
         assert one.plain == two.plain

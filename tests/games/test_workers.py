@@ -7,16 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pytest
 
 import koloss as kl
-from koloss.games import workers
-from koloss.games.store import ROOT, FolderInUse, locked, missing, play_jobs
-from koloss.games.workers import WorkerDied, do_all
-from tests.support.players import adversary, deadly, job, square, too_large
+from koloss.games.store import FolderInUse, locked, missing, play_jobs
+from koloss.games.workers import WorkerDied, do_all, processes
+from tests.support.players import abort, adversary, deadly, job, square, too_large
 from tests.support.runs import HEARING, alive, in_group, wait_for
 
 HERE = str(Path(__file__).parents[2])
@@ -24,7 +24,7 @@ HERE = str(Path(__file__).parents[2])
 
 @pytest.fixture(autouse=True)
 def found_by_other_processes(monkeypatch):
-    paths = [HERE, str(ROOT.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [HERE, str(Path(kl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
 
 
@@ -50,15 +50,12 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_processes_end_with_their_parent(tmp_path, number):
-    """However it ends, and whatever they do; and the folder is free again."""
-    troubles = ["sleep"]
-    if sys.platform == "linux":  # elsewhere a thread must notice it
-        troubles.append("no other thread")
+    """However it ends; and the folder is free again."""
     script = tmp_path / "script.py"
     script.write_text(HEARING + CODE)
-    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), *troubles])
+    parent = subprocess.Popen([sys.executable, str(script), str(tmp_path), "sleep", "sleep"])
     try:
-        pids = [tmp_path / f"pid-{k}" for k in range(len(troubles))]
+        pids = [tmp_path / f"pid-{k}" for k in range(2)]
         children = [int(wait_for(lambda pid=pid: pid.exists() and pid.read_text())) for pid in pids]
         if number == signal.SIGTERM:
             with pytest.raises(FolderInUse, match=f"in use by process {parent.pid};"):
@@ -108,35 +105,6 @@ def test_an_interrupt_ends_the_processes():
         do_all(square, [1, 2, 3], interrupt, jobs=1)
 
 
-def test_a_signal_waits_until_a_process_is_started(monkeypatch, capfd):
-    """One that comes while the new process reads what it is to do: raised here a moment later, no word from there."""
-
-    class Ended(Exception):
-        pass
-
-    def end(number, frame):
-        raise Ended
-
-    def start(path, arguments, passed):
-        pid = real(path, arguments, passed)
-        started.append(pid)
-        os.kill(os.getpid(), signal.SIGTERM)
-        return pid
-
-    resource_tracker.ensure_running()  # a process, too, but not ours
-    real, started = multiprocessing.util.spawnv_passfds, []
-    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        with pytest.raises(Ended):
-            do_all(square, [1, 2], lambda k, result: None, jobs=1)
-        assert signal.getsignal(signal.SIGTERM) is end
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    wait_for(lambda: not alive(started[-1]))
-    assert capfd.readouterr().err == ""
-
-
 def test_no_process_hears_an_interrupt_from_its_first_moment(monkeypatch):
     """Also the first one, before which the tracker of resources is started and unblocks them."""
 
@@ -153,6 +121,13 @@ def test_no_process_hears_an_interrupt_from_its_first_moment(monkeypatch):
     do_all(square, [1, 2], lambda k, result: None, jobs=2)
     assert blocked == [True, True]
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_an_exit_is_an_error_of_its_task():
+    results = {}
+    do_all(sys.exit, [3], results.__setitem__, jobs=1)
+    assert str(results[0]) == "SystemExit: 3"
+    assert processes(None) >= 1
 
 
 def not_there(task):
@@ -187,15 +162,15 @@ def test_replicate_survives_a_death():
 @pytest.mark.slow
 def test_a_process_that_is_killed_before_it_begins(monkeypatch):
     """Another takes its place; where none ever begins, that is said."""
-    unlucky = [True, False, True]
+    unlucky = [True, False]
 
-    class Worker(workers._Worker):
-        def __init__(self):
-            super().__init__()
-            if unlucky and unlucky.pop():
-                os.kill(self.process.pid, signal.SIGKILL)
+    class Pool(ProcessPoolExecutor):
+        def submit(self, function, *arguments):
+            if function is os.getpid and unlucky and unlucky.pop(0):
+                function = abort
+            return super().submit(function, *arguments)
 
-    monkeypatch.setattr(workers, "_Worker", Worker)
+    monkeypatch.setattr("koloss.games.workers.ProcessPoolExecutor", Pool)
     results = {}
     do_all(square, [3, 4], results.__setitem__, jobs=2)
     assert results == {0: 9, 1: 16}
@@ -213,7 +188,7 @@ def test_an_error_that_no_other_process_can_make_again():
 REPLICATE = """
 import sys
 import koloss as kl
-from tests.support.players import adversary, slow
+from tests.support.players import abort, adversary, slow
 if __name__ == "__main__":
     kl.replicate(slow, adversary, 5, 4, jobs=2)
 """

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import koloss as kl
-from koloss.experiments import inspection as module
 from koloss.report import inspect, show, write
+from koloss.report import inspection as module
 from koloss.report.figures import save
 from koloss.report.inspection import inspection_figure, milestones
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,12 +30,10 @@ def make(job, mine, theirs):
         os._exit(1)
     if trouble == "death once" and not Path(job.carried).exists():
         Path(job.carried).touch()  # it has happened
-        os._exit(1)
-    if trouble in ("sleep", "no other thread"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if trouble == "sleep":
         Path(job.carried).write_text(str(os.getpid()))
-        if trouble == "sleep":
-            time.sleep(60)
-        re.match("(a+)+$", 60 * "a" + "b")  # years, in which no other thread runs
+        time.sleep(60)
     learner = kl.ExpWeights(POINTS, kernel=kl.Linear(), horizon=job.rounds, rng=mine)
     return Match(learner, kl.games.Random(kl.Linear(), POINTS, rng=theirs), job.rounds)
 
@@ -44,8 +42,12 @@ def square(number):
     if number < 0:
         raise ValueError("negative")
     if number == 13:
-        os._exit(1)
+        os._exit(0)
     return number**2
+
+
+def abort():
+    os._exit(1)
 
 
 def deadly(seed):

@@ -74,7 +74,7 @@ def application() -> "typer.Typer":
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    played = play.reproduce, play.run, play.sweep
+    played = play.reproduce, play.run
     for verb in (inspect.inspect, *played, inspect.bound):
         app.command(cls=Verb)(verb)
     app.command("list", cls=Verb)(inspect.list_)

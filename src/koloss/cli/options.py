@@ -46,7 +46,7 @@ def names_of(parameter: str | None) -> Iterable[str]:
     if parameter not in ("learner", "method", "only", "spec"):
         return ()
     from koloss.experiments import shipped
-    from koloss.experiments.inspection import METHODS
+    from koloss.report.inspection import METHODS
 
     names: dict[str, Callable[[], Iterable[str]]] = {
         "learner": learner_kinds,
@@ -133,9 +133,8 @@ RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
 ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
 SEED = option(0, "Size", "The same seed gives the same results.")
 JOBS = option(None, "Size", "Processes; as many as processors if not given.")
-CLUSTER = option(
-    None, "Size", "A Dask cluster: local starts one, ADDRESS joins one.", metavar="local|ADDRESS"
-)
+CLUSTER = option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")
+FRESH = option(False, "Size", "Play again what is in the directory already.", "--fresh")
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
 JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
@@ -146,6 +145,7 @@ SIZE: Shared = {
     "seed": (int, SEED),
     "jobs": (int | None, JOBS),
     "cluster": (str | None, CLUSTER),
+    "fresh": (bool, FRESH),
 }
 GAME: Shared = {
     "kernel": (str, option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")),
@@ -202,7 +202,7 @@ def read_actions(name: str, dimension: int) -> Ball | Box:
 
 def learner_kinds() -> dict[str, Any]:
     """Learners by the names that `--learner` takes."""
-    from koloss.experiments.spec import LEARNERS
+    from koloss.experiments.specs import LEARNERS
 
     return {re.sub("(?<=[a-z])(?=[A-Z])", "-", key).lower(): LEARNERS[key] for key in LEARNERS}
 

@@ -1,4 +1,4 @@
-"""Verbs that play: `reproduce`, `run` and `sweep`."""
+"""Verbs that play: `reproduce` and `run`."""
 
 import logging
 import signal
@@ -63,11 +63,11 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     from koloss import experiments, report
 
     need(f"koloss {context.command.name}", "report", "matplotlib", "jinja2")
-    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full")}
+    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "full", "fresh")}
     as_json = context.params["as_json"]
     options.check_folder(out)
     with _progress(out, quiet=as_json) as progress:
-        with naming_options(context, name=flag, experiments=flag, address="--cluster"):
+        with naming_options(context, name=flag, experiments=flag):
             trust = context.params.get("trust", False)
             chosen = [options.read_spec(spec, trust=trust) for spec in specs] or None
             with _cluster(context) as executor:
@@ -84,46 +84,6 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
     _exit_if(failed, "report")
 
 
-def sweep(
-    context: typer.Context,
-    spec: Path = typer.Argument(..., help="A TOML file.", metavar="SPEC"),
-    out: Path | None = folder(None, "Directory; SPEC-results if not given."),
-    runs: int | None = options.RUNS,
-    rounds: int | None = options.ROUNDS,
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
-    cluster: str | None = options.CLUSTER,
-    trust: bool = options.TRUST,
-    as_json: bool = options.JSON,
-) -> None:
-    """Play an experiment with many settings, and write one table.
-
-    Ends with sweep.parquet (sweep.csv without pyarrow) in the directory: one row for each run, with the settings as
-    columns. Runs that are there already are not played again, unless they failed: after Ctrl-C, or when more values
-    have been added, the same command goes on.
-    """
-    from koloss import experiments, report
-
-    out = out or Path(f"{spec.stem}-results")
-    options.check_folder(out)
-    size = {key: context.params[key] for key in ("rounds", "runs", "seed", "jobs", "trust")}
-    with (
-        _progress(out, quiet=as_json) as progress,
-        naming_options(context, address="--cluster"),
-    ):
-        try:
-            plan = experiments.load_sweep(spec)
-        except FileNotFoundError as error:
-            raise options.UsageError(f"there is no file {spec}") from error
-        with _cluster(context) as executor:
-            results = experiments.sweep(plan, out=out, executor=executor, progress=progress, **size)
-    if as_json:
-        options.print_json(results.to_dict(), indent=1)
-    else:
-        report.show_sweep(results)
-    _exit_if(len(results.failures), "table")
-
-
 def _exit_if(failed: int, where: str) -> None:
     if failed:
         _say(f"error: {counted(failed, 'run')} failed; the {where} says why")
@@ -132,27 +92,29 @@ def _exit_if(failed: int, where: str) -> None:
 
 @contextmanager
 def _cluster(context: typer.Context) -> Iterator[Any]:
-    """The cluster of `--cluster`, as an executor; None where there is none."""
-    address, jobs, quiet = (context.params[key] for key in ("cluster", "jobs", "as_json"))
+    """The Dask cluster of `--cluster`, as an executor; None where there is none."""
+    address, quiet = context.params["cluster"], context.params["as_json"]
     if address is None:
         yield None
         return
-    from koloss.games import Cluster
-
     try:
-        cluster = Cluster(address, jobs=jobs)
+        from distributed import Client
     except ImportError as error:
-        _say(f"error: --cluster: {error}")
+        _say("error: --cluster needs dask and distributed: pip install 'koloss[distributed]'")
         raise typer.Exit(1) from error
     # Workers that come and go are its affair; what concerns us is raised.
-    for name in [
-        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
-    ]:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with cluster:
+    for name in logging.root.manager.loggerDict:
+        if name.startswith("distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        client = Client(address, timeout=20, set_as_default=False)
+    except (OSError, ValueError) as error:
+        _say(f"error: no cluster at {address}: {error}")
+        raise typer.Exit(1) from error
+    with client:
         if not quiet:
-            _say(f"cluster {cluster.scheduler}, dashboard {cluster.dashboard}")
-        yield cluster
+            _say(f"cluster {address}, dashboard {client.dashboard_link}")
+        yield client.get_executor(pure=False)
 
 
 @contextmanager

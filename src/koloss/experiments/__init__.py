@@ -2,26 +2,22 @@
 
 from koloss.core.toml import Source
 from koloss.errors import SpecError
-from koloss.experiments.catalogue import bounds, catalogue
-from koloss.experiments.files import Dimension
-from koloss.experiments.results import Curve, Result, Results
-from koloss.experiments.runner import run
-from koloss.experiments.spec import (
+from koloss.experiments.results import Curve, Result, Results, bounds
+from koloss.experiments.run import run
+from koloss.experiments.specs import (
     Experiment,
     LearnerSpec,
     Picture,
+    catalogue,
     load,
     parse,
     shipped,
     spec_text,
 )
-from koloss.experiments.sweep import Sweep, sweep
-from koloss.experiments.sweep_spec import SweepSpec, load_sweep, parse_sweep
 from koloss.games.store import FolderInUse, Job, Progress
 
 __all__ = [
     "Curve",
-    "Dimension",
     "Experiment",
     "FolderInUse",
     "Job",
@@ -32,16 +28,11 @@ __all__ = [
     "Results",
     "Source",
     "SpecError",
-    "Sweep",
-    "SweepSpec",
     "bounds",
     "catalogue",
     "load",
-    "load_sweep",
     "parse",
-    "parse_sweep",
     "run",
     "shipped",
     "spec_text",
-    "sweep",
 ]

@@ -11,7 +11,6 @@ from koloss.games.adversaries import (
     Replay,
     Switching,
 )
-from koloss.games.cluster import Cluster
 from koloss.games.play import play
 from koloss.games.replicate import replicate
 from koloss.games.trace import Replicates, Trace
@@ -21,7 +20,6 @@ __all__ = [
     "Adversary",
     "Alternating",
     "Biased",
-    "Cluster",
     "Drifting",
     "Function",
     "Lure",

@@ -38,8 +38,7 @@ def replicate(
     rng : int or SeedSequence
         Run k has the k-th child of this seed.
     executor : concurrent.futures.Executor, optional
-        In the place of processes of our own; `koloss.games.Cluster` is one on many machines, to which large arrays that the two
-        functions hold travel once.
+        Instead of processes of this machine; ``distributed.Client(address).get_executor()`` is one on many machines.
     jobs : int, optional
         Processes; as many as there are processors by default. With 1 the games are played in this one.
     progress : callable, optional

@@ -1,9 +1,8 @@
 """Runs in a folder: each is one whole file, played once, by any number of processes.
 
-A job is plain data. Its key is a digest of what the run depends on: the job itself, the source of the game loop and of the
-function that makes the game, with everything that these import inside the library, files that are read, the version of a
-peer's package. Pages, tables and commands are not among it. Seeds depend on names and numbers alone, so that results do not
-depend on what else is played, on the number of processes, or on the order in which runs end.
+A job is plain data. Its key is a digest of the job, of the files that it reads, and of the version of Koloss and of a peer's
+package. Seeds depend on names and numbers alone, so that results do not depend on what else is played, on the number of
+processes, or on the order in which runs end.
 """
 
 from __future__ import annotations
@@ -11,41 +10,35 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import json
 import math
 import os
 import platform
-import re
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from koloss._version import __version__
 from koloss.core.files import PARTS, lock, naming, replacing
 from koloss.core.text import slug
 from koloss.errors import KolossError
 from koloss.games.trace import Ended, Packed, Trace, read_npz, write_npz
 from koloss.games.workers import do_all
 
-ROOT = Path(__file__).parents[1]
-"""The library's source."""
-
-IMPORT = re.compile(
-    r"^[ \t]*(?:from ([\w.]+) import (\([^)]*\)|[^\n#]+)|import ([\w.]+))", re.MULTILINE
-)
-"""An import, wherever it stands: package and names, or a module."""
-
-
 _NAMED = ("make", "game", "player", "number", "rounds", "seed", "seeds")
 """Fields of a job that are in its key as they are."""
+
+_ONE = threading.Lock()
+"""Held while another's executor plays a run: warnings and standard output belong to a process, and its workers may be threads."""
 
 
 class FolderInUse(KolossError, RuntimeError):
@@ -77,13 +70,12 @@ class Job:
     files: tuple[str, ...] = ()  # that are read
     carried: Any = None  # what cannot be named, and travels by pickle
     carried_digest: str = ""  # which stands for it in the key
-    point: str = ""  # of a sweep: a folder between those of the game and the player; seeds do not depend on it
 
     @cached_property
     def key(self) -> str:
-        """Digest of everything that the run depends on; a time limit only decides how far it gets."""
+        """Digest of what the run depends on; a time limit only decides how far it gets."""
         depends = {
-            "source": source_digest(self.make.partition(":")[0]),
+            "koloss": __version__,
             "package": version_of(self.package) if self.package else "",
             "files": [_file_digest(Path(path)) for path in self.files],
             **{name: getattr(self, name) for name in _NAMED},
@@ -112,13 +104,14 @@ def play_jobs(
     processes: int,
     executor: Executor | None = None,
     progress: Callable[[Progress], Any] | None = None,
+    fresh: bool = False,
 ) -> list[Packed]:
-    """Play the runs that are not in a folder yet, and give all of them, in order.
+    """Play the runs that are not in a folder yet (all, where `fresh`), and give all of them, in order.
 
     The folder is `locked` by the caller. A run that failed leaves a file that says why, and is played again next time; one
     whose process died leaves none.
     """
-    runs = [load(job, folder) for job in jobs]
+    runs = [None if fresh else load(job, folder) for job in jobs]
     waiting = [k for k, run in enumerate(runs) if run is None]
     done = len(jobs) - len(waiting)
     tell = progress or (lambda _: None)
@@ -167,23 +160,24 @@ def perform(job: Job) -> Packed:
 
 
 def perform_elsewhere(job: Job, *, here: dict[str, str]) -> Packed:
-    """The same on a machine that may be another: a run that would not have the key of its job is refused."""
-    there = _versions()
-    who = f"the worker on {platform.node()}"
+    """The same on a machine that may be another: one with other versions, or other files, is refused."""
+    there, who = _versions(), f"the worker on {platform.node()}"
     for name, version in here.items():
         if version != there[name]:
             raise WorkerDiffers(f"{who} must have {name} {version}, got {there[name]}")
     if replace(job).key != job.key:  # that of a copy is computed here, that of the job came with it
-        needs = ", ".join(filter(None, ("koloss", job.package, *job.files)))
+        needs = ", ".join(filter(None, (job.package, *job.files)))
         raise WorkerDiffers(f"{who} must have the same {needs}, got another for {job.game}")
-    return perform(job)
+    with _ONE:
+        return perform(job)
 
 
 def _versions() -> dict[str, str]:
-    """What numbers may depend on beside the source."""
+    """What numbers depend on beside the job."""
     import scipy
 
     return {
+        "Koloss": __version__,
         "Python": platform.python_version(),
         "NumPy": np.__version__,
         "SciPy": scipy.__version__,
@@ -232,7 +226,7 @@ def _name_number(name: str) -> int:
 
 def path_of(job: Job, folder: Path) -> Path:
     """The file of a run."""
-    return folder / "runs" / slug(job.game) / job.point / slug(job.player) / f"{job.number}.npz"
+    return folder / "runs" / slug(job.game) / slug(job.player) / f"{job.number}.npz"
 
 
 def save(job: Job, run: Packed, folder: Path) -> None:
@@ -302,56 +296,6 @@ def check_names(argument: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"`{argument}` must have different names, got {name!r} twice")
-
-
-# Keys.
-
-
-@cache
-def source_digest(module: str, root: Path = ROOT) -> str:
-    """Digest of the source of the loop, of a module, and of all that they import of the library and of the module's package."""
-    digest, modules = hashlib.sha256(), ["koloss.games.play", "koloss.games.store", module]
-    for name, path in sorted(source_files(modules, root).items()):
-        digest.update(name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def source_files(modules: Sequence[str], root: Path = ROOT) -> dict[str, Path]:
-    """Files of some modules, and of all that they import of the library and of their own packages, by the names of the modules."""
-    files: dict[str, Path] = {}
-    waiting, ours = list(modules), {"koloss", *(name.partition(".")[0] for name in modules)}
-    while waiting:
-        name = waiting.pop()
-        path = _module_file(name, root)
-        if path is None or name in files:
-            continue
-        files[name] = path
-        if path.suffix != ".py":
-            continue
-        for package, names, module in IMPORT.findall(path.read_text(encoding="utf-8")):
-            if (package or module).partition(".")[0] not in ours:
-                continue
-            if module:
-                waiting.append(module)
-            # Names of modules of the package, or of something in it.
-            for name in re.findall(r"(\w+)(?: as \w+)?", names):
-                inner = f"{package}.{name}"
-                waiting.append(inner if _module_file(inner, root) else package)
-    return files
-
-
-def _module_file(name: str, root: Path) -> Path | None:
-    first, *rest = name.split(".")
-    if first != "koloss":
-        spec = importlib.util.find_spec(first)
-        if spec is None or not spec.submodule_search_locations:  # a module alone
-            return Path(spec.origin) if spec is not None and spec.origin else None
-        root = Path(next(iter(spec.submodule_search_locations)))
-    path = root.joinpath(*rest)
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
-        if rest and file.is_file():
-            return file
-    return None
 
 
 def _file_digest(path: Path) -> str:

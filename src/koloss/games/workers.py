@@ -1,24 +1,28 @@
 """Processes that do tasks, and may die.
 
-A process has one task at a time, so that where one ends without a word it is known which task it had, and the others go on.
-A task that was lost is done again when nothing else is under way: it may have been the victim of another one's appetite for
-memory. Processes have one thread each for linear algebra, and end with the process that started them, however that ends.
+They are those of `concurrent.futures`, each with one task at a time: where one dies, its task alone is lost, and is done again
+when nothing else is under way: it may have been the victim of another one's appetite for memory.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
 import signal
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, as_completed
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
+from multiprocessing.connection import wait
 from typing import Any
 
 from koloss.core.arrays import as_int
@@ -29,11 +33,8 @@ CANNOT_START = (
     "and what they are to find must be in a module"
 )
 
-TRIES = 5
-"""Processes in a row that may be killed before they begin."""
-
-PR_SET_PDEATHSIG = 1
-"""Of Linux: the signal that a process gets when the thread that started it ends."""
+TRIES = 3
+"""Processes in a row that may die before they begin."""
 
 Report = Callable[[int, Any], None]
 """Called with the number of a task and its result, or the error that it ended with."""
@@ -44,7 +45,11 @@ class WorkerDied(RuntimeError):
 
 
 class ClusterLost(KolossError, RuntimeError):
-    """A cluster went away, and with it what it had not done yet."""
+    """An executor cancelled what it had not done yet, as a cluster does whose scheduler is gone."""
+
+
+class CannotStart(RuntimeError):
+    """Processes cannot begin, or cannot find what they are to call."""
 
 
 def processes(jobs: int | None) -> int:
@@ -55,155 +60,124 @@ def processes(jobs: int | None) -> int:
 def do_all(
     function: Callable[[Any], Any], tasks: Sequence[Any], report: Report, *, jobs: int, executor: Executor | None = None
 ) -> None:  # fmt: skip
-    """Call a function with every task, in `jobs` other processes; it and the tasks must be picklable.
+    """Call a function with every task, in `jobs` other processes or by an executor; it and the tasks must be picklable.
 
     `report` is called here, in the order in which tasks end. Where it, or an interrupt, raises, the processes are ended at
-    once. What is lost when an executor breaks is done by processes of our own, except where a whole cluster is gone: those who
-    have one do not want its work here.
+    once. What is lost when an executor breaks is done again by processes of this machine.
     """
-    waiting = list(range(len(tasks)))
+    lost = list(range(len(tasks)))
     if executor is not None:
-        waiting = _submit(executor, function, tasks, report)
-    with _one_thread():
-        lost = _work(function, tasks, waiting, report, min(jobs, len(waiting)))
-        for k in lost:
-            if _work(function, tasks, [k], report, 1):
+        lost = _submit(executor, function, tasks, lost, report)
+    elif tasks:
+        with _one_thread(), Processes(min(jobs, len(tasks))) as ours:
+            lost = _submit(ours, function, tasks, lost, report)
+    for k in lost:
+        with _one_thread(), Processes(1) as alone:
+            if _submit(alone, function, tasks, [k], report):
                 report(k, WorkerDied("its process ended without a word"))
 
 
 def _submit(
-    executor: Executor, function: Callable[[Any], Any], tasks: Sequence[Any], report: Report
-) -> list[int]:
-    """Give all tasks to an executor; those that were lost when it broke."""
+    executor: Executor, function: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int], report: Report
+) -> list[int]:  # fmt: skip
+    """Let an executor do some tasks; those that were lost with a process."""
     futures: dict[Future[Any], int] = {}
-    lost = dict.fromkeys(range(len(tasks)))
-    gone: ClusterLost | None = None
+    cancelled, lost = 0, dict.fromkeys(numbers)
     try:
-        # What tasks have in common need not travel with each, where an executor knows of that.
-        with suppress(BrokenExecutor), getattr(executor, "sharing", nullcontext)():
-            for k, task in enumerate(tasks):
-                futures[executor.submit(function, task)] = k
+        with suppress(BrokenExecutor):
+            for k in numbers:
+                futures[executor.submit(function, tasks[k])] = k
         for future in as_completed(futures):
             error = CancelledError() if future.cancelled() else future.exception()
-            if isinstance(error, ClusterLost):
-                gone = error  # others may have ended before
-            elif not isinstance(error, (BrokenExecutor, CancelledError)):
+            if isinstance(error, CannotStart):
+                raise error
+            cancelled += isinstance(error, CancelledError)
+            if not isinstance(error, (BrokenExecutor, CancelledError)):
                 del lost[futures[future]]
                 report(futures[future], future.result() if error is None else error)
     finally:
         for future in futures:
             future.cancel()
-    if gone is not None:
-        raise gone
+    if cancelled:
+        raise ClusterLost(f"the cluster is gone, and {cancelled} of {len(numbers)} tasks with it")
     return list(lost)
 
 
-class _Worker:
-    """A process, and the number of the task that it has."""
+class Processes(ThreadPoolExecutor):
+    """Processes of this machine, as an executor: each does one task at a time, and where one dies another takes its place.
 
-    def __init__(self) -> None:
-        context = get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs,))
-        self.task: int | None = None
-        self.started = False
+    They hear no Ctrl-C, which is for the process that started them, and end with that, however it ends. A thread waits for
+    each: signals are handled in the main one, so that none of them finds a process half started.
+    """
+
+    def __init__(self, count: int) -> None:
+        resource_tracker.ensure_running()  # later it would let interrupts through again
+        super().__init__(count, initializer=_deaf)
+        self._mine, self._ended = threading.local(), False
+        self._pools: list[ProcessPoolExecutor] = []
+        self._pids: list[int] = []
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Let a process call a function; it and its arguments must be picklable."""
+        return super().submit(self._call, pickle.dumps((function, arguments, named)))
+
+    def _call(self, packed: bytes) -> Any:
+        pool = getattr(self._mine, "pool", None) or self._start()
+        if self._ended:
+            raise CancelledError
+        self._mine.pool = pool
         try:
-            with _no_interrupts():
-                self.process.start()
-            theirs.close()  # now the pipe ends when the process does
-        except BaseException:
-            self.end()
+            return pool.submit(_call, packed).result()
+        except BrokenExecutor:
+            self._mine.pool = None
             raise
 
-    def end(self) -> None:
-        self.pipe.close()
-        if self.process.pid is not None:
-            self.process.kill()
-            self.process.join()
+    def _start(self) -> ProcessPoolExecutor:
+        for _ in range(TRIES):
+            pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
+            self._pools.append(pool)
+            with suppress(RuntimeError):  # broken, or a script that starts itself again
+                self._pids.append(pool.submit(os.getpid).result())
+                return pool
+        raise CannotStart(CANNOT_START)
+
+    def __exit__(self, *_: object) -> None:
+        """End all processes at once, whatever they do."""
+        self._ended = True
+        for process in active_children():
+            if process.pid in self._pids:
+                process.kill()
+        self.shutdown(cancel_futures=True)
+        for pool in self._pools:
+            pool.shutdown()
 
 
-def _work(
-    function: Callable[[Any], Any], tasks: Sequence[Any], numbers: Sequence[int], report: Report, count: int
-) -> list[int]:  # fmt: skip
-    """Do some tasks in so many processes; those that were lost with a process."""
-    waiting, lost, workers = deque(numbers), list[int](), list[_Worker]()
-    tries = TRIES
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes that are started meanwhile have one thread for linear algebra: the runs are what is parallel."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    before = {name: os.environ[name] for name in threads if name in os.environ}
+    os.environ.update(threads)
     try:
-        workers.extend(_Worker() for _ in range(count))
-        while workers:
-            ready = wait([worker.pipe for worker in workers])
-            for worker in [worker for worker in workers if worker.pipe in ready]:
-                try:
-                    readable, result = worker.pipe.recv()
-                except (EOFError, OSError):
-                    workers.remove(worker)
-                    worker.process.join(timeout=10)  # it is ending, and its code says how
-                    worker.end()
-                    if not worker.started:
-                        tries -= 1
-                        # One that was killed, with a negative code, says nothing about the others.
-                        if tries == 0 or (worker.process.exitcode or 0) >= 0:
-                            raise RuntimeError(CANNOT_START) from None
-                    if worker.task is not None:
-                        lost.append(worker.task)
-                    if waiting:
-                        workers.append(_Worker())
-                    continue
-                if not readable:
-                    raise RuntimeError(f"{CANNOT_START}: {result}")
-                if worker.started:
-                    assert worker.task is not None
-                    report(worker.task, result)
-                worker.started, worker.task, tries = True, None, TRIES
-                if not waiting:
-                    workers.remove(worker)
-                    worker.end()
-                    continue
-                with suppress(ConnectionError):  # it has just died, and will be noticed above
-                    worker.pipe.send((function, tasks[waiting[0]]))
-                    worker.task = waiting.popleft()
+        yield
     finally:
-        for worker in workers:
-            worker.end()
-    return lost
+        for name in threads:
+            del os.environ[name]
+        os.environ.update(before)
 
 
-def _serve(pipe: Connection) -> None:
-    """What a process does: tasks, one after the other, until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the process that waits for us, not for us
-    _end_with_parent()
-    pipe.send((True, None))
-    while True:
-        try:
-            function, task = pipe.recv()
-        except EOFError:
-            return
-        except Exception as error:
-            pipe.send((False, f"{type(error).__name__}: {error}"))
-            return
-        try:
-            result = function(task)
-        except Exception as error:
-            result = _portable(error)
-        try:
-            pipe.send((True, result))
-        except OSError:
-            return
-        except Exception as error:  # what cannot be pickled is told in words
-            pipe.send((True, RuntimeError(f"{type(error).__name__}: {error}; of {result!r}")))
+def _deaf() -> None:
+    """Let no interrupt through to processes that this thread starts: one that is just starting would complain."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
 
-def _portable(error: Exception) -> Exception:
-    """The error, or one that says the same where another process could not make it again."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+# In the other process.
 
 
-def _end_with_parent() -> None:
-    """Let this process end when the one that started it does, however that ends."""
+def _begin() -> None:
+    """Hear no Ctrl-C, and end when the process that started this one does, however that ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None
 
@@ -212,46 +186,23 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-    if sys.platform == "linux":  # even where a task lets no other thread run
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Starting a process is done whole: what this one is told meanwhile by a signal, it hears afterwards.
-
-    Otherwise the new process would find the half of what it is to read, and complain. A Ctrl-C, which is for the process
-    that started it, it never hears.
-    """
-    heard = list[int]()
-    with ExitStack() as after:
-        # Any thread may be told; handlers run in the main one.
-        if threading.current_thread() is threading.main_thread():
-            for number in signal.valid_signals():
-                if callable(handler := signal.getsignal(number)):
-                    after.callback(signal.signal, number, handler)
-                    signal.signal(number, lambda number, _: heard.append(number))
-        if hasattr(signal, "pthread_sigmask"):
-            # Starting this one, a process too, lets interrupts through again.
-            resource_tracker.ensure_running()
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-            after.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
-        yield
-    for told in heard:
-        signal.raise_signal(told)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes that are started meanwhile have one thread for linear algebra: the runs are what is parallel."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    before = {name: os.environ.get(name) for name in threads}
-    os.environ.update(threads)
+def _call(packed: bytes) -> Any:
     try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        function, arguments, named = pickle.loads(packed)
+    except Exception as error:
+        raise CannotStart(f"{CANNOT_START}: {type(error).__name__}: {error}") from None
+    try:
+        return function(*arguments, **named)
+    except BaseException as error:
+        raise _portable(error) from None
+
+
+def _portable(error: BaseException) -> Exception:
+    """The error, or one that says the same where another process could not make it again, or would end by it."""
+    with suppress(Exception):
+        pickle.loads(pickle.dumps(error))
+        if isinstance(error, Exception):
+            return error
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -4,10 +4,9 @@ Pages and figures need Jinja2 and matplotlib (`pip install 'koloss[report]'`), t
 imported only where they are used.
 """
 
-from koloss.experiments.inspection import Inspection, inspect
-from koloss.report.inspection import show, write
+from koloss.report.inspection import Inspection, inspect, show, write
 from koloss.report.page import write_page
-from koloss.report.text import show_bounds, show_catalogue, show_results, show_sweep
+from koloss.report.text import show_bounds, show_catalogue, show_results
 
 __all__ = [
     "Inspection",
@@ -16,7 +15,6 @@ __all__ = [
     "show_bounds",
     "show_catalogue",
     "show_results",
-    "show_sweep",
     "write",
     "write_page",
 ]

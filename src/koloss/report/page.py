@@ -25,7 +25,8 @@ from koloss.core.text import (
 )
 
 if TYPE_CHECKING:
-    from koloss.experiments import Curve, Dimension, Result, Results
+    from koloss.experiments import Curve, Result, Results
+    from koloss.experiments.results import Dimension
 
 
 def write_page(results: Results, out: str | Path) -> list[Path]:

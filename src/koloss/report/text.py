@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from koloss.core.terminal import GAP, console, say, section, wrote
-from koloss.core.text import Table, counted, short_number
+from koloss.core.terminal import console, say, section, wrote
+from koloss.core.text import Table
 from koloss.guarantees.base import MARKS
 from koloss.report.page import exponent_text, regret_text
 
 if TYPE_CHECKING:
-    from koloss.experiments import Results, Sweep
-
-MOST_SETTINGS = 4
-"""Of a sweep that are shown in a screen that is too narrow for them, each in several lines."""
+    from koloss.experiments import Results
 
 
 # Experiments.
@@ -46,33 +42,6 @@ def show_results(results: Results, paths: Sequence[Path] = ()) -> None:
             words = f"{facts['draws']:,} draws, R-hat {facts['r_hat']:.3f}, {size}"
             say(screen, f"{result.experiment.name}: {words}")
     wrote(screen, paths)
-
-
-def show_sweep(sweep: Sweep) -> None:
-    """Print the best point of every player in every game, and where the table is.
-
-    A point is its settings, and where these are too many for a line, its number.
-    """
-    screen = console()
-    best = sweep.best()
-    if best:
-        who = [(line["game"], line["player"], short_number(line["regret"])) for line in best]
-        points = [_values(sweep, line["point"]) for line in best]
-        head: tuple[str, ...] = ("game", "player", "regret", *sweep.settings)
-        rows = [(*first, *rest) for first, rest in zip(who, points, strict=True)]
-        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-        if sum(widths) + GAP * len(widths) > screen.width and len(points[0]) > MOST_SETTINGS:
-            head = ("game", "player", "regret", "point")
-            rows = [(*first, str(line["point"])) for first, line in zip(who, best, strict=True)]
-        title = f"Smallest mean regret among {counted(len(sweep.points), 'point')}"
-        screen.print(section(title, Table(head, rows, left=(0, 1))))
-    say(screen, f"{counted(len(sweep.points), 'point')}, {counted(len(sweep.rows), 'run')}")
-    wrote(screen, [sweep.path])
-
-
-def _values(sweep: Sweep, point: int) -> list[str]:
-    values = (sweep.points[point][name] for name in sweep.settings)
-    return [f"{v:.6g}" if isinstance(v, float) else json.dumps(v).strip('"') for v in values]
 
 
 def show_bounds(bounds: list[dict[str, Any]]) -> None:

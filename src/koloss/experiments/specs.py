@@ -21,20 +21,27 @@ The keys of `kernel`, `actions`, `[adversary]` and `[[learner]]` beside `kind` a
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from koloss import games, learners
+from koloss.actions import ActionSet
+from koloss.actions.described import read_actions
 from koloss.core.text import LONGEST_NAME, slugs
-from koloss.core.toml import Source, hint, one_of, only, read_text, read_toml
-from koloss.experiments.reading import decode
+from koloss.core.toml import Source, hint, one_of, only, pointing, read_text, read_toml
 from koloss.games import adversaries, watching
+from koloss.kernels import Kernel
+from koloss.kernels.described import read_kernel
 from koloss.learners import Learner
 
 LEARNERS: dict[str, Any] = {
@@ -261,9 +268,9 @@ def from_tables(
     """The experiment that the tables of a spec describe; what is wrong with them is said with the lines of `source`."""
     if "picture" in data:
         tables = _TABLES | {("game",): _PictureGame}
-        picture_file = decode(_PictureFile, data, source, tables)
+        picture_file = _decode(_PictureFile, data, source, tables)
         return Experiment(**_common(picture_file, name, source), picture=picture_file.picture)
-    file = decode(_File, _with_options(data, source), source, _TABLES)
+    file = _decode(_File, _with_options(data, source), source, _TABLES)
     game, full = file.game, file.full
     return Experiment(
         **_common(file, name, source),
@@ -356,3 +363,100 @@ def _learners(tables: list[LearnerSpec], source: Source) -> tuple[LearnerSpec, .
 def _arguments(kind: Any) -> list[str]:
     """What may be set of a class, beside what the game gives."""
     return [name for name in inspect.signature(kind.__init__).parameters if name not in _GIVEN]
+
+
+_WORDS = {"int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false", "object": "a table", "array": "an array"}  # fmt: skip
+
+
+def _decode(
+    kind: type[Any],
+    data: dict[str, Any],
+    source: Source,
+    tables: Mapping[tuple[str, ...], type[Struct]],
+) -> Any:
+    """The types of a spec, or an error in words that point at the line and the key; `tables` are the types inside `kind`."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+    keys = tuple(int(key) if key.isdigit() else key for key in re.findall(r"\w+", place))
+    value: Any = data
+    for key in keys:
+        value = value[key]
+    where = f"[{'.'.join(key for key in keys if isinstance(key, str))}]" if keys else "the file"
+    if absent := re.search("missing required field `(.*)`", problem):
+        raise source.error(keys, f"`{absent[1]}` is missing in {where}")
+    if "unknown field" in problem:
+        table = tables.get(tuple(key for key in keys if isinstance(key, str)), kind)
+        only(value, table.__struct_fields__, keys, where if keys else "a spec", source)
+    if limit := re.search("([<>])(=?) ?([0-9]+)", problem.replace(" ", "")):
+        rule = "most" if limit[1] == "<" else "least"
+        rule = f"at {rule} {int(limit[3]):,}" if limit[2] else "positive"
+        raise source.error(keys, f"must be {rule}, got {value}")
+    expected = re.search("Expected `([a-z]+)", problem)
+    words = _WORDS.get(expected[1], expected[1]) if expected else problem
+    raise source.error(keys, f"must be {words}, got {value!r}")
+
+
+# The objects of a game.
+
+
+def kernel_of(experiment: Experiment, learner: LearnerSpec | None = None) -> Kernel:
+    """The kernel of the game, or the learner's own."""
+    data, keys = experiment.kernel, ("game", "kernel")
+    if learner is not None and learner.kernel is not None:
+        data, keys = learner.kernel, (*place_of(experiment, learner), "kernel")
+    made = read_kernel(data, keys, experiment.source)
+    assert isinstance(made, Kernel)  # a spec has a table there
+    return made
+
+
+def actions_of(experiment: Experiment) -> ActionSet:
+    """The actions, or a net of them where the spec has a `net`."""
+    return _actions(json.dumps(experiment.actions), experiment.source)
+
+
+@lru_cache(maxsize=16)
+def _actions(text: str, source: Source) -> ActionSet:
+    return read_actions(json.loads(text), ("game", "actions"), source)
+
+
+def learner_of(
+    experiment: Experiment, learner: LearnerSpec, rounds: int, rng: np.random.Generator | None = None, **changes: Any
+) -> Any:  # fmt: skip
+    """A learner, before its first round."""
+    kernel, actions = kernel_of(experiment, learner), actions_of(experiment)
+    options = {"horizon": None if learner.anytime else rounds, **learner.options, **changes}
+    with pointing(experiment.source, place_of(experiment, learner), learner.options):
+        return LEARNERS[learner.kind](actions, kernel=kernel, rng=rng, **options)
+
+
+def place_of(experiment: Experiment, learner: LearnerSpec) -> tuple[Any, ...]:
+    """Where a learner stands in the spec."""
+    return ("learner", [other.name for other in experiment.learners].index(learner.name))
+
+
+def catalogue() -> dict[str, list[dict[str, str]]]:
+    """Experiments, learners, adversaries, kernels and action sets, each with a line about it.
+
+    Examples
+    --------
+    >>> from koloss.experiments import catalogue
+    >>> [entry["name"] for entry in catalogue()["adversaries"]][:3]
+    ['random', 'biased', 'drifting']
+    """
+    python = "Your own: a function (kernel, actions, rng) -> Adversary in a Python `file`."
+    return {
+        "experiments": [{"name": name, "about": load(name).title} for name in shipped()],
+        "learners": [_entry(name, kind) for name, kind in LEARNERS.items()],
+        "adversaries": [
+            *(_entry(name, kind) for name, kind in ADVERSARIES.items()),
+            {"name": "python", "about": python},
+        ],
+        "kernels": [_entry(name, kind) for name, kind in Kernel.kinds().items()],
+        "actions": [_entry(name, kind) for name, kind in ActionSet.kinds().items()],
+    }
+
+
+def _entry(name: str, kind: Any) -> dict[str, str]:
+    return {"name": name, "about": (inspect.getdoc(kind) or "").partition("\n")[0]}
