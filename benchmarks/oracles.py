@@ -6,6 +6,7 @@ from unittest import mock
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 
@@ -28,6 +29,7 @@ def run(full: bool = False) -> list[Table]:
         _against_programs(full),
         _dimensions(full),
         _floors(),
+        _sparse(full),
         _searches(),
     ]
 
@@ -210,6 +212,36 @@ def _floor(B, b, products):
     M = B.copy()
     M.flat[:: len(b) + 1] += 3.0  # whatever makes it definite
     lapack.dpotrf(M.T, overwrite_a=True, clean=False)
+
+
+def _sparse(full) -> Table:
+    table = Table(
+        "minimize_quadratic_ball, sparse matrices of 20 random entries a row",
+        ["problem", "dimension", "seconds", "gap / |value|", "minimisers"],
+        "Only products with vectors; the gap is proved.",
+    )
+    for d in (2000, 20_000, *((100_000,) if full else ())):
+        rng = np.random.default_rng(d)
+        half = sp.random_array(
+            (d, d), density=10 / d, rng=rng, format="csr", data_sampler=rng.standard_normal
+        )
+        B, b = half + half.T, rng.normal(size=d)
+        for strength in (10.0, 1.0, 0.0):
+            vector = strength * b / np.linalg.norm(b)
+            lap = cpu_race(
+                {"koloss": lambda B=B, v=vector: minimize_quadratic_ball(B, v)},
+                repeats=3 if d < 10_000 else 1,
+                warmup=d < 10_000,
+            )["koloss"]
+            found = lap.result
+            table.add(
+                f"|b| = {strength:g}",
+                d,
+                lap.seconds,
+                found.gap / abs(found.value),
+                len(found.points),
+            )
+    return table
 
 
 class _Recorded:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from koloss.oracles import trust_region
 from koloss.oracles.trust_region import Krylov, Symmetric, minimize_quadratic_ball
@@ -437,14 +438,16 @@ def no_decomposition(problem):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", LARGE)
-def test_krylov_spaces(family, monkeypatch):
+@pytest.mark.parametrize("kind", ["array", "operator"])
+def test_krylov_spaces(family, kind, monkeypatch):
     d, radius = 510, 1.3
     B, b = large(family, d, np.random.default_rng(5))
     B = (B + B.T) / 2
     direct = trust_region.by_eigenvalues(trust_region.from_array(B, b, radius))
     if family not in ("weak", "b = 0"):  # where the lowest eigenvalues are close together
         monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
-    ours = minimize_quadratic_ball(B, b, radius=radius)
+    matrix = B if kind == "array" else aslinearoperator(B)
+    ours = minimize_quadratic_ball(matrix, b, radius=radius)
     scale = size(B, b, radius)
     assert ours.value == pytest.approx(direct.value, abs=1e-12 * scale)
     assert ours.points.shape == direct.points.shape
@@ -453,15 +456,19 @@ def test_krylov_spaces(family, monkeypatch):
         assert violation(B, b, radius, x, ours.multiplier) < 1e-9
 
 
-def test_two_thousand_dimensions(monkeypatch):
+@pytest.mark.parametrize("kind", ["sparse", "operator"])
+def test_two_thousand_dimensions(kind, monkeypatch):
     # Diagonal, so that the answer is known; in the hard case.
     d = 2000
     values = np.append(np.linspace(-1, 1, d - 1), -1.5)
     rest = np.append(np.random.default_rng(0).normal(size=d - 1), 0.0)
     rest *= 0.8 / np.linalg.norm(rest)
     b = -2 * (values + 1.5) * rest
+    matrix = sp.diags_array([values], offsets=[0], format="csc")
+    if kind == "operator":
+        matrix = LinearOperator((d, d), matvec=lambda x: values * x.ravel(), dtype=float)
     monkeypatch.setattr(trust_region, "by_eigenvalues", no_decomposition)
-    ours = minimize_quadratic_ball(np.diag(values), b)
+    ours = minimize_quadratic_ball(matrix, b)
     assert ours.value == pytest.approx(-1.5 - np.sum((values + 1.5) * rest**2), abs=1e-10)
     assert ours.gap < 1e-10
     assert ours.multiplier == pytest.approx(1.5, abs=1e-10)
@@ -478,7 +485,8 @@ def test_krylov_spaces_that_end(kind, b_scale):
     b = b_scale * np.random.default_rng(1).normal(size=d)
     factor, outer = {"zero": (0, 0), "identity": (-2, 0), "rank one": (0, -1)}[kind]
     B = factor * np.eye(d) + outer * np.outer(u, u)
-    ours = minimize_quadratic_ball(B, b)
+    operator = LinearOperator((d, d), lambda x: factor * x.ravel() + outer * u * (u @ x.ravel()))
+    ours = minimize_quadratic_ball(operator, b)
     assert ours.gap <= 1e-10 * max(size(B, b, 1.0), 1e-200)
     assert violation(B, b, 1.0, ours.point, ours.multiplier) < 1e-9
 
@@ -497,13 +505,45 @@ def test_eigenvector_that_both_krylov_spaces_miss():
     assert len(ours.points) == 2
 
 
-def test_what_the_krylov_spaces_do_not_reach_is_decomposed():
+def test_what_is_not_reached_is_not_claimed(monkeypatch):
     # A chain has its lowest eigenvalues close together: a few steps find neither them nor a proof.
     d = 700
-    chain = -np.eye(d, k=1) - np.eye(d, k=-1)
+    chain = sp.diags_array([-np.ones(d - 1)] * 2, offsets=[-1, 1], format="csr")
+    truth = -2 * np.cos(np.pi / (d + 1))
+    monkeypatch.setattr(trust_region, "DENSE", 0)
+    monkeypatch.setattr(trust_region, "STEPS", 60)
     ours = minimize_quadratic_ball(chain, np.zeros(d))
-    assert ours.value == pytest.approx(-2 * np.cos(np.pi / (d + 1)), abs=1e-12)
-    assert ours.gap < 1e-10
+    assert ours.gap > 1e-6
+    assert ours.lower_bound <= truth <= ours.value
+    # A matrix can be decomposed instead.
+    for matrix in (chain.toarray(), chain.tocsc()):
+        monkeypatch.setattr(trust_region, "DENSE", 4000)
+        ours = minimize_quadratic_ball(matrix, np.zeros(d))
+        assert ours.value == pytest.approx(truth, abs=1e-12)
+        assert ours.gap < 1e-10
+
+
+def test_lower_bound_on_eigenvalues():
+    # False alarms have probability 10⁻¹²; with the probability set to one half, the bound must fail now and then.
+    def failures(probability, monkeypatch):
+        monkeypatch.setattr(trust_region, "FAILURE", probability)
+        count, slack = 0, []
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            values = np.sort(rng.normal(size=80))
+            space = trust_region.Krylov(np.diag(values), rng.normal(size=80), 40)
+            space.extend(5 + seed % 30)
+            bound = space.lower_bound(space.ritz()[0])
+            count += bound > values[0]
+            slack.append(values[0] - bound)
+        return count, slack
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        count, slack = failures(1e-12, monkeypatch)
+        assert count == 0
+        assert min(slack) < 0.1  # of a spectrum from about -2.5 to 2.5
+        count, _ = failures(0.5, monkeypatch)
+        assert 0 < count <= 60
 
 
 # Input.
@@ -516,7 +556,7 @@ def test_input_is_left_alone():
         array.flags.writeable = False
     again = minimize_quadratic_ball(B, b)
     np.testing.assert_array_equal(again.point, ours.point)
-    for matrix in (B.tolist(), np.asfortranarray(B)):
+    for matrix in (B.tolist(), np.asfortranarray(B), sp.csr_array(B), aslinearoperator(B)):
         other = minimize_quadratic_ball(matrix, b.tolist())
         np.testing.assert_allclose(other.point, ours.point, rtol=1e-13)
     integers = minimize_quadratic_ball(np.array([[0, 1], [1, 0]]), np.array([1, 0], dtype=np.int8))
@@ -530,7 +570,7 @@ def test_rounding_of_symmetry_is_forgiven():
     ours = minimize_quadratic_ball(skewed, b)
     assert ours.value == pytest.approx(minimize_quadratic_ball(B, b).value, rel=1e-9)
     assert evaluate(skewed, b, ours.point) == pytest.approx(ours.value, rel=1e-14)
-    large = np.eye(600)
+    large = sp.eye_array(600, format="lil")
     large[0, 1], large[1, 0] = 1e-3, 1e-3 * (1 + 1e-6)
     assert minimize_quadratic_ball(large, np.zeros(600)).value == pytest.approx(0.0, abs=1e-12)
 
@@ -540,9 +580,7 @@ def test_rounding_of_symmetry_is_forgiven():
     [
         (np.ones((2, 3)), [1, 2], 1, ValueError, r"`matrix` must be square and not empty, got"),
         (np.ones((0, 0)), [], 1, ValueError, r"`matrix` must be square and not empty, got"),
-        (sp.eye_array(2), [1, 2], 1, TypeError, "`matrix` must be an array of numbers"),
-        (np.eye(600), [1, 2], 1, ValueError, "`vector` must have length 600, got 2"),
-        (np.tri(600), np.ones(600), 1, ValueError, "`matrix` must be symmetric"),
+        (sp.csr_array(np.ones((2, 3))), [1, 2], 1, ValueError, "`matrix` must be square"),
         (np.ones(3), [1, 2, 3], 1, ValueError, "`matrix` must be 2-D, got ndim=1"),
         ([[1, 2], [3, 4]], [1, 2], 1, ValueError, "symmetric, got entries that differ by 0.25 of"),
         ([[1, np.nan], [np.nan, 4]], [1, 2], 1, ValueError, "`matrix` must be finite, got NaN"),
@@ -560,6 +598,21 @@ def test_rounding_of_symmetry_is_forgiven():
 def test_bad_input(matrix, vector, radius, error, message):
     with pytest.raises(error, match=message):
         minimize_quadratic_ball(matrix, vector, radius=radius)
+
+
+def test_bad_large_input():
+    d, skewed, broken = 600, sp.eye_array(600, format="lil"), sp.eye_array(600, format="lil")
+    skewed[0, 1], broken[0, 1] = 1.0, np.nan
+    for matrix, length, error, message in (
+        (skewed, d, ValueError, "`matrix` must be symmetric"),
+        (broken, d, ValueError, "`matrix` must be finite"),
+        (sp.eye_array(d, dtype=complex), d, TypeError, "`matrix` must hold real numbers"),
+        (sp.eye_array(d), 3, ValueError, "`vector` must have length 600, got 3"),
+        (LinearOperator((d, d), lambda x: np.roll(x, 1)), d, ValueError, "`matrix` must be sym"),
+        (LinearOperator((d, d), lambda x: np.nan * x), d, ValueError, "`matrix` must be finite"),
+    ):
+        with pytest.raises(error, match=message):
+            minimize_quadratic_ball(matrix, np.zeros(length))
 
 
 # Krylov spaces: a basis that stays orthonormal, and products that read half of a matrix.

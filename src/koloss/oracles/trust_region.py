@@ -27,7 +27,7 @@ survives a pole. This holds for any x of the ball and any μ ≥ 0, however they
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,17 +40,26 @@ from koloss.oracles.base import Minimum
 UNIT = 2.0**-53
 """Unit roundoff."""
 
+FAILURE = 1e-12
+"""Probability, over the random start, that the lower bound on the eigenvalues of an operator is wrong."""
+
 NEGLIGIBLE = 1e-280
 """More than underflow can cost, relative to the size of the problem."""
 
 DIRECT = 500
 """Up to this dimension eigenvalues are about as quick as Krylov spaces, or quicker (benchmarks/oracles.py)."""
 
+DENSE = 4000
+"""Up to this dimension an operator is made a matrix where the Krylov spaces do not reach their goal."""
+
 TOLERANCE = 1e-11
 """Goal of the Krylov spaces for the gap, relative to the size of the problem, where rounding allows it."""
 
 TILE = 256
 """Rows and columns of an array that fit the cache."""
+
+STEPS = 1000
+"""Most dimensions of a Krylov space, where there is no matrix to fall back on."""
 
 
 @within_floats("`matrix`, `vector` and `radius`")
@@ -59,7 +68,7 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
 
     Parameters
     ----------
-    matrix : array of shape (d, d)
+    matrix : array, scipy.sparse array or scipy.sparse.linalg.LinearOperator, of shape (d, d)
         B, symmetric: definite, indefinite, singular, zero, anything.
     vector : array of shape (d,)
         b.
@@ -83,6 +92,12 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
     The gap allows for rounding, u = 2⁻⁵³ per step: (d + 8) u |B| |x| in a product, 4 d u |B| in an eigenvalue or a
     Cholesky factorisation. For a matrix of any size it is a small multiple of that.
 
+    A sparse matrix or an operator of more than 500 dimensions is only multiplied by vectors, and is trusted to do so as
+    precisely as a matrix would. Then the lower bound on the eigenvalues that the proof needs comes from a random
+    vector, and is wrong for one in 10¹² of them (the vector is always the same). If the spectrum does not let the
+    Krylov spaces reach a gap of about 10⁻¹¹ times the size of the problem, the matrix is formed and decomposed up to
+    4,000 dimensions; above that, `gap` says what is proved.
+
     Examples
     --------
     >>> import numpy as np
@@ -92,7 +107,10 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
     >>> round(best.value, 6), best.gap < 1e-13
     (-2.083333, True)
     """
-    problem = from_array(matrix, vector, radius)
+    if hasattr(matrix, "tocsr") or hasattr(matrix, "matvec"):  # of scipy.sparse
+        problem = _from_operator(matrix, vector, radius)
+    else:
+        problem = from_array(matrix, vector, radius)
     return by_eigenvalues(problem) if len(problem.half) <= DIRECT else _by_krylov(problem)
 
 
@@ -100,7 +118,7 @@ def minimize_quadratic_ball(matrix: Any, vector: Any, *, radius: float = 1.0) ->
 class _Problem:
     """min x'Bx + 2h'x on |x| ≤ ρ, in units that are powers of two, so that nothing overflows."""
 
-    matrix: Any  # B
+    matrix: Any  # B: an array, or a _Scaled operator
     half: Any  # h
     rho: float  # at least 1/2, less than 1
     value_unit: int  # as binary exponents
@@ -141,31 +159,64 @@ class _Problem:
         return Minimum(points[0], value, gap + smallest, "dual", points, multiplier=mu)
 
 
+@dataclass(frozen=True)
+class _Scaled:
+    """An operator times a power of two."""
+
+    operator: Any
+    exponent: int
+
+    def __matmul__(self, X: Any) -> Any:
+        return np.ldexp(self.operator @ X, self.exponent)
+
+
 # Checks, and units in which nothing overflows.
 
 
 def from_array(matrix: Any, vector: Any, radius: float) -> _Problem:
     """The problem of an array, in units in which nothing overflows."""
     matrix, largest = _floats("matrix", matrix, 2)
-    d, columns = matrix.shape
-    if d != columns or d == 0:
-        raise ValueError(f"`matrix` must be square and not empty, got shape {matrix.shape}")
+    _check_square(matrix.shape)
+    problem = _in_units(matrix, largest, vector, radius)
+    B = problem.matrix
+    if not _is_symmetric(B):
+        _check_symmetric(float(np.abs(B - B.T).max()), float(np.abs(B).max()))
+        problem = replace(problem, matrix=(B + B.T) / 2)
+    return problem
+
+
+def _from_operator(operator: Any, vector: Any, radius: float) -> _Problem:
+    _check_square(operator.shape)
+    d = operator.shape[0]
+    if d <= DIRECT:
+        return from_array(operator @ np.eye(d), vector, radius)
+    if hasattr(operator, "tocsr"):
+        operator = operator.tocsr()
+        _, largest = _floats("matrix", operator.data, 1)
+        operator = operator.astype(float)
+        skew = float(abs(operator - operator.T).max())
+        if skew > 0:
+            _check_symmetric(skew, largest)
+            operator = (operator + operator.T) / 2
+    else:  # its size and its symmetry show in products with random vectors
+        probes = np.random.default_rng(1).standard_normal((2, d)) / math.sqrt(d)
+        products, largest = _floats("matrix", [operator @ probe for probe in probes], 2)
+        crossed = (products / (largest or 1.0)) @ probes.T
+        _check_symmetric(abs(float(crossed[0, 1] - crossed[1, 0])), 1.0)
+    return _in_units(operator, largest, vector, radius)
+
+
+def _in_units(matrix: Any, largest: float, vector: Any, radius: float) -> _Problem:
     vector, largest_b = _floats("vector", vector, 1)
-    if len(vector) != d:
-        raise ValueError(f"`vector` must have length {d}, got {len(vector)}")
+    if len(vector) != matrix.shape[0]:
+        raise ValueError(f"`vector` must have length {matrix.shape[0]}, got {len(vector)}")
     rho, length = math.frexp(as_float("radius", radius, positive=True))
     sizes = [math.frexp(largest)[1] + 2 * length] if largest > 0 else []
     sizes += [math.frexp(largest_b)[1] + length] if largest_b > 0 else []
     unit = max(sizes, default=0)
-    B, h = np.ldexp(matrix, 2 * length - unit), np.ldexp(vector, length - unit - 1)
-    if not _is_symmetric(B):
-        share = float(np.abs(B - B.T).max()) / float(np.abs(B).max())
-        if share > 1e-8:
-            raise ValueError(
-                f"`matrix` must be symmetric, got entries that differ by {share:.6g} of the largest"
-            )
-        B = (B + B.T) / 2
-    return _Problem(B, h, rho, unit, length)
+    exponent, scale = 2 * length - unit, np.ldexp if type(matrix) is np.ndarray else _Scaled
+    h = np.ldexp(vector, length - unit - 1)
+    return _Problem(scale(matrix, exponent), h, rho, unit, length)
 
 
 def _floats(name: str, value: Any, ndim: int) -> tuple[Any, float]:
@@ -179,6 +230,11 @@ def _floats(name: str, value: Any, ndim: int) -> tuple[Any, float]:
     return value, largest
 
 
+def _check_square(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise ValueError(f"`matrix` must be square and not empty, got shape {shape}")
+
+
 def _is_symmetric(B: Any) -> bool:
     """Whether an array equals its transpose; in tiles, since rows and columns at once do not fit the cache."""
     corners = range(0, len(B), TILE)
@@ -186,6 +242,14 @@ def _is_symmetric(B: Any) -> bool:
     return not any(
         (B[i : i + TILE, j : j + TILE] != B[j : j + TILE, i : i + TILE].T).any() for i, j in pairs
     )
+
+
+def _check_symmetric(skew: float, largest: float) -> None:
+    if skew > 1e-8 * largest:
+        share = skew / largest
+        raise ValueError(
+            f"`matrix` must be symmetric, got entries that differ by {share:.6g} of the largest"
+        )
 
 
 # Small problems: the eigenvalues of B.
@@ -263,11 +327,13 @@ def _inside(points: Any, rho: float) -> Any:
 
 def _by_krylov(problem: _Problem) -> Minimum:
     B, h, rho = problem.matrix, problem.half, problem.rho
-    d, operator = len(h), Symmetric(B)
-    limit = max(64, d // 5)
+    d, dense = len(h), isinstance(B, np.ndarray)
+    decomposable = dense or d <= DENSE
+    limit = max(64, d // 5) if decomposable else min(STEPS, max(64, 2**25 // d))
+    operator = Symmetric(B) if dense else B
     search = Krylov(operator, h, limit)
     probe = Krylov(operator, np.random.default_rng(0).standard_normal(d), limit)
-    rounding, size = 4 * d * UNIT, dnrm2(B.ravel())
+    rounding, frobenius = 4 * d * UNIT, dnrm2(B.ravel()) if dense else None
     steps, converged = 24, False
     while True:
         probe.extend(steps)
@@ -276,7 +342,7 @@ def _by_krylov(problem: _Problem) -> Minimum:
         values, vectors = probe.ritz()
         lowest, norm = float(values[0]), max(-float(values[0]), float(values[-1]), NEGLIGIBLE)
         basis, T = search.joined(vectors[:, 0] @ probe.basis[: len(values)])
-        scale = norm * rho + dnrm2(h)
+        scale, size = norm * rho + dnrm2(h), frobenius or norm
         goal = max(TOLERANCE, 4 * rounding * (1 + size / norm)) * scale + 2 * NEGLIGIBLE
 
         small, axes = np.linalg.eigh(T)
@@ -287,12 +353,12 @@ def _by_krylov(problem: _Problem) -> Minimum:
         value, gap, eps = problem.gap(points[0], mu, lowest + mu, size)
         converged = gap <= goal and eps <= 10 * TOLERANCE * scale
         if converged or steps == limit:
-            bound = _shift(B, mu, lowest, norm)
+            bound = _shift(B, mu, lowest, norm) if dense else probe.lower_bound(values)
             value, gap, _ = problem.gap(points[0], mu, bound + mu - rounding * norm, size)
-            if gap <= goal:
+            if gap <= goal or (steps == limit and not decomposable):
                 return problem.minimum(points, mu, value, gap)
         if steps == limit:
-            return by_eigenvalues(problem)
+            return by_eigenvalues(problem if dense else replace(problem, matrix=B @ np.eye(d)))
         steps = min(limit, steps * 3 // 2)
 
 
@@ -352,6 +418,23 @@ class Krylov:
     def ritz(self) -> tuple[Any, Any]:
         """Eigenvalues of B in this space, increasing, and eigenvectors in its basis."""
         return eigh_tridiagonal(self.diagonal, self.beside[:-1])  # type: ignore[no-any-return]
+
+    def lower_bound(self, values: Any) -> float:
+        """Lower bound on the lowest eigenvalue λ of B if the start was random (van Dorsselaer et al., 2000).
+
+        The vector after the last is p(B)s, where the roots of p are the Ritz values. Let u be the eigenvector of λ.
+        Then 1 ≥ |u'p(B)s| = |p(λ)| |u's|, and |u's| ≥ δ except with probability δ √(2d/π): so |p(λ)| ≤ 1/δ.
+        """
+        d = self.basis.shape[1]
+        log_delta = math.log(FAILURE) - 0.5 * math.log(2 * d / math.pi)
+        goal = float(np.sum(np.log(np.maximum(self.beside, NEGLIGIBLE)))) - log_delta
+        norm = max(-float(values[0]), float(values[-1]), NEGLIGIBLE)
+        low, high = -60.0, 60.0  # of the logarithm of the distance from the lowest Ritz value
+        for _ in range(30):
+            middle = (low + high) / 2
+            distances = values - values[0] + norm * math.exp2(middle)
+            low, high = (low, middle) if np.sum(np.log(distances)) >= goal else (middle, high)
+        return float(values[0]) - norm * math.exp2(high)
 
     def joined(self, vector: Any) -> tuple[Any, Any]:
         """Orthonormal basis of the space and one vector more, and the matrix of B there."""
