@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 
 import pytest
 
@@ -188,7 +189,7 @@ def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
     def broken(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("koloss.experiments.run.summarise", broken)
+    monkeypatch.setattr(sys.modules["koloss.experiments.run"], "summarise", broken)
     for error in (ValueError("shapes (3,) and (2,)"), TypeError("no"), KeyError("x")):
         answer = cli("run", "own.toml", "--jobs", "1", "--runs", "1")  # played once
         *lines, last = answer.err.splitlines()
