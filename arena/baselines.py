@@ -132,13 +132,7 @@ class Exp3(Randomised):
 
 
 def exp3_exploration(actions: int, rounds: int) -> float:
-    """γ of EXP3 for so many actions and rounds, whose best gain is at most the number of rounds.
-
-    Examples
-    --------
-    >>> exp3_exploration(10, 10), round(exp3_exploration(10, 10_000), 4)
-    (1.0, 0.0366)
-    """
+    """γ of EXP3 for so many actions and rounds, whose best gain is at most the number of rounds."""
     return min(1.0, math.sqrt(actions * math.log(actions) / ((math.e - 1) * rounds)))
 
 
@@ -213,17 +207,6 @@ def features(game: Game) -> Any:
     """Features of the prior of a Gaussian process: the game's kernel plus 1, an array of shape (N, m).
 
     Exact where the kernel has at most as many features as there are points, otherwise up to `TOLERANCE`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import koloss as kl
-    >>> from arena.base import Game
-    >>> X = np.linspace(0, 1, 20)[:, None]
-    >>> game = Game("", "held-out", "kind", "", X, kl.Gaussian(0.5), 1, lambda seed: None)
-    >>> Phi = features(game)
-    >>> Phi.shape, bool(np.abs(Phi @ Phi.T - 1 - kl.Gaussian(0.5)(X)).max() < 1e-6)
-    ((20, 8), True)
     """
     X = np.asarray(game.points, dtype=float)
     actions, size = Points(X), game.kernel.feature_dimension(X.shape[1])
@@ -239,13 +222,6 @@ def pair_features(game: Game) -> Any:
     """Features of pairs: the product of the kernels plus 1, an array of shape (C N, m), the actions of the first context first.
 
     Eigenvectors of a product of Gram matrices are products of theirs; those of small eigenvalues are left out.
-
-    Examples
-    --------
-    >>> from arena.games import games
-    >>> Phi = pair_features(games()["weekdays"])
-    >>> Phi.shape[0], 40 < Phi.shape[1] < 70
-    (175, True)
     """
     assert game.contexts is not None
     roots = [_root(game.contexts.kernel, game.contexts.X), _root(game.kernel, game.points)]

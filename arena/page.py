@@ -71,8 +71,9 @@ def show_arena(results: ArenaResults, paths: Sequence[Path] = ()) -> None:
     """Print all players over all games, what failed, and where the page is."""
     screen = console()
     for part in results.parts:
-        title = f"{counted(len(part.games), 'game')}: those finished, those with the smallest mean, regret as a share of "
-        screen.print(section(title + ranking.yardstick(part, part.games)[0], ranking.overview_table(part)))  # fmt: skip
+        unit, _ = ranking.yardstick(part, part.games)
+        title = f"{counted(len(part.games), 'game')}, regret as a share of {unit}"
+        screen.print(section(title, ranking.overview_table(part)))
     for name, runs in failures(results):
         say(screen, f"{name}: {' '.join(runs[0].message.split())}: {_where(runs)}")
     for line in above(results):
@@ -101,6 +102,8 @@ def above(results: ArenaResults) -> list[str]:
 
 def _where(runs: list[Run]) -> str:
     """Games and numbers of some runs, and the regret of the rounds that were played."""
+    if runs[0].status == "missing":
+        return "all games"
     by_game: dict[str, list[str]] = {}
     for run in runs:
         partial = f" (partial regret {short_number(run.regret)})" if run.played else ""

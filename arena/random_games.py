@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from arena.base import Game
-from arena.field import fixed, sometimes_never
+from arena.games import fixed, sometimes_never
 from arena.terrain import Terrain, cube, drawn, glide, hostile, pieces
 from koloss.core.arrays import as_float, as_int, one_of
 from koloss.core.random import GAMES, as_generator
@@ -104,12 +104,6 @@ def random_game(settings: Mapping[str, Any], *, name: str = NAME) -> Game:
     """The game with some settings, and the defaults of `RandomGame` for all others.
 
     `arena.run` plays such games, too, each under a name of its own.
-
-    Examples
-    --------
-    >>> game = random_game({"seed": 7, "dimension": 3, "drift": "slow", "hostility": 0.5})
-    >>> game.points.shape, game.weather, game.delays is None
-    ((60, 3), 'hostile', True)
     """
     known = [field.name for field in fields(RandomGame)]
     for setting in settings:

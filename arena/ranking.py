@@ -99,17 +99,6 @@ def standings(results: ArenaResults, games: Sequence[Game]) -> list[Standing]:
     """Players that finished all of the games that they can play, and heard only their own losses; the smallest worst case first.
 
     Those that cannot play some of the games come last.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import arena
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     results = arena.run(
-    ...         ["stationary"], ["uniform", "gp-ucb"], out=folder, rounds=200, runs=2, jobs=1
-    ...     )
-    >>> [(s.player.slug, s.worst_game) for s in standings(results, results.games)]
-    [('gp-ucb', 'stationary'), ('uniform', 'stationary')]
     """
     results, finished = results.part(games), []
     for spec in results.players:

@@ -107,15 +107,7 @@ def run(
 def play_run(
     game: Game, spec: PlayerSpec, number: int = 0, *, seed: int = 0, rounds: int | None = None, limit: float = math.inf
 ) -> Run:  # fmt: skip
-    """Play run `number`, here, with at most so many rounds and seconds. An error of the player is a result, too.
-
-    Examples
-    --------
-    >>> from arena import games, play_run, players
-    >>> run = play_run(games()["stationary"], players()["gp-ucb"], rounds=300)
-    >>> run.status, run.played, run.regret < 50
-    ('done', 300, True)
-    """
+    """Play run `number`, here, with at most so many rounds and seconds. An error of the player is a result, too."""
     job = job_of(game, spec, number, rounds=rounds, seed=seed, limit=limit)
     return run_of(job, perform(job))
 

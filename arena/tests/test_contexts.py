@@ -15,7 +15,7 @@ import pytest
 
 import arena
 import koloss as kl
-from arena import Game, PlayerSpec, data, peers, play_run
+from arena import Game, PlayerSpec, data, peers, play_run, publish
 from arena.base import Choice, ContextPlayer, GameContexts
 from arena.baselines import GPUCB, Exp3, PerContext, pair_features
 from arena.contexts import CACHE, Pairs, cache_points, in_turn, independent
@@ -359,12 +359,11 @@ def test_only_those_who_meet_play(tmp_path):
     written = json.loads((tmp_path / "arena.json").read_text("utf-8"))
     assert [game["contexts"] for game in written["games"]] == [None, 7, 8]
     assert [spec["where"] for spec in written["players"]] == ["both", "plain", "plain", "contexts", "contexts"]  # fmt: skip
-    tables = arena.markdown_tables(results)
-    assert "### All players in games with contexts\n" in tables
-    assert "| Uniform, without contexts |" in tables.split("### Games with contexts")[1]
-    assert remarks(results, "contexts")[-2:] == [
-        "Contexts come in an order of their own in weekdays, elsewhere independently.",
-        "Not told of contexts at all: uniform.",
+    tables = publish.texts(results)["results"]
+    assert "| Uniform, without contexts |" in tables.split("### In games with contexts\n")[1]
+    assert remarks(results, "contexts") == [
+        "The law of contexts is not told in weekdays.",
+        "Contexts come in an order of their own in weekdays.",
     ]
     assert remarks(results, "reported") == []
     alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=2, jobs=1)
@@ -379,7 +378,8 @@ def test_the_page_has_both_parts(tmp_path):
     names, slugs = ["stationary", "weekdays"], ["uniform", "exp3", "gp-ucb-contexts"]
     results = arena.run(names, slugs, out=tmp_path, rounds=40, runs=1, jobs=1)
     page = arena.write_page(results, tmp_path)[0].read_text("utf-8")
-    assert "7 contexts, kernel Periodic" in page
+    assert "7 contexts</td>" in page
+    assert "contexts Periodic" in page
     assert "Uniform, without contexts" in page
     assert page.count("<th") > 20
     alone = arena.run(names[1:], slugs, out=tmp_path, rounds=40, runs=1, jobs=1)

@@ -11,8 +11,7 @@ import pytest
 
 import arena
 from arena import Choice, Player, PlayerSpec, play_run
-from arena.field import RANGE, fixed, heavy_tailed, sometimes_never
-from arena.games import games
+from arena.games import RANGE, fixed, games, heavy_tailed, sometimes_never
 from arena.tests.test_games import bump, mass, player
 from tests.support.statistics import agrees, by_errors, by_share, differs
 

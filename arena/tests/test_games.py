@@ -409,16 +409,6 @@ def test_compressions_by_hand():
     assert grains.mean(axis=0)[level == 1][-1] < grains.mean(axis=0)[level == 1][0]
 
 
-@pytest.mark.slow
-def test_recording():
-    ticks, grains = data.record_compressions(2, rng=0)
-    again = data.record_compressions(2, rng=0)[1]
-    assert ticks.shape == grains.shape == (2, 63)
-    np.testing.assert_array_equal(grains, again)  # sizes do not depend on the machine's load
-    with pytest.raises(ValueError, match="`rounds` must be at least 1"):
-        data.record_compressions(0)
-
-
 @pytest.mark.parametrize("name", ["airport-prices", "compressor"])
 def test_data_games_replay_the_records(name):
     game = ALL[name]

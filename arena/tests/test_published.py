@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from arena import publish
+from arena.figures import OURS
 from arena.ranking import headline, picture_games, shown
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,7 +30,7 @@ def results(published):
 @pytest.mark.parametrize("name", ["picture", "caption", "figure", "results"])
 def test_pages_say_what_was_measured(published, results, name):
     page = published.PAGES[name].read_text("utf-8")
-    assert published.between(page, name) == published.texts(results, published.former())[name]
+    assert published.between(page, name) == published.texts(results)[name]
 
 
 def test_negative_control_another_regret_gives_another_caption(published, results):
@@ -89,6 +90,26 @@ def test_what_the_guide_makes_of_it(published, results):
     assert "less than these in eight of thirteen" in guide
 
 
+def test_the_guide_begins_with_the_losses(published, results):
+    """Who of the others is best, where that is better than the insured learner."""
+    best = []
+    for game in results.games:
+        insured = "insured-contexts" if game.contexts else "insured"
+        entries = [
+            e for (name, _), e in results.entries.items() if name == game.name and e.finished
+        ]
+        full = {spec.slug for spec in results.players if spec.full}
+        ours = tuple(slug for slug in published.arena.players() if slug.startswith(OURS))
+        means = {e.player: e.mean for e in entries if e.player not in {*ours, *full} - {insured}}
+        best.append(min(means, key=means.get).removesuffix("-contexts"))
+    ahead = [slug for slug in best if slug != "insured"]
+    guide = (DOCS / "guide" / "arena.md").read_text("utf-8")
+    assert f"In {len(ahead)} of the {len(best)} games some player that is not ours" in guide
+    assert f"a Gaussian process in {sum(slug.startswith('gp-') for slug in ahead)} (" in guide
+    counts = [sum(slug.startswith(one) for slug in ahead) for one in ("botorch", "pyxab", "vowpal")]
+    assert counts == [5, 2, 1]
+
+
 def test_the_picture_names_its_players(published, results):
     picture = (DOCS / "assets" / "arena-summary.svg").read_text("utf-8")
     drawn = shown(results, picture_games(results))
@@ -112,11 +133,10 @@ def arena_file(folder, entries):
 
 
 def test_folders_are_put_together(published, tmp_path):
-    """The last counts; what is in none stays and is said; what is no longer there goes."""
+    """The last counts; what is in none stays; what is no longer there goes."""
     path = tmp_path / "kept.json"
     first = arena_file(tmp_path / "first", {("drift", "uniform"): 1.0, ("drift", "exp3"): 2.0, ("switch", "exp3"): 3.0, ("no-such-game", "exp3"): 4.0})  # fmt: skip
     published.keep(first, path=path)
-    assert published.former(path) == {}
     peers = arena_file(tmp_path / "peers", {("drift", "uniform"): 5.0, ("drift", "gittins"): 6.0})
     own = arena_file(tmp_path / "own", {("drift", "uniform"): 7.0, ("switch", "uniform"): 8.0, ("switch", "gittins"): 9.0})  # fmt: skip
     published.keep(peers, own, path=path)
@@ -127,10 +147,6 @@ def test_folders_are_put_together(published, tmp_path):
         ("switch", "uniform"): 8.0, ("switch", "exp3"): 3.0, ("switch", "gittins"): 9.0,
     }  # fmt: skip
     assert results.machine == {"koloss": "own"}
-    assert published.former(path) == {"exp3": ["drift", "switch"]}
     later = arena_file(tmp_path / "later", {("segments", "uniform"): 10.0})
-    published.keep(later, path=path)  # a game of another family: those before stay as they were
-    assert published.former(path) == {"exp3": ["drift", "switch"]}
-    said = published.texts(results, published.former(path))["results"]
-    assert said.startswith("Played for an earlier version, with other random numbers, and kept: EXP3 in drift, switch.")  # fmt: skip
-    assert "kept:" not in published.texts(results)["results"]
+    published.keep(later, path=path)  # those before stay as they were
+    assert len(published.load(path).runs) == 7
