@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -22,7 +22,7 @@ from koloss.kernels import Kernel
 UsageError: Any = typer.BadParameter.__base__
 """For bad options: click's, wherever this version of typer keeps its click."""
 
-Shared = Mapping[str, tuple[Any, Any]]
+Shared = dict[str, tuple[Any, Any]]
 """Options that several verbs have: the type of each, and how it is declared."""
 
 DEFAULTS: dict[str, dict[str, float]] = {
@@ -43,26 +43,22 @@ def names_of(parameter: str | None) -> Iterable[str]:
         return "grid", "ball"
     if parameter == "kernel":
         return [name.lower() for name in Kernel.kinds()]
-    if parameter not in ("learner", "method", "only", "spec"):
-        return ()
-    from koloss.experiments import shipped
-    from koloss.report.inspection import METHODS
+    if parameter == "learner":
+        return learner_kinds()
+    if parameter == "method":
+        from koloss.report.inspection import METHODS
 
-    names: dict[str, Callable[[], Iterable[str]]] = {
-        "learner": learner_kinds,
-        "method": lambda: METHODS,
-    }
-    return names.get(parameter, shipped)()
+        return METHODS
+    if parameter in ("only", "spec"):
+        from koloss.experiments import shipped
+
+        return shipped()
+    return ()
 
 
-def completing(*parameters: str) -> Callable[[str], list[str]]:
-    """For the shell's completion: names that parameters take."""
-
-    def complete(incomplete: str) -> list[str]:
-        names = [name for parameter in parameters for name in names_of(parameter)]
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
+def completing(parameter: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: names that a parameter takes."""
+    return lambda incomplete: [n for n in names_of(parameter) if n.startswith(incomplete)]
 
 
 class Verb(TyperCommand):
@@ -85,7 +81,7 @@ def takes(shared: Shared) -> Callable[[Callable[..., None]], Callable[..., None]
         def call(**given: Any) -> None:
             verb(**{name: given[name] for name in own})
 
-        parts = {name: (one.annotation, one.default) for name, one in own.items()} | dict(shared)
+        parts = {name: (one.annotation, one.default) for name, one in own.items()} | shared
         parameters = [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
             for name, (kind, default) in parts.items()
@@ -195,7 +191,8 @@ def read_json(text: str | None) -> Any:
 def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
-        raise not_among("--actions", name, names_of("actions"))
+        allowed = ", ".join(names_of("actions"))
+        raise UsageError(f"--actions must be among {allowed}; got {name!r}")
     as_int("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
@@ -210,16 +207,11 @@ def learner_kinds() -> dict[str, Any]:
 def read_learner(text: str) -> Any:
     """The class of `--learner`: its name, or a beginning or a part that no other has."""
     kinds = learner_kinds()
-    for fits in (str.__eq__, str.startswith, str.__contains__):
-        names = [name for name in kinds if fits(name, text)]
-        if len(names) == 1:
-            return kinds[names[0]]
-    raise not_among("--learner", text, kinds)
-
-
-def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
-    """The error for a name that is not allowed."""
-    return UsageError(f"{flag} must be among {', '.join(allowed)}; got {name!r}")
+    begin = [name for name in kinds if name.startswith(text)]
+    fit = begin or [name for name in kinds if text in name]
+    if len(fit) != 1:
+        raise UsageError(f"--learner must be among {', '.join(kinds)}; got {text!r}")
+    return kinds[fit[0]]
 
 
 @contextmanager
