@@ -18,20 +18,13 @@ from koloss.actions import Ball, Box
 from koloss.core.arrays import as_int
 from koloss.errors import KolossError, SpecError
 from koloss.kernels import Kernel
+from koloss.kernels.described import kernel_of_text
 
 UsageError: Any = typer.BadParameter.__base__
 """For bad options: click's, wherever this version of typer keeps its click."""
 
 Shared = dict[str, tuple[Any, Any]]
 """Options that several verbs have: the type of each, and how it is declared."""
-
-DEFAULTS: dict[str, dict[str, float]] = {
-    "gaussian": {"bandwidth": 0.3},
-    "matern": {"smoothness": 2.5, "lengthscale": 0.3},
-    "periodic": {"lengthscale": 0.5, "period": 1.0},
-    "polynomial": {"degree": 3, "offset": 1.0},
-}
-"""Parameters of kernels that `--kernel` may leave out."""
 
 MOST_DIMENSIONS = 10**6
 """Of actions that options describe."""
@@ -125,24 +118,19 @@ def spec_argument(default: Any, text: str, metavar: str) -> Any:
 
 # Options of more than one verb.
 
-RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
-ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
-SEED = option(0, "Size", "The same seed gives the same results.")
-JOBS = option(None, "Size", "Processes; as many as processors if not given.")
-CLUSTER = option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")
-FRESH = option(False, "Size", "Play again what is in the directory already.", "--fresh")
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
-JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
-AS_JSON: Shared = {"as_json": (bool, JSON)}
-SIZE: Shared = {
-    "runs": (int | None, RUNS),
-    "rounds": (int | None, ROUNDS),
-    "seed": (int, SEED),
-    "jobs": (int | None, JOBS),
-    "cluster": (str | None, CLUSTER),
-    "fresh": (bool, FRESH),
+AS_JSON: Shared = {
+    "as_json": (bool, option(False, "Output", "JSON on standard output, nothing else.", "--json"))
 }
+SIZE: Shared = {
+    "runs": (int | None, option(None, "Size", "Runs of every game, in place of each one's own.")),
+    "rounds": (int | None, option(None, "Size", "Rounds of every game, in place of each one's own.")),
+    "seed": (int, option(0, "Size", "The same seed gives the same results.")),
+    "jobs": (int | None, option(None, "Size", "Processes; as many as processors if not given.")),
+    "cluster": (str | None, option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")),
+    "fresh": (bool, option(False, "Size", "Play again what is in the directory already.", "--fresh")),
+}  # fmt: skip
 GAME: Shared = {
     "kernel": (str, option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")),
     "dimension": (int, option(2, "Actions", "Coordinates of an action.")),
@@ -161,23 +149,12 @@ def read_spec(text: str, *, trust: bool = False) -> Any:
 
 def read_kernel(text: str) -> Kernel:
     """The kernel of `--kernel`: its name, and parameters behind it."""
-    name, _, rest = text.partition(":")
-    written = dict(_parameter(part) for part in re.split(r",(?=\s*\w+\s*=)", rest) if part)
     try:
-        return Kernel.from_dict({"kind": name} | DEFAULTS.get(name.lower(), {}) | written)
+        return kernel_of_text(text)
     except (TypeError, ValueError) as error:
-        message = re.sub(r", in \w+$", "", str(error))
-        kind = message.startswith("`kind`")
-        message = message.replace("`kind`", "--kernel") if kind else f"--kernel {name}: {message}"
-        raise UsageError(message.replace("`", "")) from error
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    """One `name=value` of `--kernel`: a number, a list of numbers, or a word."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not (key and equals and value):
-        raise UsageError(f"--kernel must be like gaussian:bandwidth=0.3, got {text!r} in it")
-    return key, read_json(value)
+        message = str(error).replace("`kind`", "--kernel").replace("`", "")
+        start = "" if message.startswith("--kernel") else f"--kernel {text.partition(':')[0]}: "
+        raise UsageError(start + message) from error
 
 
 def read_json(text: str | None) -> Any:
