@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -18,20 +18,13 @@ from koloss.actions import Ball, Box
 from koloss.core.arrays import as_int
 from koloss.errors import KolossError, SpecError
 from koloss.kernels import Kernel
+from koloss.kernels.described import kernel_of_text
 
 UsageError: Any = typer.BadParameter.__base__
 """For bad options: click's, wherever this version of typer keeps its click."""
 
-Shared = Mapping[str, tuple[Any, Any]]
+Shared = dict[str, tuple[Any, Any]]
 """Options that several verbs have: the type of each, and how it is declared."""
-
-DEFAULTS: dict[str, dict[str, float]] = {
-    "gaussian": {"bandwidth": 0.3},
-    "matern": {"smoothness": 2.5, "lengthscale": 0.3},
-    "periodic": {"lengthscale": 0.5, "period": 1.0},
-    "polynomial": {"degree": 3, "offset": 1.0},
-}
-"""Parameters of kernels that `--kernel` may leave out."""
 
 MOST_DIMENSIONS = 10**6
 """Of actions that options describe."""
@@ -43,26 +36,22 @@ def names_of(parameter: str | None) -> Iterable[str]:
         return "grid", "ball"
     if parameter == "kernel":
         return [name.lower() for name in Kernel.kinds()]
-    if parameter not in ("learner", "method", "only", "spec"):
-        return ()
-    from koloss.experiments import shipped
-    from koloss.report.inspection import METHODS
+    if parameter == "learner":
+        return learner_kinds()
+    if parameter == "method":
+        from koloss.report.inspection import METHODS
 
-    names: dict[str, Callable[[], Iterable[str]]] = {
-        "learner": learner_kinds,
-        "method": lambda: METHODS,
-    }
-    return names.get(parameter, shipped)()
+        return METHODS
+    if parameter in ("only", "spec"):
+        from koloss.experiments import shipped
+
+        return shipped()
+    return ()
 
 
-def completing(*parameters: str) -> Callable[[str], list[str]]:
-    """For the shell's completion: names that parameters take."""
-
-    def complete(incomplete: str) -> list[str]:
-        names = [name for parameter in parameters for name in names_of(parameter)]
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
+def completing(parameter: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: names that a parameter takes."""
+    return lambda incomplete: [n for n in names_of(parameter) if n.startswith(incomplete)]
 
 
 class Verb(TyperCommand):
@@ -85,7 +74,7 @@ def takes(shared: Shared) -> Callable[[Callable[..., None]], Callable[..., None]
         def call(**given: Any) -> None:
             verb(**{name: given[name] for name in own})
 
-        parts = {name: (one.annotation, one.default) for name, one in own.items()} | dict(shared)
+        parts = {name: (one.annotation, one.default) for name, one in own.items()} | shared
         parameters = [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
             for name, (kind, default) in parts.items()
@@ -129,24 +118,19 @@ def spec_argument(default: Any, text: str, metavar: str) -> Any:
 
 # Options of more than one verb.
 
-RUNS = option(None, "Size", "Runs of every game, in place of each one's own.")
-ROUNDS = option(None, "Size", "Rounds of every game, in place of each one's own.")
-SEED = option(0, "Size", "The same seed gives the same results.")
-JOBS = option(None, "Size", "Processes; as many as processors if not given.")
-CLUSTER = option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")
-FRESH = option(False, "Size", "Play again what is in the directory already.", "--fresh")
 TRUST = option(False, "Game", "Let the spec name files outside its folder.", "--trust")
-JSON = option(False, "Output", "JSON on standard output, nothing else.", "--json")
 
-AS_JSON: Shared = {"as_json": (bool, JSON)}
-SIZE: Shared = {
-    "runs": (int | None, RUNS),
-    "rounds": (int | None, ROUNDS),
-    "seed": (int, SEED),
-    "jobs": (int | None, JOBS),
-    "cluster": (str | None, CLUSTER),
-    "fresh": (bool, FRESH),
+AS_JSON: Shared = {
+    "as_json": (bool, option(False, "Output", "JSON on standard output, nothing else.", "--json"))
 }
+SIZE: Shared = {
+    "runs": (int | None, option(None, "Size", "Runs of every game, in place of each one's own.")),
+    "rounds": (int | None, option(None, "Size", "Rounds of every game, in place of each one's own.")),
+    "seed": (int, option(0, "Size", "The same seed gives the same results.")),
+    "jobs": (int | None, option(None, "Size", "Processes; as many as processors if not given.")),
+    "cluster": (str | None, option(None, "Size", "Play on the Dask cluster there.", metavar="ADDRESS")),
+    "fresh": (bool, option(False, "Size", "Play again what is in the directory already.", "--fresh")),
+}  # fmt: skip
 GAME: Shared = {
     "kernel": (str, option("gaussian", "Kernel", "Parameters may follow: gaussian:bandwidth=0.2.", names="kernel")),
     "dimension": (int, option(2, "Actions", "Coordinates of an action.")),
@@ -165,23 +149,12 @@ def read_spec(text: str, *, trust: bool = False) -> Any:
 
 def read_kernel(text: str) -> Kernel:
     """The kernel of `--kernel`: its name, and parameters behind it."""
-    name, _, rest = text.partition(":")
-    written = dict(_parameter(part) for part in re.split(r",(?=\s*\w+\s*=)", rest) if part)
     try:
-        return Kernel.from_dict({"kind": name} | DEFAULTS.get(name.lower(), {}) | written)
+        return kernel_of_text(text)
     except (TypeError, ValueError) as error:
-        message = re.sub(r", in \w+$", "", str(error))
-        kind = message.startswith("`kind`")
-        message = message.replace("`kind`", "--kernel") if kind else f"--kernel {name}: {message}"
-        raise UsageError(message.replace("`", "")) from error
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    """One `name=value` of `--kernel`: a number, a list of numbers, or a word."""
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not (key and equals and value):
-        raise UsageError(f"--kernel must be like gaussian:bandwidth=0.3, got {text!r} in it")
-    return key, read_json(value)
+        message = str(error).replace("`kind`", "--kernel").replace("`", "")
+        start = "" if message.startswith("--kernel") else f"--kernel {text.partition(':')[0]}: "
+        raise UsageError(start + message) from error
 
 
 def read_json(text: str | None) -> Any:
@@ -195,7 +168,8 @@ def read_json(text: str | None) -> Any:
 def read_actions(name: str, dimension: int) -> Ball | Box:
     """The unit cube or the unit ball of `--actions`."""
     if name not in names_of("actions"):
-        raise not_among("--actions", name, names_of("actions"))
+        allowed = ", ".join(names_of("actions"))
+        raise UsageError(f"--actions must be among {allowed}; got {name!r}")
     as_int("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
     return Ball(dimension) if name == "ball" else Box((0.0,) * dimension, (1.0,) * dimension)
 
@@ -210,16 +184,11 @@ def learner_kinds() -> dict[str, Any]:
 def read_learner(text: str) -> Any:
     """The class of `--learner`: its name, or a beginning or a part that no other has."""
     kinds = learner_kinds()
-    for fits in (str.__eq__, str.startswith, str.__contains__):
-        names = [name for name in kinds if fits(name, text)]
-        if len(names) == 1:
-            return kinds[names[0]]
-    raise not_among("--learner", text, kinds)
-
-
-def not_among(flag: str, name: str, allowed: Iterable[str]) -> Any:
-    """The error for a name that is not allowed."""
-    return UsageError(f"{flag} must be among {', '.join(allowed)}; got {name!r}")
+    begin = [name for name in kinds if name.startswith(text)]
+    fit = begin or [name for name in kinds if text in name]
+    if len(fit) != 1:
+        raise UsageError(f"--learner must be among {', '.join(kinds)}; got {text!r}")
+    return kinds[fit[0]]
 
 
 @contextmanager

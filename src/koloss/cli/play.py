@@ -81,12 +81,8 @@ def _play(context: typer.Context, flag: str, specs: list[str], out: Path) -> Non
         report.show_results(results, [files[0], out / "results.json", out / "figures"])
     failed = sum(len(c.failures) for c in results.curves)
     failed += sum(len(r.failures) for r in results.results)
-    _exit_if(failed, "report")
-
-
-def _exit_if(failed: int, where: str) -> None:
     if failed:
-        _say(f"error: {counted(failed, 'run')} failed; the {where} says why")
+        _say(f"error: {counted(failed, 'run')} failed; the report says why")
         raise typer.Exit(1)
 
 

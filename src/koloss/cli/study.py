@@ -323,7 +323,7 @@ def control(method: str) -> Callable[..., None]:
         said |= {} if count is None else {"erased": count}
         answer(context, said, done.format(**said))
 
-    verb.__doc__ = text
+    verb.__name__, verb.__doc__ = method, text
     return verb
 
 
@@ -337,19 +337,10 @@ def application() -> typer.Typer:
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    verbs: dict[str, Any] = {
-        "create": create,
-        "list": list_,
-        "show": show,
-        "ask": ask,
-        "tell": tell,
-        "export": export,
-        "verify": verify,
-        "backup": backup,
-        **{name.replace("_", "-"): control(name) for name in CONTROLS},
-    }
-    for name, verb in verbs.items():
+    verbs = [create, list_, show, ask, tell, export, verify, backup]
+    for verb in (*verbs, *map(control, CONTROLS)):
         # Values may be negative numbers, which look like options.
         settings = {"ignore_unknown_options": verb is tell}
+        name = verb.__name__.rstrip("_").replace("_", "-")
         app.command(name, context_settings=settings)(verb)
     return app
