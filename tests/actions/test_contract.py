@@ -70,6 +70,17 @@ def test_survives_json(actions):
     assert type(twin) is type(actions)
 
 
+@convex
+def test_is_a_frozen_value(actions):
+    twin = eval(repr(actions), vars(kl).copy())
+    assert twin == actions
+    assert len({twin, actions}) == 1
+    assert sum(actions == other for other in SETS) == 1
+    for name in ("radius", "lower", "dimension"):
+        with pytest.raises(AttributeError):
+            setattr(actions, name, 3.0)
+
+
 @every
 def test_bounds_are_attained(actions, rng):
     lower, upper = actions.bounds()

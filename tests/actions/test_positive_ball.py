@@ -173,43 +173,7 @@ def test_draws_from_a_sliver_and_in_high_dimension(rng):
     assert len(np.unique(X[:, 0])) == 200
 
 
-# Kernels on it.
-
-
-KERNELS = [
-    kl.Linear(),
-    kl.Quadratic(),
-    kl.Polynomial(3, offset=0.5),
-    kl.Gaussian(0.7),
-    kl.Matern(0.5, 0.8),
-    kl.Matern(2.5, 0.8),
-    kl.Periodic(0.9),
-    kl.Posynomial([[1.5, -2, 0.25], [-0.5, 0, 1], [0, 0, -1]]),
-    kl.Posynomial([[2, 0, 1], [0, 3, 0], [1, 1, 1], [0, 0, 0]]),
-    kl.Linear() + kl.Gaussian(0.7),
-    kl.Polynomial(2) * kl.Posynomial([[1, -1, 0]]),
-    2.5 * kl.Quadratic(),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("lower", [0.1, [0.2, 0.05, 0.9]], ids=str)
-def test_bounds_of_kernels_are_never_exceeded(kernel, lower, rng):
-    actions = kl.PositiveBall(3, 1.3, lower)
-    edge = actions.project(10 * rng.standard_normal((2000, 3)))
-    X = np.concatenate([actions.sample(2000, rng), edge, [actions.lower]])
-    best = kernel.diag(X).max()
-    assert best * (1 - 1e-12) <= kernel.bound(actions) <= 8 * best
-    X = X[rng.permutation(len(X))[:400]]
-    Y = X + rng.uniform(0.02, 1, (400, 1)) ** 2 * (actions.sample(400, rng) - X)
-    apart = np.linalg.norm(X - Y, axis=1)
-    X, Y, apart = X[apart > 1e-3], Y[apart > 1e-3], apart[apart > 1e-3]
-    cross = np.array([kernel([x], [y])[0, 0] for x, y in zip(X, Y, strict=True)])
-    moved = np.sqrt(np.maximum(kernel.diag(X) + kernel.diag(Y) - 2 * cross, 0))
-    assert np.all(moved <= kernel.lipschitz(actions) * apart * (1 + 1e-7))
-    moduli = [kernel.modulus(float(r), actions) for r in apart]
-    assert np.all(moved <= np.array(moduli) * (1 + 1e-7))
+# Kernels on it: that their bounds are never exceeded is in the contract of kernels.
 
 
 @pytest.mark.slow
@@ -241,15 +205,11 @@ def test_proxies_take_it():
 # Values and arguments.
 
 
-def test_frozen_values(xp):
+def test_equal_values(xp):
     assert kl.PositiveBall(2, 1.0, xp.asarray([0.25, 0.0])) == kl.PositiveBall(2, 1.0, [0.25, 0.0])
     ball = kl.PositiveBall(2, 1.0, 0.25)
     assert ball == kl.PositiveBall(2, 1, [0.25, 0.25]) == kl.PositiveBall(2, lower=np.full(2, 0.25))
     assert ball != kl.PositiveBall(2)
-    assert len({ball, kl.PositiveBall(2, 1.0, (0.25, 0.25)), kl.PositiveBall(2)}) == 2
-    assert eval(repr(ball), {"PositiveBall": kl.PositiveBall}) == ball
-    with pytest.raises(AttributeError):
-        ball.lower = 0.0
 
 
 def test_boundary_belongs_to_it():

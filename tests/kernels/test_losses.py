@@ -456,12 +456,6 @@ def test_arrays_keep_their_kind_and_type(family, precision, xp, rng):
 GAUSSIAN = kl.Gaussian(1.0)
 
 
-def test_norms_by_hand():
-    assert kl.LinearLoss([3, 4]).norm() == 5.0
-    loss = kl.QuadraticLoss([[1.0, 2.0], [2.0, -1.0]], [3.0, 0.0])
-    assert_allclose(loss.norm() ** 2, 1 + 4 + 4 + 1 + 9)
-
-
 def test_quadratic_without_a_vector():
     loss = kl.QuadraticLoss([[1.0, 0.5], [0.5, 0.0]])
     assert_array_equal(loss.vector, [0.0, 0.0])

@@ -35,14 +35,9 @@ DEEPEST = 20
 class Parameter(Plain, abc.ABC):
     """One named part of a `Space`. Where it has finitely many values, they are numbered from 0."""
 
-    when: dict[str, tuple[Any, ...]] | None
-    """Values of other parameters for which this one matters; None: always."""
-
-    count: int | None
-    """Number of values; None: a continuum."""
-
-    is_nominal: ClassVar[bool] = False
-    """Whether its values have no order, so that none can stand for another."""
+    when: dict[str, tuple[Any, ...]] | None  # values of others for which it matters; None: always
+    count: int | None  # number of values; None: a continuum
+    is_nominal: ClassVar[bool] = False  # whether its values have no order: none stands for another
 
     @abc.abstractmethod
     def check(self, name: str, value: Any) -> Any:
@@ -220,9 +215,7 @@ class Float(Parameter):
         return min(max(number, self.low), self.high)
 
     def number(self, value: Any) -> int:
-        if self.step is None:
-            return 0
-        return round(float(value - self.low) / self.step)
+        return 0 if self.step is None else round(float(value - self.low) / self.step)
 
     def value(self, number: int) -> float:
         if self.step is None:
@@ -264,10 +257,8 @@ class Float(Parameter):
 
     def _short(self, x: float) -> float:
         """A number of few digits next to x: 12 on a log scale, else as many as the larger end has in 14."""
-        if self.log:
-            short = float(f"{x:.12g}")
-        else:
-            short = round(x, 14 - math.ceil(math.log10(max(-self.low, self.high))))
+        size = max(-self.low, self.high)
+        short = float(f"{x:.12g}") if self.log else round(x, 14 - math.ceil(math.log10(size)))
         return min(max(short, self.low), self.high)
 
     def _settled(self, places: Floats) -> Floats:

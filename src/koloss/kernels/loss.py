@@ -71,12 +71,12 @@ class Loss(Plain, abc.ABC):
         self._check_family(other)
         return sum(_dot(getattr(self, part), getattr(other, part)) for part in self._coordinates)
 
-    def _combine(self, own: float, other: Self, factor: float) -> Self:
-        """`own` times this loss plus `factor` times another, which `_check_family` has let through."""
+    def _plus(self, other: Self, factor: float) -> Self:
+        """The sum with `factor` times another, which `_check_family` has let through."""
         mine = {name: getattr(self, name) for name in self._coordinates}
         theirs = {name: matching(getattr(other, name), a) for name, a in mine.items()}
         with np.errstate(over="ignore", invalid="ignore"):  # `_with` refuses what comes of it
-            sums = {name: own * a + factor * theirs[name] for name, a in mine.items()}
+            sums = {name: a + factor * theirs[name] for name, a in mine.items()}
         return self._with(sums)
 
     def _scale(self, factor: float) -> Self:
@@ -105,7 +105,7 @@ class Loss(Plain, abc.ABC):
         """Σ_i f_i ℓ_i of such losses."""
         total: Loss = losses[0] * factors[0]
         for factor, loss in zip(factors[1:], losses[1:], strict=True):
-            total = total._combine(1.0, loss, factor)
+            total = total._plus(loss, factor)
         return total
 
     @classmethod
@@ -191,16 +191,13 @@ class Loss(Plain, abc.ABC):
         if not isinstance(other, Loss):
             return NotImplemented
         self._check_family(other)
-        return self._combine(1.0, other, 1.0)  # type: ignore[arg-type]
+        return self._plus(other, 1.0)  # type: ignore[arg-type]
 
     def __radd__(self, other: Any) -> Self:
         return self if isinstance(other, int) and other == 0 else NotImplemented  # for sum()
 
     def __sub__(self, other: Any) -> Self:
-        if not isinstance(other, Loss):
-            return NotImplemented
-        self._check_family(other)
-        return self._combine(1.0, other, -1.0)  # type: ignore[arg-type]
+        return self + -other if isinstance(other, Loss) else NotImplemented
 
     def __mul__(self, factor: Any) -> Self:
         if isinstance(factor, Loss):
@@ -292,12 +289,12 @@ class KernelLoss(Loss):
             return self
         return self.kernel.embed(self.centers, self.coefficients)
 
-    def _combine(self, own: float, other: Self, factor: float) -> Self:
+    def _plus(self, other: Self, factor: float) -> Self:
         if self.centers is other.centers or equal(self.centers, other.centers):
-            return super()._combine(own, other, factor)
+            return super()._plus(other, factor)
         xp, theirs = namespace(self.centers), matching(other.coefficients, self.coefficients)
         centers = xp.concat([self.centers, matching(other.centers, self.centers)], axis=0)
-        coefficients = xp.concat([own * self.coefficients, factor * theirs])
+        coefficients = xp.concat([self.coefficients, factor * theirs])
         return type(self)(self.kernel, centers, coefficients)
 
     @classmethod

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from koloss.studies import Event, Store
 
@@ -36,21 +36,9 @@ def check_turns(store: Store, workers: int, times: int) -> None:
 
 def together(works: Sequence[Callable[[], None]]) -> None:
     """Each in a thread of its own; the first error that one of them raises."""
-    errors: list[BaseException] = []
-
-    def carry_out(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=carry_out, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
+    with ThreadPoolExecutor(len(works)) as pool:
+        for future in [pool.submit(work) for work in works]:
+            future.result()
 
 
 def fork(work: Callable[[], None]) -> int:
