@@ -91,8 +91,11 @@ def play(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         executor: Any = None
         if options.cluster is not None:
-            from distributed import Client
-
+            try:
+                from distributed import Client
+            except ImportError as error:
+                needs = "--cluster needs dask and distributed: pip install 'koloss[distributed]'"
+                raise ImportError(needs) from error
             client = stack.enter_context(Client(options.cluster, timeout=20))
             executor = client.get_executor(pure=False)
         results = arena.run(

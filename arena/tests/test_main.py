@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import arena
+import koloss as kl
 from arena.__main__ import main
-from koloss.games.store import ROOT, locked
-from tests.support.clusters import needs_dask
+from koloss.games.store import locked
+from tests.support.clusters import REMOTE, needs_dask
 from tests.support.runs import HEARING, in_group, numbers, wait_for
 
 BOUT = ["--games", "stationary", "compressor", "--players", "uniform", "exp3", "--rounds", "40"]
@@ -26,7 +27,7 @@ HERE = str(Path(__file__).parents[2])
 def elsewhere(tmp_path, monkeypatch):
     """A folder of its own, from which other processes find the arena."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(ROOT.parent)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, str(Path(kl.__file__).parents[1])]))
 
 
 def good(capsys, *arguments):
@@ -143,8 +144,8 @@ def test_a_signal_ends_it_and_its_processes(tmp_path, number):
 
 def test_a_cluster_without_dask(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert main(["--cluster", "local"]) == 1
-    assert "a cluster needs dask and distributed" in capsys.readouterr().err
+    assert main(["--cluster", "tcp://127.0.0.1:1"]) == 1
+    assert "--cluster needs dask and distributed" in capsys.readouterr().err
 
 
 @needs_dask
@@ -153,6 +154,12 @@ def test_on_a_cluster(capsys, tmp_path):
     bout = ["--games", "stationary", "--players", "uniform", "--rounds", "20", "--runs", "1"]
     with ThreadPoolExecutor(1) as pool:
         arena.run(["stationary"], ["uniform"], out="here", rounds=20, runs=1, executor=pool)
-    good(capsys, *bout, "--out", "there", "--cluster", "local")
+    remote = subprocess.Popen([sys.executable, "-c", REMOTE], stdout=subprocess.PIPE, text=True)
+    try:
+        address = remote.stdout.readline().strip()
+        good(capsys, *bout, "--out", "there", "--cluster", address)
+    finally:
+        remote.kill()
+        remote.communicate()
     here, there = (numbers(tmp_path / place / "arena.json") for place in ("here", "there"))
     assert here == there

@@ -243,23 +243,25 @@ def load(job: Job, folder: Path) -> Packed | None:
     That is where it is not there, of another key, damaged, failed, or stopped by a shorter time limit. What made it fail may
     be something that its key does not know: memory, a file that its adversary reads, another module.
     """
+    run = _read(job, folder)
+    if run is None or run.plain.pop("key") != job.key or run.plain["ended"] == "failed":
+        return None
+    short = run.plain["ended"] == "stopped" and run.plain["facts"]["limit"] < job.limit
+    return None if short else run
+
+
+def _read(job: Job, folder: Path) -> Packed | None:
     try:
-        plain, arrays = read_npz(path_of(job, folder))
-        short = plain["ended"] == "stopped" and plain["facts"]["limit"] < job.limit
-        if plain.pop("key") != job.key or plain["ended"] == "failed" or short:
-            return None
+        run = read_npz(path_of(job, folder))
+        return run if {"key", "ended", "facts"} <= run.plain.keys() else None
     except Exception:  # a damaged file can fail in any way
         return None
-    return Packed(plain, arrays)
 
 
 def _is_another(job: Job, folder: Path) -> bool:
     """Whether the file of a run holds one that was played to the end, but is not the run of this job."""
-    try:
-        plain, _ = read_npz(path_of(job, folder))
-    except Exception:  # a damaged file can fail in any way
-        return False
-    return bool(plain["ended"] == "done" and plain["key"] != job.key)
+    run = _read(job, folder)
+    return run is not None and run.plain["ended"] == "done" and run.plain["key"] != job.key
 
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:

@@ -23,8 +23,7 @@ the game is not for."""
 Floats = NDArray[np.float64]
 
 _BY_ROUND = ("actions", "losses", "regret", "bound", "index", "probability")
-_BESIDE = ("checkpoints", "running", "uniform", "paid", "best_paid", "best")
-_ARRAYS = (*_BY_ROUND, *_BESIDE)
+_ARRAYS = (*_BY_ROUND, "checkpoints", "running", "uniform", "paid", "best_paid", "best")
 _PLAIN = ("certificate", "valid", "seconds", "best_index", "ended", "message", "facts")
 
 
@@ -128,19 +127,17 @@ class Trace:
         return cls(**packed.plain, **packed.arrays)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file: .npz, or .parquet (which needs pyarrow)."""
+        """Write one .npz file."""
         path = Path(path)
-        writers = {".npz": write_npz, ".parquet": _write_parquet}
-        if path.suffix not in writers:
-            raise ValueError(f"`path` must end in .npz or .parquet, got {path.name}")
+        if path.suffix != ".npz":
+            raise ValueError(f"`path` must end in .npz, got {path.name}")
         with replacing(path) as file:
-            writers[path.suffix](file, self.pack())
+            write_npz(file, self.pack())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what `save` has written, or the file of a run."""
-        path = Path(path)
-        plain, arrays = _read_parquet(path) if path.suffix == ".parquet" else read_npz(path)
+        plain, arrays = read_npz(Path(path))
         return cls.unpack(Packed({name: plain[name] for name in _PLAIN}, arrays))
 
 
@@ -258,29 +255,3 @@ def _slope(t: Any, regret: Any) -> float:
     if len(t) < 2 or np.any(regret <= 0):
         return float("nan")
     return float(np.polyfit(np.log(t), np.log(regret), 1)[0])
-
-
-def _write_parquet(file: IO[bytes], packed: Packed) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    plain, arrays = packed
-    columns = {name: a for name, a in arrays.items() if name in _BY_ROUND and name != "actions"}
-    actions = arrays["actions"]
-    columns |= {f"action_{i}": actions[:, i] for i in range(actions.shape[1])}
-    beside = {name: arrays[name].tolist() for name in _BESIDE if name in arrays}
-    about = json.dumps({"plain": plain, "beside": beside})
-    table = pa.table({k: pa.array(v) for k, v in columns.items()})
-    parquet.write_table(table.replace_schema_metadata({"koloss": about}), file)
-
-
-def _read_parquet(path: Path) -> Packed:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path)
-    about = json.loads(table.schema.metadata[b"koloss"])
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    d = sum(name.startswith("action_") for name in columns)
-    arrays = {"actions": np.column_stack([columns.pop(f"action_{i}") for i in range(d)])}
-    arrays |= {name: np.asarray(values) for name, values in about["beside"].items()}
-    return Packed(about["plain"], arrays | columns)

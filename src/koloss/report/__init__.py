@@ -5,8 +5,7 @@ imported only where they are used.
 """
 
 from koloss.report.inspection import Inspection, inspect, show, write
-from koloss.report.page import write_page
-from koloss.report.text import show_bounds, show_catalogue, show_results
+from koloss.report.page import show_bounds, show_catalogue, show_results, write_page
 
 __all__ = [
     "Inspection",

@@ -86,7 +86,8 @@ def test_a_signal_ends_a_run_and_its_processes(spec, start, cli, number):
         (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         out, err = process.communicate(timeout=600)
     code, line = ENDS[number]
-    assert (process.returncode, out, err.strip()) == (code, "", line)
+    assert (process.returncode, out) == (code, "")
+    assert err.strip() == line or number == signal.SIGKILL  # when Python tells what it cleans up
     assert not any(alive(pid) for pid in playing(folder)) or number == signal.SIGKILL
     nothing_left(process, folder)
     message = f"error: out is in use by process {process.pid}; wait until that ends, or choose another folder\n"
