@@ -5,9 +5,8 @@
 #   make run ARGS=--full              the experiments at full size, about an hour; see `koloss reproduce --help`
 #   make arena ARGS=--quick           a small arena without peers, a minute; see `python -m arena --help`
 #   make check                        lint, types and the quick tests, while working
-#   make torture ARGS=--quick         two minutes of hostile use; see `python -m torture --help`
 #   make test WORKERS=4               tests side by side (2 unless told)
-#   make test-faults                  faults planted in the library, each of which the tests must find
+#   make test-faults ARGS=--quick     six minutes of faults, hostile input and chaos; see `python -m tests.faults --help`
 #   make test-lowest PYTHON=python3.11  the lowest versions that are declared, in .venv-lowest
 #   make test-torch TORCH=torch       choose the torch requirement
 
@@ -35,7 +34,7 @@ in_tests := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run arena arena-test check test test-faults test-lowest test-torch test-wheel torture bench docs lint review format clean
+.PHONY: help run arena arena-test check test test-faults test-lowest test-torch test-wheel bench docs lint review format clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,8 +54,8 @@ check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while wor
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-test-faults: $(STAMPS)/test ## planted faults and mutants, each of which some test must find
-	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m faults tests
+test-faults: $(STAMPS)/test ## kills, full disks, planted bugs, 150,000 hostile inputs, fresh seeds, chaos: an hour (ARGS=--quick: six minutes)
+	$(in_tests) $(BIN)/python -m tests.faults --workers $(WORKERS) $(ARGS)
 
 # Old packages call what newer ones beside them have deprecated, which is for neither of us to mend.
 test-lowest: $(LOWEST)/stamp ## tests and doctests with the lowest versions that pyproject.toml allows (Python 3.11)
@@ -67,9 +66,6 @@ test-wheel: $(STAMPS)/test ## a wheel in empty environments, its dependencies fe
 
 test-torch: $(STAMPS)/test $(STAMPS)/torch ## the tests over array libraries, torch among them
 	$(BIN)/python -m pytest -m xp tests
-
-torture: $(STAMPS)/test ## hostile use, counted: tried and failed, minutes long (ARGS=--quick: two minutes)
-	$(BIN)/python -m torture $(ARGS)
 
 bench: $(STAMPS)/bench ## ratios against peers and the hardware limit, a quarter of an hour; writes docs/benchmarks.md (ARGS=designs: that group)
 	$(BIN)/python -m benchmarks $(ARGS)

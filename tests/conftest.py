@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-settings.register_profile("koloss", deadline=None, derandomize=True, max_examples=50)
-settings.load_profile("koloss")
+from tests.support import fuzz
+
+settings.load_profile(fuzz.PROFILE)
 
 collect_ignore = ["support/digest_setups.py"]  # which registers set-ups when it is imported, once
 FAULTS = Path(__file__).parent / "faults"
@@ -41,6 +42,15 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.faults)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Pass on how many cases of a fuzzed test were played."""
+    count = fuzz.played.pop(getattr(item, "originalname", ""), 0) if call.when == "call" else 0
+    if count:
+        item.user_properties.append(("cases", count))
+    return (yield)
+
+
 def pytest_report_header():
     """Say which array libraries take part."""
     found = [name for name in LIBRARIES if importlib.util.find_spec(name)]
@@ -48,7 +58,11 @@ def pytest_report_header():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say what was skipped and why, one line for each reason."""
+    """Say how much was fuzzed, and what was skipped and why, one line for each reason."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
+    cases = [count for r in reports for name, count in r.user_properties if name == "cases"]
+    if cases:
+        terminalreporter.write_line(f"fuzzed: {sum(cases):,} cases in {len(cases)} tests")
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

@@ -8,8 +8,10 @@ import inspect
 import threading
 import tracemalloc
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 import koloss as kl
 from koloss.errors import NoDistribution, UnknownDecision
@@ -18,6 +20,7 @@ from koloss.games.workers import ClusterLost
 from koloss.learners.waiting import Late
 from tests.support.calls import BAD_COUNTS, Calls, documented, every_form
 from tests.support.cases import LEARNERS, POINTS, discovered, play, same
+from tests.support.fuzz import PROFILE, Drawn, fuzzed
 
 
 def test_every_learner_has_a_case():
@@ -224,21 +227,22 @@ OF_EVERY_KIND = [
     *("exp weights, box", "exp weights, gaussian", "gradient, points", "gradient, ball"),
     *("leader, points", "leader, ball", "leader, ball, linear"),
 ]
-"""Ways to keep decisions and to read losses; `python -m torture calls` has all settings."""
+"""Ways to keep decisions and to read losses; the profile `torture` has all settings."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OF_EVERY_KIND)
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", LEARNERS if PROFILE == "torture" else OF_EVERY_KIND)
 def test_every_form_of_a_call_is_heard_or_refused(name):
     assert [wrong for wrong in every_form(name) if wrong is not None] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-def test_sequences_of_calls(name):
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        assert Calls(name, seed % 2, rng).play(10) is None
+@fuzzed(few=4, cases=500)
+@given(start=st.integers(0, 1), steps=st.integers(3, 10), data=st.data())
+def test_sequences_of_calls(name, start, steps, data):
+    assert Calls(name, start, Drawn(data)).play(steps) is None
 
 
 def test_the_guide_lists_what_calls_raise():

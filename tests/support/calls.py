@@ -1,4 +1,4 @@
-"""Calls in every shape, good and bad, and what must come of each: small in the tests, large in `python -m torture calls`.
+"""Calls in every shape, good and bad, and what must come of each.
 
 A learner is called in some shape, and beside it a second one, the same to the last bit, with plain calls alone. Whatever is
 called, both must have the same state afterwards. A call that is refused raises what the guide's page on errors lists for it,

@@ -1,35 +1,171 @@
-"""Requests with contexts, among some of the actions, of sets that grow: good and bad, late, twice, and in between snapshots.
-
-As in `calls`, a learner is called in all forms, and beside it the same one with plain calls alone; what is refused changes nothing.
-"""
+"""Contexts, params and some of the actions in all forms, and what is none of these; learners that are asked with them."""
 
 from __future__ import annotations
 
 import math
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 import koloss as kl
-from koloss.errors import KolossError
 from tests.support.calls import Calls
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, Case, bandit, insured, number, play
-from torture.extremes import FLOATS, pick, short, tried
-from torture.forging import label, mutations, outcome, replaced, reseal
-from torture.forms import (
-    ACTIONS,
-    BAD_CONTEXTS,
-    SPACE,
-    bad_batches,
-    bad_masks,
-    bad_params,
-    forms_of,
-    forms_of_mask,
+from tests.support.strategies import short
+
+SPACE = kl.Space(
+    method=kl.Choice(["lru", "lfu", "random"]),
+    size=kl.Int(8, 512, log=True),
+    level=kl.Ordinal([1, 2, 3]),
+    flag=kl.Choice([False, True, None]),
+    depth=kl.Int(1, 4, when={"method": "lru"}),
+    decay=kl.Float(0.01, 1.0, log=True, when={"method": ["lfu", "lru"], "flag": True}),
+    step=kl.Float(0.0, 1.0, step=0.1),
 )
-from torture.trials import Cases, trial
+ACTIONS = SPACE.points(24)
+
+
+def forms_of(contexts: kl.Contexts, row: int) -> dict[str, Any]:
+    """One context, in all ways in which it can be given."""
+    if contexts.labels is not None:
+        given = contexts.labels[row]
+        other = np.str_(given) if isinstance(given, str) else np.int64(given)
+        return {"a label": given, "a NumPy label": other}
+    x = contexts.X[row]
+    ways = {"a row": row, "a NumPy row": np.int64(row), "coordinates": x, "a list": x.tolist()}
+    if contexts.points is not None:
+        named = contexts.points.params[row]
+        ways |= {"params": named, "params in another order": dict(reversed(named.items()))}
+    return ways
+
+
+BAD_CONTEXTS: dict[str, Any] = {
+    **{repr(x): x for x in ("nobody", "", "A", b"a", True, False, np.True_, 1j, -1, 99, 0.5, 1.5)},
+    **{repr(x): x for x in (math.nan, math.inf, np.float64("nan"), np.datetime64("2020"), int)},
+    "nothing": None,
+    "beyond 64 bits": 10**400,
+    "beyond floats": [10**400],
+    "an object": object(),
+    "no list": [],
+    "a list of nothing": [None, None],
+    "a dict": {},
+    "unknown params": {"nobody": 1},
+    "params of NaN": {"x": math.nan, "y": 0.5},
+    "params outside": {"x": 2.0, "y": 0.5},
+    "params of another kind": {"day": "week", "hour": "6"},
+    "what does not matter": {"day": "end", "hour": 6},
+    "a set": {0},
+    "a slice": slice(1),
+    "a generator": (x for x in [0.5, 0.5]),
+    "masked": np.ma.masked,
+    "complex coordinates": np.array([0.5 + 1j, 0.5]),
+    "flags": np.array([True, False]),
+    "texts": ["0.5", "0.5"],
+    "too many coordinates": [0.5] * 9,
+    "a table": np.zeros((2, 2)),
+    "not finite": [math.nan, 0.5],
+    "outside": [7.0, -8.0],
+    "ragged": [[0.5], [0.5, 0.5]],
+}
+
+
+def bad_batches(good: list[Any]) -> dict[str, Any]:
+    """What is no sequence of contexts, one for each of several decisions."""
+    ways: dict[str, Any] = {"too few": good[1:], "too many": [*good, good[0]], "nothing": None}
+    ways |= {"one": good[0], "a set": {0, 1}, "a dict": {0: good[0]}, "a generator": iter(good)}
+    ways |= {"text": "abc"[: len(good)], "a number": 3, "an array of no dimension": np.array(1)}
+    for what, bad in BAD_CONTEXTS.items():
+        ways[f"{what} among good ones"] = [*good[1:], bad]
+    return ways
+
+
+def forms_of_mask(mask: Any, points: Any, rng: np.random.Generator) -> dict[str, Any]:
+    """Some actions, in all ways in which they can be given."""
+    rows = rng.permutation(np.flatnonzero(mask))
+    ways = {"truth values": mask, "a list of them": mask.tolist(), "NumPy's": list(mask)}
+    ways |= {"rows": rows.tolist(), "an array of rows": rows, "a tuple": tuple(rows.tolist())}
+    ways |= {"small integers": rows.astype(np.int16), "unsigned": rows.astype(np.uint64)}
+    if points is not None:
+        ways["params"] = [points[row] for row in rows]
+        ways |= {"one dict": points[rows[0]]} if len(rows) == 1 else {}
+    return ways
+
+
+def bad_masks(count: int, available: Any) -> dict[str, Any]:
+    """What leaves no action, or says nothing of actions."""
+    bad: dict[str, Any] = {
+        "none": np.zeros(count, dtype=bool),
+        "no rows": [],
+        "too short": np.ones(count - 1, dtype=bool),
+        "too long": [True] * (count + 1),
+        "floats": np.ones(count),
+        "NaN": [math.nan] * count,
+        "zeros and ones": [0, 1] * (count // 2),
+        "a table": np.ones((count, 1), dtype=bool),
+        "a row that is none": [0, count],
+        "a negative row": [-1],
+        "a row twice": [1, 1],
+        "beyond 64 bits": [10**400],
+        "text": "all",
+        "texts": ["0", "1"],
+        "an object": object(),
+        "a number": 1,
+        "True": True,
+        "a set": {0, 1},
+        "a generator": iter([0, 1]),
+        "ragged": [[0], [0, 1]],
+        "a dict": {0: True},
+        "rows and params": [0, {}],
+        "params of nobody": [{"nobody": 1}],
+        "dates": np.array(["2020"], dtype="M8[D]"),
+        "nothing among rows": [0, None],
+        "masked": np.ma.array([True] * count, mask=[True] * count),
+    }
+    if not available.all():
+        bad["what is not on offer"] = ~available
+    return bad
+
+
+def bad_params(good: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What is no action of `SPACE`, made of one that is."""
+    yield "nothing", {}
+    yield "one more", good | {"more": 1}
+    yield "a name that is a number", good | {1: 1}
+    yield "a surrogate as a name", good | {"\ud800": 1}
+    for name, now in good.items():
+        yield f"without {name}", {k: v for k, v in good.items() if k != name}
+        yield f"{name} in capitals", {k.upper() if k == name else k: v for k, v in good.items()}
+        for value in (
+            "nobody",
+            "",
+            b"lru",
+            math.nan,
+            math.inf,
+            -1,
+            10**400,
+            1j,
+            object(),
+            [1],
+            {},
+            np.zeros(2),
+        ):
+            yield f"{name} = {short(value)}", good | {name: value}
+        if now is not None:
+            yield f"{name} = None", good | {name: pick_none(name)}
+    if good["method"] == "random":
+        yield "what does not matter", good | {"depth": 2}
+    yield "True for 1", good | {"level": True}
+    yield "1 for True", good | {"flag": 1}
+    yield "text for a number", good | {"size": "8"}
+    yield "half", good | {"size": 8.5}
+    yield "between steps", good | {"step": 0.05}
+
+
+def pick_none(name: str) -> Any:
+    """None, or what is none where None is a value."""
+    return "None" if name == "flag" else None
+
 
 MASKS = np.random.default_rng(3).random((3, 30)) < 0.3
 MASKS[1] = np.arange(30) == 7
@@ -66,24 +202,28 @@ MASKED = {
 }
 GROWING = {"grows, box": _grows(BOX), "grows, space": _grows(SPACE)}
 CASES = CONTEXTS | MASKED | GROWING
+SLOW = ("insured, segments", "insured, weekdays", "insured, hours")  # seconds for a round
+QUICK = [name for name in CASES if name not in SLOW]
 
 
 @cache
-def begun(name: str) -> tuple[Any, Any]:
-    """States in which games begin: a new one, and one in which decisions were forgotten and the set has grown."""
+def started(name: str) -> tuple[Any, Any, Any]:
+    """States in which games begin: a new one, one in which decisions were forgotten and the set has grown, one that waits."""
     case = CASES[name]
     learner = case.make()
     fresh = learner.state()
     play(case, learner, 45 if name in GROWING else 12)
     learner.forget(before=learner.ledger.made)
-    return fresh, learner.state()
+    later = learner.state()
+    play(case, learner, 6)
+    return fresh, later, learner.state()
 
 
 class Requests(Calls):
     """A learner that is asked in all forms, and one that is asked plainly."""
 
     def __init__(self, name: str, start: int, rng: np.random.Generator) -> None:
-        self.begin(CASES[name], begun(name)[start], rng)
+        self.begin(CASES[name], started(name)[start], rng)
         self.contexts = self.case.settings.get("contexts")
 
     def available(self) -> Any:
@@ -157,7 +297,7 @@ class Requests(Calls):
         params = self.params()
         if params is None or not self.waiting or self.rng.random() < 0.6:
             return super().tell()
-        some = pick(self.rng, list(self.waiting.values()))
+        some = self.rng.choice(list(self.waiting.values()))
         oldest = min(d.id for d in self.waiting.values() if d.params == some.params)
         decision = self.waiting.pop(oldest)
         ways = {"params": some.params, "in another order": dict(reversed(some.params.items()))}
@@ -181,7 +321,7 @@ class Requests(Calls):
             looks["law"] = lambda: learner.distribution_for(given)
         elif self.case.kind is not kl.ExpWeights or self.case.finite:
             looks["law"] = lambda: learner.distribution
-        way = pick(self.rng, list(looks))
+        way = self.rng.choice(list(looks))
         self.history.append(f"look at {way}")
         seen = looks[way]()
         if way == "law" and not (np.min(seen) >= 0 and abs(np.sum(seen) - 1) < 1e-9):
@@ -218,163 +358,3 @@ class Requests(Calls):
 
     def bad_look(self) -> str | None:
         return self.bad_ask()
-
-
-def _games(title: str, names: dict[str, Case], quick: int, full: int) -> None:
-    @trial(f"requests {title}", quick=quick, full=full)
-    def games(rng: np.random.Generator) -> Cases:
-        for name in names:
-            game = Requests(name, int(rng.integers(2)), rng)
-            try:
-                wrong = game.play(int(rng.integers(4, 12)))
-            except Exception:
-                wrong = f"{' > '.join(game.history)}\n{traceback.format_exc()}"
-            yield None if wrong is None else f"{name}: {wrong}"
-
-
-_games("with contexts", CONTEXTS, 12, 200)
-_games("among some of the actions", MASKED, 12, 200)
-_games("of sets that grow", GROWING, 12, 150)
-
-
-@trial("requests: every bad context and every bad mask", quick=1, full=1)
-def refusals(rng: np.random.Generator) -> Cases:
-    """Each once, of every learner."""
-    for name in CASES:
-        game = Requests(name, 1, rng)
-        learner, calls = game.shaped, {}
-        if game.contexts is None:
-            masks = bad_masks(len(learner.actions), game.available())
-            if game.params() is not None:
-                masks |= {f"params, {k}": v for k, v in bad_params(game.params()[0])}
-            calls = {f"mask, {k}": partial(learner.ask, allowed=v) for k, v in masks.items()}
-        else:
-            good, _ = game.context()
-            calls = {
-                f"{k} as contexts": partial(learner.ask, 3, context=v)
-                for k, v in bad_batches([good] * 3).items()
-            }
-            calls |= {k: partial(learner.ask, context=v) for k, v in BAD_CONTEXTS.items()}
-        for what, call in calls.items():
-            wrong = game.refused("ask", call)
-            yield None if wrong is None else f"{name}, {what}: {wrong}"
-            game.digest = learner.state()["digest"]
-
-
-# Declarations and snapshots.
-
-
-@trial("contexts: declarations of any kind", quick=30, full=300)
-def declarations(rng: np.random.Generator) -> Cases:
-    for _ in range(10):
-        X: Any = [
-            ["a", "b", "c"],
-            [1, 2, 3],
-            [[0.0], [0.5], [1.0]],
-            HOURS,
-            HOURS.points(),
-            SPACE,
-            "abc",
-            [],
-            [[]],
-            None,
-            3,
-        ]
-        X += [
-            ["a", "a"],
-            [True, 2],
-            [1.0, 2.0],
-            ["a", 1, None],
-            [[math.nan]],
-            [[1.0], [1.0]],
-            [[1e308], [-1e308]],
-            [[5e-324], [0.0]],
-            np.zeros((0, 2)),
-        ]
-        given = {
-            "weights": [
-                None,
-                WEIGHTS,
-                [1, 0, 0],
-                [0.5, 0.5],
-                [math.nan] * 3,
-                "abc",
-                [1e-300, 0.5, 0.5],
-                [pick(rng, FLOATS)] * 3,
-            ],
-            "allowed": [
-                None,
-                MASKS,
-                ~MASKS,
-                MASKS[0],
-                np.zeros((3, 3)),
-                [[1, 0]] * 3,
-                [[2, 0]] * 3,
-                [[math.nan]] * 3,
-                "abc",
-                [[1], [1, 0], [1]],
-            ],
-        }
-        first = pick(rng, X if rng.random() < 0.5 else X[:6])
-        options = {k: pick(rng, v if rng.random() < 0.25 else v[:2]) for k, v in given.items()}
-        yield tried(
-            f"Contexts({short(first)}, {short(list(options.values()))})", _declared, first, options
-        )
-
-
-def _declared(X: Any, options: dict[str, Any]) -> Any:
-    contexts = kl.Contexts(X, **options)
-    repr(contexts)
-    for row in range(len(contexts)):
-        if any(contexts.find(form) != row for form in forms_of(contexts, row).values()):
-            raise RuntimeError(f"{contexts!r} does not find row {row}")
-    return [
-        contexts.X,
-        contexts.weights,
-        contexts.slots(30) if options["allowed"] is MASKS else 0.0,
-    ]
-
-
-@cache
-def waiting(name: str) -> Any:
-    """The state of a game in which decisions wait for their losses."""
-    game = Requests(name, 1, np.random.default_rng(1))
-    for _ in range(5):
-        game.ask()
-    return game.plain.state()
-
-
-@trial("requests: forged states are refused, or play", quick=1, full=20)
-def forged(rng: np.random.Generator) -> Cases:
-    for name, case in CASES.items():
-        state = waiting(name)
-        changes = list(mutations(state, rng))
-        for k in rng.choice(len(changes), size=30):
-            path, new = changes[k]
-            wrong = outcome(case, reseal(replaced(state, path, new)), _plays)
-            yield wrong and f"{label(name, path, new)}: {wrong}"
-
-
-def _plays(case: Case, learner: Any) -> str | None:
-    late = [entry.id for entry in learner.ledger][:3]
-    for t in range(3):
-        try:
-            decision = learner.ask(**case.asked(t))
-        except ValueError as error:
-            if str(error).startswith("`context` must"):  # another one than before is known
-                return None
-            raise
-        if not np.all(np.isfinite(decision.action)):
-            return f"loads, and plays {decision.action}"
-        for one in (decision.id, *late[t : t + 1]):
-            try:
-                learner.tell(one, case.loss(decision.action, t))
-            except KolossError:  # out of bounds that were narrowed
-                pass
-            except (TypeError, ValueError) as error:
-                if not str(error).startswith("`loss` must"):
-                    raise
-    if math.isnan(learner.guarantee().total):
-        return "loads, and has a guarantee that is NaN"
-    str(learner.diagnostics), learner.state()
-    return None
