@@ -7,10 +7,10 @@ import json
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
-from koloss.experiments.build import check
 
 from koloss.core.text import hidden
 from koloss.experiments import SpecError, load, parse
+from koloss.experiments.run import check
 from tests.support.fuzz import fuzzed, patience
 from tests.support.strategies_specs import OTHERS, OWN, Text, names, specs
 

@@ -129,7 +129,7 @@ class Contexts(Plain):
         same = same and self.points == other.points
         pairs = (self.weights, other.weights), (self.allowed, other.allowed)
         return same and all(
-            mine is theirs or (mine is not None and np.array_equal(mine, theirs))
+            mine is theirs if mine is None or theirs is None else np.array_equal(mine, theirs)
             for mine, theirs in pairs
         )
 

@@ -82,7 +82,8 @@ class Space(ActionSet):
         where: Callable[[dict[str, Any]], bool] | None = None,
         **named: Any,
     ) -> None:
-        if isinstance(where, Parameter):
+        rule: object = where  # anything, as far as users go
+        if isinstance(rule, Parameter):
             advice = "a parameter of that name goes into a dict"
             raise TypeError(f"`where` must be a function of params: {advice}")
         if where is not None and not callable(where):
@@ -184,7 +185,7 @@ class Space(ActionSet):
         if self.where is None:
             return True
         try:
-            allowed = self.where(dict(params))
+            allowed: object = self.where(dict(params))
         except Exception as error:
             error.add_note(f"in `where` of a Space, for {params!r}")
             raise
