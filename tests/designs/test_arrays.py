@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.core.arrays import to_numpy
+from tests.support.designs import leverages
 
 X = np.random.default_rng(1).normal(size=(60, 4))
 DEFICIENT = X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.0, 1.0, -1.0]])
@@ -26,10 +27,7 @@ def belongs(array, xp, dtype):
 
 def largest_leverage(features, weights):
     """In double precision, from the very weights that were handed out."""
-    features, weights = to_numpy(features).astype(float), to_numpy(weights).astype(float)
-    sigma = features.T @ (weights[:, None] * features)
-    inverse = np.linalg.pinv(sigma, rcond=1e-12, hermitian=True)
-    return np.max(np.sum((features @ inverse) * features, axis=1))
+    return leverages(to_numpy(features), to_numpy(weights)).max()
 
 
 @pytest.mark.parametrize("choose", DESIGNS.values(), ids=DESIGNS)

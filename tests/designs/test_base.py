@@ -11,15 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import koloss as kl
 from koloss.designs import leverage_from_gram
 from koloss.errors import RankUnreachable
+from tests.support.designs import leverages
 
 
 def covariance(features, weights):
     return features.T @ (weights[:, None] * features)
-
-
-def leverages(features, weights):
-    sigma = covariance(features, weights)
-    return np.sum((features @ np.linalg.pinv(sigma, hermitian=True)) * features, axis=1)
 
 
 def proxy_features(X):
@@ -114,13 +110,6 @@ def test_a_distribution_that_does_not_span_is_refused(seed):
     with pytest.raises(RankUnreachable, match="`design` must span all 4 dimensions") as info:
         kl.whiten(X, weights)
     assert info.value.rank == 4
-
-
-def test_many_rows_are_handled_in_blocks(rng):
-    X = rng.normal(size=(65536 + 10, 2))
-    design = kl.uniform_design(X)
-    white = kl.whiten(X, design).features
-    assert_allclose(covariance(white, design.weights), np.eye(2), rtol=0, atol=1e-12)
 
 
 # Leverages from Gram matrices alone (Lemma 38).

@@ -13,6 +13,7 @@ from koloss.core.linalg import SHARE
 from koloss.designs import base, coreset, john, uniform
 from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable
+from tests.support.designs import leverages
 
 N = SHARE + 5_000
 
@@ -41,15 +42,6 @@ SETS = {
     "squares that are no numbers": (lambda rng: normal(rng, 3) * [1e-200, 1e200, 1.0], 3),
     "a rare direction": (rare, 4),
 }
-
-
-def leverages(features, weights):
-    """φ'Σ⁺φ of all actions from the pseudo-inverse of √w φ, in float64: nothing of the package is in it."""
-    features, weights = np.asarray(features, dtype=float), np.asarray(weights, dtype=float)
-    scaled = features / np.maximum(np.abs(features).max(axis=0), 1e-300)
-    carriers = weights > 0
-    root = np.linalg.pinv(np.sqrt(weights[carriers])[:, None] * scaled[carriers], rcond=1e-12)
-    return np.sum((scaled @ root) ** 2, axis=1)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6])

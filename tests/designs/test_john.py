@@ -15,13 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import koloss as kl
 from koloss.errors import DesignNotConverged
-
-
-def leverages(features, weights):
-    """φ'Σ⁺φ from the pseudo-inverse of √w φ, Σ⁺ = root root': nothing of the package is in it."""
-    scaled = features / np.maximum(np.abs(features).max(axis=0), 1e-300)
-    root = np.linalg.pinv(np.sqrt(weights)[:, None] * scaled, rcond=1e-13)
-    return np.sum((scaled @ root) ** 2, axis=1)
+from tests.support.designs import leverages
 
 
 def check(features, tolerance=1e-3, rank=None, accuracy=1e-7):

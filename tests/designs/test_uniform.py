@@ -7,11 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
-
-
-def leverages(features, weights):
-    sigma = features.T @ (weights[:, None] * features)
-    return np.sum((features @ np.linalg.pinv(sigma, hermitian=True)) * features, axis=1)
+from tests.support.designs import leverages
 
 
 @pytest.mark.parametrize("shape", [(40, 3), (5, 5), (3, 6), (70_000, 2), (50, 2, 5)])

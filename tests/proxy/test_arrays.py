@@ -64,6 +64,8 @@ def test_certificate_holds_for_what_is_handed_out(xp, build, precision):
     error = np.abs(gram - features @ features.T).max()
     room = max(100, 10 * proxy.rank) * float(xp.finfo(dtype).eps) * gram.max()
     assert error <= proxy.epsilon <= error + room
+    if proxy.rank < 8:  # features that are short of a hundredth exceed it
+        assert np.abs(gram - 0.98 * features @ features.T).max() > proxy.epsilon
 
 
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)

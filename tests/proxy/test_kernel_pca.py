@@ -185,11 +185,6 @@ class TestSamples:
         errors = np.abs(many - whole.eigenvalues).max(), np.abs(few - whole.eigenvalues).max()
         assert errors[0] < 0.01 < errors[1]
 
-    def test_rank_beyond_the_samples(self, X):
-        with pytest.raises(RankUnreachable) as info:
-            kl.kernel_pca(kl.Matern(0.5, 0.4), kl.Points(X), rank=9, samples=8, rng=0)
-        assert info.value.rank <= 8
-
 
 def test_too_many_points_for_a_dense_gram_matrix(monkeypatch, X):
     monkeypatch.setattr(MODULE, "DENSE_LIMIT", 50)

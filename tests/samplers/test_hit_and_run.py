@@ -1,4 +1,4 @@
-"""Hit-and-run: the draw on a chord, the chord, and the density left invariant.
+"""Hit-and-run: the chord, and the density left invariant.
 
 Statistical tests have the level of `tests.support.statistics`.
 """
@@ -9,105 +9,11 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.samplers.box import quadratic_interval, separable_box
 from koloss.samplers.chains import as_target
 from koloss.samplers.hit_and_run import Move, chord, hit_and_run
 from koloss.samplers.quadratic_ball import quadratic_ball
+from tests.support.densities import interval_distribution
 from tests.support.statistics import agrees, by_law, by_laws, differs
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
-
-
-def interval_distribution(log_density, lower, upper, marks=()):
-    """Distribution function by Gauss quadrature on panels that shrink towards the ends and the marks."""
-    width = upper - lower
-    away = width * np.geomspace(1e-14, 1, 400)
-    edges = np.concatenate([[lower, upper], lower + away, upper - away])
-    edges = np.concatenate([edges, *(m + s * away for m in marks for s in (-1, 1))])
-    edges = np.unique(np.clip(edges, lower, upper))
-    top = log_density(edges).max()
-
-    def integral(a, b):
-        t = (a + b)[:, None] / 2 + (b - a)[:, None] / 2 * NODES
-        return (b - a) / 2 * (np.exp(log_density(t) - top) @ WEIGHTS)
-
-    cumulative = np.concatenate([[0.0], np.cumsum(integral(edges[:-1], edges[1:]))])
-
-    def distribution(t):
-        t = np.asarray(t)
-        i = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(edges) - 2)
-        return (cumulative[i] + integral(edges[i], t)) / cumulative[-1]
-
-    return distribution
-
-
-ON_UNIT = [  # curvature and slope, on [-1, 1]
-    *((0.0, 3.0), (-1.0, 0.3), (-0.3, 0.1), (-0.05, 2.0), (-50.0, 10.0), (-50.0, 120.0)),
-    *((-50.0, -99.0), (-50.0, 1000.0), (-1e8, 0.0), (-1e8, 1e8), (-1e8, 2e8), (-1e8, 2.0002e8)),
-    *((-1e8, 1e10), (1.0, 0.3), (1e-9, -0.2), (20.0, 0.5), (20.0, 39.0), (20.0, -60.0)),
-    *((1e8, 0.3), (1e8, -0.3)),
-]
-CASES = [  # curvature, slope, lower, upper
-    *((*pair, -1.0, 1.0) for pair in ON_UNIT),
-    *((0.0, 0.0, -1.0, 2.0), (0.0, -1e8, 0.0, 1.0), (0.0, 1e-12, 0.0, 1.0)),
-    *((-1e8, 2e8 * 3e-5, 0.0, 1e-4), (-1e8, 0.0, 0.3, 0.7), (1e4, 0.4, -1e-4, 1e-4)),
-    *((1e8, 2e8, -1.0, 0.5), (1e8, -5e9, -1.0, 0.5)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_draws_on_an_interval_are_exact(case):
-    c, b, lower, upper = case
-
-    def log_density(t):  # measured from the higher end: the reference keeps its digits too
-        end = upper if c * (upper**2 - lower**2) + b * (upper - lower) > 0 else lower
-        return (t - end) * (c * (t + end) + b)
-
-    mode = [m for m in ([-b / (2 * c)] if c else []) if lower < m < upper]
-    reference = interval_distribution(log_density, lower, upper, mode)
-    t = quadratic_interval(np.full(40_000, c), b, lower, upper, rng=7)
-    assert np.all((lower <= t) & (t <= upper))
-    assert agrees(by_law(t, reference))
-    # Negative control: squeezed by six percent towards the lower end.
-    assert differs(by_law(lower + (t - lower) * 0.94, reference))
-
-
-def test_mixed_cases_in_one_call_and_repeatable():
-    c, b, lower, upper = np.array(CASES).T
-    first = quadratic_interval(c, b, lower, upper, rng=0)
-    assert np.array_equal(first, quadratic_interval(c, b, lower, upper, rng=0))
-    assert np.all((first >= lower) & (first <= upper))
-
-
-def test_reflecting_an_interval_reflects_the_draws():
-    for c, b, lower, upper in CASES:
-        t = quadratic_interval(np.full(4000, c), b, lower, upper, rng=1)
-        s = quadratic_interval(np.full(4000, c), -b, -upper, -lower, rng=2)
-        assert agrees(by_laws(t, -s))
-
-
-@pytest.mark.parametrize("c", [-1e300, -1e-300, 0.0, 1e-300, 1e300])
-@pytest.mark.parametrize("b", [-1e300, 0.0, 1e-300, 1e300])
-def test_extreme_numbers(c, b):
-    t = quadratic_interval(np.full(100, c), b, -1.0, 1.0, rng=0)
-    assert np.all(np.abs(t) <= 1)
-
-
-def test_an_interval_of_length_zero():
-    assert quadratic_interval([1e8, 0.0, -3.0], 1.0, 0.25, 0.25).tolist() == [0.25] * 3
-
-
-def test_bad_intervals():
-    with pytest.raises(ValueError, match="`curvature` must be finite"):
-        quadratic_interval(np.nan, 0.0, 0.0, 1.0)
-    with pytest.raises(TypeError, match="`upper` must be numbers, got array"):
-        separable_box([1.0, 1.0], 0.0, 0.0, 1j, 3)
-    with pytest.raises(ValueError, match="`lower` must not exceed `upper`, got 1 > 0 at 0"):
-        quadratic_interval(0.0, 0.0, 1.0, 0.0)
-    with pytest.raises(ValueError, match="overflow"):
-        quadratic_interval(1e300, 0.0, 0.0, 1e10)
-
 
 # Chords.
 
@@ -167,6 +73,32 @@ def test_exact_draws_stay_exact(loss, actions, rng, exact_draws, fits):
         X = move(X, rng)
     assert np.all(actions.contains(X))
     assert agrees(fits(X, actions, target.log_density))
+
+
+QUARTER = kl.PositiveBall(2, 1.0, [0.2, 0.05])
+POSYNOMIAL = kl.PosynomialLoss(kl.Posynomial([[1, -1], [-0.5, 2]]), [0.3, 0.5])
+
+
+def agreement(X, Y):
+    """Smallest p-value of two-sample Kolmogorov-Smirnov tests over some directions."""
+    return min(by_laws(X @ u, Y @ u) for u in ([1.0, 0.0], [0.0, 1.0], [0.7, -0.7]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [kl.LinearLoss([1.0, -0.5]), SADDLE, BUMPS, POSYNOMIAL], ids=repr)
+def test_exact_draws_on_a_positive_ball_stay_exact(loss, rng, exact_draws):
+    target = as_target(loss, 3.0, 2)
+    top = target(QUARTER.net(0.01).X).max() + 0.5
+    X, Y = (exact_draws(target.log_density, QUARTER, 10_000, rng, top) for _ in range(2))
+    move = Move(target, QUARTER)
+    for _ in range(5):
+        X = move(X, rng)
+    assert np.all(QUARTER.contains(X))
+    assert agrees(agreement(X, Y))
+    flat = Move(as_target(lambda x: np.zeros(len(x)), None, 2), QUARTER)  # negative control
+    for _ in range(5):
+        X = flat(X, rng)
+    assert differs(agreement(X, Y))
 
 
 def test_negative_controls_of_invariance(rng, exact_draws, fits):
@@ -271,9 +203,9 @@ def test_sides_of_length_zero_stay():
     draws = hit_and_run(BUMPS, thin, 400, chains=20, rng=0)
     assert np.all(draws.points[:, 1] == 1.0)
     assert np.all(np.isfinite(draws.r_hat))
-    point = kl.Box([1.0, 1.0], [1.0, 1.0])
-    for target in (BUMPS, SADDLE):
-        assert np.all(hit_and_run(target, point, 40, chains=4, rng=0).points == 1.0)
+    for target in (BUMPS, SADDLE, POSYNOMIAL):
+        for point in (kl.Box([1.0, 1.0], [1.0, 1.0]), kl.PositiveBall(2, 1.0, [0.6, 0.8])):
+            assert np.all(hit_and_run(target, point, 40, chains=4, rng=0).points == point.lower)
 
 
 def test_densities_that_vanish_somewhere():
@@ -298,6 +230,7 @@ CENTRE = {"start": [[0.0, 0.0]], "chains": 1}
         (SADDLE, DISC, {"learning_rate": -1.0}, "`learning_rate` must be at least 0"),
         (SADDLE, DISC, {"start": [[0, 0]]}, "`start` must have one row per chain, 64, got 1"),
         (SADDLE, DISC, {"start": [[0.0, 2.0]], "chains": 1}, "`start` must lie in Ball"),
+        (SADDLE, QUARTER, {"start": [[0.0, 0.5]], "chains": 1}, "`start` must lie in PositiveBall"),
         (SADDLE, DISC, {"size": 0}, "`size` must be at least 1, got 0"),
         (lambda X: X[:, 0] * np.nan, DISC, {}, "`target` must be finite or -inf, got nan at"),
         (lambda X: X, DISC, {}, "`target` must give one value per row"),

@@ -10,6 +10,7 @@ from koloss.samplers import sample
 from tests.support.statistics import agrees, by_counts, by_law, by_laws, differs
 
 DISC, SQUARE = kl.Ball(2), kl.Box([0.5, 0.5], [1.5, 2.0])
+QUARTER = kl.PositiveBall(2, 1.0, [0.2, 0.05])
 LOSSES = {
     "linear": kl.LinearLoss([1.0, -0.5]),
     "quadratic": kl.QuadraticLoss([[1.0, 0.2], [0.2, -1.0]], [0.3, 0.0]),
@@ -26,7 +27,7 @@ def on_a_grid(loss, actions, eta, count=20_000, rng=None):
     return grid[np.random.default_rng(rng).choice(len(grid), size=count, p=weights / weights.sum())]
 
 
-PAIRS = [(name, actions) for name in LOSSES for actions in (DISC, SQUARE)]
+PAIRS = [(name, actions) for name in LOSSES for actions in (DISC, SQUARE, QUARTER)]
 PAIRS.remove(("posynomial", DISC))
 
 
@@ -71,6 +72,7 @@ def test_a_pair_without_engine_lists_those_there_are():
     "arguments, message",
     [
         ((LOSSES["linear"], kl.Ball(3), 1.0, 1), "`loss` must have the dimension"),
+        ((LOSSES["linear"], kl.PositiveBall(3), 1.0, 1), "of the actions, 3, got 2"),
         ((LOSSES["linear"], DISC, -1.0, 1), "`learning_rate` must be at least 0"),
         ((LOSSES["linear"], DISC, 1.0, 0), "`size` must be at least 1"),
     ],

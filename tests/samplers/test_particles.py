@@ -252,17 +252,31 @@ def test_bad_input_changes_nothing():
         Particles(DISC, 50, move="jump")
 
 
-@pytest.mark.parametrize("move", ["hit-and-run", "diffusion"])
-def test_both_moves_follow_a_density_with_two_valleys(move):
+def valleys(rng):
+    """A loss with a valley on one of two sides."""
+    side = rng.choice([-1.0, 1.0])
+    return kl.KernelLoss(kl.Gaussian(0.6), [[side, 0.3 * rng.normal()]], [-1.0])
+
+
+def posynomial(rng):
+    return kl.PosynomialLoss(kl.Posynomial([[1, 0], [-1, 2]]), rng.random(2))
+
+
+@pytest.mark.parametrize(
+    "actions, draw, move",
+    [
+        (kl.Ball(2, 2.0), valleys, "hit-and-run"),
+        (kl.Ball(2, 2.0), valleys, "diffusion"),
+        (kl.PositiveBall(2, lower=0.2), posynomial, "hit-and-run"),
+    ],
+)
+def test_a_long_game_ends_in_its_density(actions, draw, move):
     """After 30 losses, means and spreads of a population of 4,000 against the density on a fine net."""
-    kernel = kl.Gaussian(0.6)
-    actions = kl.Ball(2, 2.0)
     particles = Particles(actions, 4000, learning_rate=0.5, move=move)
     rng, coins, total = np.random.default_rng(3), np.random.default_rng(0), 0.0
-    net = actions.net(0.04).X
+    net = actions.net(0.01 * actions.diameter()).X
     for _ in range(30):
-        side = rng.choice([-1.0, 1.0])
-        loss = kl.KernelLoss(kernel, [[side, 0.3 * rng.normal()]], [-1.0])
+        loss = draw(rng)
         particles.update(loss, rng=coins)
         total = total + 0.5 * loss(net)
     p = np.exp(-(total - total.min()))
@@ -274,4 +288,6 @@ def test_both_moves_follow_a_density_with_two_valleys(move):
     cloud = np.sqrt(particles.weights @ (particles.points - mean) ** 2)
     np.testing.assert_allclose(cloud, spread, rtol=0.1)
     uniform = np.sqrt(np.mean((actions.sample(4000, 0) - mean) ** 2, axis=0))
-    assert not np.allclose(uniform, spread, rtol=0.1)
+    assert not np.allclose(uniform, spread, rtol=0.1)  # negative control
+    again = Particles.from_dict(particles.to_dict())
+    np.testing.assert_array_equal(again.draw(5, rng=2), particles.draw(5, rng=2))

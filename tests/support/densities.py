@@ -1,8 +1,10 @@
-"""Densities on the ball that are hard to sample, by family and scale."""
+"""Densities that are hard to sample: on the ball by family and scale, on an interval with their distribution functions."""
 
 from __future__ import annotations
 
 import numpy as np
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 FAMILIES = (
     "random",
@@ -37,3 +39,26 @@ def hostile(family, d, s, rng):
     b = turn[:, skip:] @ rng.normal(size=d - skip) if d > skip else np.zeros(d)
     b = s * b / max(np.linalg.norm(b), 1e-300)
     return turn @ np.diag(values) @ turn.T, b + (turn[:, 0] if family == "near hard" else 0)
+
+
+def interval_distribution(log_density, lower, upper, marks=()):
+    """Distribution function by Gauss quadrature on panels that shrink towards the ends and the marks."""
+    width = upper - lower
+    away = width * np.geomspace(1e-14, 1, 400)
+    edges = np.concatenate([[lower, upper], lower + away, upper - away])
+    edges = np.concatenate([edges, *(m + s * away for m in marks for s in (-1, 1))])
+    edges = np.unique(np.clip(edges, lower, upper))
+    top = log_density(edges).max()
+
+    def integral(a, b):
+        t = (a + b)[:, None] / 2 + (b - a)[:, None] / 2 * NODES
+        return (b - a) / 2 * (np.exp(log_density(t) - top) @ WEIGHTS)
+
+    cumulative = np.concatenate([[0.0], np.cumsum(integral(edges[:-1], edges[1:]))])
+
+    def distribution(t):
+        t = np.asarray(t)
+        i = np.clip(np.searchsorted(edges, t, side="right") - 1, 0, len(edges) - 2)
+        return (cumulative[i] + integral(edges[i], t)) / cumulative[-1]
+
+    return distribution

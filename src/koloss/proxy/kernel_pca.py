@@ -19,15 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from koloss.actions import ActionSet, Points
-from koloss.core.arrays import (
-    Array,
-    as_count,
-    as_distribution,
-    namespace,
-    roundoff,
-    take,
-    to_numpy,
-)
+from koloss.core.arrays import Array, as_count, as_distribution, namespace, roundoff, take, to_numpy
 from koloss.core.linalg import solve_lower
 from koloss.core.random import as_generator
 from koloss.core.threads import single, threads_for
