@@ -84,7 +84,12 @@ class Curve:
         return self.valid and bool(np.any(self.mean > self.bound))
 
     def to_dict(self) -> dict[str, Any]:
-        """What results.json says of it."""
+        """What results.json says of it.
+
+        "regret" is running regret at the end, "guarantee" the mean of the guarantees, "guarantee_details" that of the first run
+        (as `bounds` gives it), and "paper_guarantee" what the paper prints for the game at its own tuning, and whether that is
+        the tuning played. "seconds" is the computing time of all runs, "learner_seconds" the learner's part.
+        """
         mean, low, high = (float(line[-1]) for line in (self.mean, self.low, self.high))
         first = ("experiment", "title", "name", "learner", "rounds", "runs")
         last = ("certificate", "rank", "epsilon", "seconds", "learner_seconds")
