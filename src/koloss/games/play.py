@@ -179,7 +179,7 @@ class _InPlay:
         self.rewarded = getattr(settings, "goal", None) == "maximize"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
-        self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
+        self.X: Any = to_numpy(self.set.X) if isinstance(self.set, Points) else None
         self.asked: Any = None
         rows: Any = None
         if seen is not None:
@@ -287,7 +287,6 @@ class _InPlay:
         return self.learner.ask(context=self.asked[t])
 
     def _index(self, decision: Any) -> Any:
-        assert self.X is not None
         try:
             index = operator.index(decision.index)
         except TypeError:
