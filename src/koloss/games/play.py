@@ -356,7 +356,6 @@ class _InPlay:
     def _mapping(self, at: Any) -> tuple[Any, None, str, Any, Any]:
         """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
         assert self.rows is not None
-        assert self.X is not None
         best = np.argmin(self.total, axis=1)
         chosen = best[self.rows[: len(self.told)]]
         parts = []
