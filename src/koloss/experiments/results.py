@@ -84,7 +84,12 @@ class Curve:
         return self.valid and bool(np.any(self.mean > self.bound))
 
     def to_dict(self) -> dict[str, Any]:
-        """What results.json says of it."""
+        """What results.json says of it.
+
+        "regret" is running regret at the end, "guarantee" the mean of the guarantees, "guarantee_details" that of the first run
+        (as `bounds` gives it), and "paper_guarantee" what the paper prints for the game at its own tuning, and whether that is
+        the tuning played. "seconds" is the computing time of all runs, "learner_seconds" the learner's part.
+        """
         mean, low, high = (float(line[-1]) for line in (self.mean, self.low, self.high))
         first = ("experiment", "title", "name", "learner", "rounds", "runs")
         last = ("certificate", "rank", "epsilon", "seconds", "learner_seconds")
@@ -118,18 +123,14 @@ class Dimension:
     profile: str  # "polynomial" or "exponential": the envelope that fits the eigenvalues better
     rate: float  # β of it
     corollary: float | None  # growth exponent of the paper's Corollary; none where β is too small
-    repaired: (
-        float | None
-    )  # growth exponent of what is proved for leading features alone (theory B2)
+    repaired: float | None  # that of what is proved for leading features alone (theory B2)
     eigenvalues: list[float]  # the first ones
     horizons: list[int]
     ranks: list[int]  # chosen for each horizon
     bounds: list[float]
     rank_growth: float  # slopes of their logarithms against that of the horizon
     bound_growth: float
-    hull: float | None = (
-        None  # growth exponents with a ridge, for rank-one losses and for a norm (theory F1)
-    )
+    hull: float | None = None  # those with a ridge, for rank-one losses and for a norm (theory F1)
     norm: float | None = None
     dimensions: list[float] = field(default_factory=list)  # d*: the ranks, where there is no ridge
     dimension_growth: float | None = None
@@ -256,11 +257,7 @@ def summarise(
         if experiment.horizons:
             try:
                 dimensions = _dimensions(experiment)
-            except (
-                ArithmeticError,
-                ValueError,
-                KolossError,
-            ) as error:  # of numbers: the runs are not lost
+            except (ArithmeticError, ValueError, KolossError) as error:  # the runs are not lost
                 lost["dimension"] = f"{type(error).__name__}: {error}"
         results.append(Result(experiment, tuple(curves), tuple(dimensions), failures=lost))
     return Results(tuple(results), seed, seconds, machine())

@@ -176,9 +176,7 @@ def job_of(
         seed=seed,
         arguments=parts,
         files=tuple(os.path.abspath(experiment.source.beside(name)) for name in files),
-        carried=os.path.abspath(
-            experiment.source.path
-        ),  # where files are looked for; what is in them is in the key
+        carried=os.path.abspath(experiment.source.path),  # beside which files are looked for
     )
 
 

@@ -93,9 +93,7 @@ class LearnerSpec(Struct, frozen=True, forbid_unknown_fields=True):
     kernel: dict[str, Any] | None = None  # of its own; then the adversary plays in its space
     anytime: bool = False  # without a horizon
     play: Play = Play()
-    slug: str = (
-        ""  # name of its folder, by which its seeds are made, too; made from `name` if not given
-    )
+    slug: str = ""  # of its folder, by which its seeds are made, too; from `name` if not given
 
     def __post_init__(self) -> None:
         if not self.slug:

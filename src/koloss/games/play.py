@@ -179,7 +179,7 @@ class _InPlay:
         self.rewarded = getattr(settings, "goal", None) == "maximize"
         actions = learner.actions
         self.set: ActionSet = actions if isinstance(actions, ActionSet) else Points(actions)
-        self.X = to_numpy(self.set.X) if isinstance(self.set, Points) else None
+        self.X: Any = to_numpy(self.set.X) if isinstance(self.set, Points) else None
         self.asked: Any = None
         rows: Any = None
         if seen is not None:
@@ -287,7 +287,6 @@ class _InPlay:
         return self.learner.ask(context=self.asked[t])
 
     def _index(self, decision: Any) -> Any:
-        assert self.X is not None
         try:
             index = operator.index(decision.index)
         except TypeError:
@@ -357,7 +356,6 @@ class _InPlay:
     def _mapping(self, at: Any) -> tuple[Any, None, str, Any, Any]:
         """The same for the best mapping from contexts to actions, an array of shape (C, d)."""
         assert self.rows is not None
-        assert self.X is not None
         best = np.argmin(self.total, axis=1)
         chosen = best[self.rows[: len(self.told)]]
         parts = []

@@ -71,12 +71,9 @@ class Trace:
     seconds: float  # asking and telling, without the adversary's time
     index: NDArray[np.int64] | None = None  # of the actions, of shape (rounds,), on a finite set
     probability: Floats | None = None
-    paid: Floats = field(
-        default_factory=lambda: np.zeros(0)
-    )  # Σ_{s ≤ t} ℓ_s(a_s), at the checkpoints
-    best_paid: Floats = field(
-        default_factory=lambda: np.zeros(0)
-    )  # Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
+    # Σ_{s ≤ t} ℓ_s(a_s) and Σ_{s ≤ t} ℓ_s(a*), at the checkpoints
+    paid: Floats = field(default_factory=lambda: np.zeros(0))
+    best_paid: Floats = field(default_factory=lambda: np.zeros(0))
     best_index: int | None = None  # of a*, on a finite set
     ended: Ended = "done"
     message: str = ""  # what happened, where it was not played to the end

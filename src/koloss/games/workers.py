@@ -33,7 +33,7 @@ CANNOT_START = (
     "and what they are to find must be in a module"
 )
 
-TRIES = 3
+TRIES = 5
 """Processes in a row that may die before they begin."""
 
 Report = Callable[[int, Any], None]

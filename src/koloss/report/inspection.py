@@ -53,7 +53,6 @@ SPECTRUM_POINTS = 2048
 CURVE_BYTES = 2**30
 """Most memory spent on showing the certified error beyond the rank chosen."""
 
-
 PENALTIES = 12
 """Penalties at most for which dimensions are certified: K(a, a) times 1, 1/4, 1/16, ..."""
 
@@ -79,12 +78,8 @@ class Inspection:
     certified: Any  # certified error of rank 0, 1, ..., where it can be had also beyond the rank of the proxy
     epsilon: float  # error for which the paper's numbers are given
     designs: tuple[Design, ...]  # G-optimal, a barycentric spanner, uniform
-    dimensions: tuple[
-        EffectiveDimension, ...
-    ]  # at penalties from sup K(a, a) down, each a fourth of the one before
-    seconds: dict[
-        str, float
-    ]  # of each step: "proxy", "spectrum", "design", "spanner", "uniform", "dimensions"
+    dimensions: tuple[EffectiveDimension, ...]  # from the penalty sup K(a, a) down, by fourths
+    seconds: dict[str, float]  # of each step, by its name
 
     @property
     def kernel(self) -> Any:
@@ -218,9 +213,8 @@ def inspect(
 
     proxy = timed("proxy", METHODS[method], kernel, actions, **size)
     draws = None if len(actions) <= SPECTRUM_POINTS else SPECTRUM_POINTS
-    decay = timed(
-        "spectrum", eigendecay, kernel, actions, samples=draws, rng=np.random.default_rng(0)
-    )
+    rng = np.random.default_rng(0)
+    decay = timed("spectrum", eigendecay, kernel, actions, samples=draws, rng=rng)
     designs = (
         timed("design", john_design, proxy),
         timed("spanner", barycentric_spanner, proxy),
