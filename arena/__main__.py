@@ -127,7 +127,7 @@ def _teller(out: Path) -> Callable[[Progress], None]:
             runs = counted(progress.replaced, "run")
             _say(f"{runs} in {out} of another size, seed or version will be played again and replaced")  # fmt: skip
         before, tenths = tenths, 10 * progress.done // max(progress.total, 1)
-        if tenths > before:
+        if tenths > before and progress.done:
             there = "done" if progress.job else "are there already"
             _say(f"{progress.done} of {progress.total} runs {there}")
 
