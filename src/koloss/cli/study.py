@@ -293,7 +293,7 @@ SUBJECT: Shared = {"subject": _word("Whose traces are erased.", "SUBJECT")}
 CONTROLS: dict[str, tuple[str, Shared, str, dict[str, bool]]] = {
     "pause": ("Make no decisions until `resume`; values are still welcome.", BY, "{name} is paused", {"paused": True}),
     "resume": ("Make decisions again.", BY, "{name} makes decisions again", {"paused": False}),
-    "hand_over": ("Stop the policy in play; the next one, or the robust learner, takes over.", THERE, "the policy of {name} is stopped", {"handed_over": True}),
+    "hand_over": ("Stop the policy in play; the robust learner takes over.", THERE, "the policy of {name} is stopped", {"handed_over": True}),
     "re_arm": ("Let the policy that was stopped last play again.", THERE, "the policy of {name} plays again", {"re_armed": True}),
     "change": ("Change a setting in the middle: withdraw or add actions, widen the range, the lease, the labels.", CHANGE, "{setting} of {name} is changed", {}),
     "forget_subject": ("Erase what a study holds of a subject; its history can still be verified.", SUBJECT, "erased {erased} of {name}", {}),
