@@ -29,8 +29,8 @@ For the regret in hindsight (theory F7), where the best action is chosen after t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -127,17 +127,6 @@ class BanditProblem:
     lost: int = (
         0  # features that cannot be told apart from others in double precision, and are left out
     )
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> BanditProblem:
-        """What `dataclasses.asdict` has made plain."""
-        ridge = data.get("ridge")
-        return cls(**{**data, "ridge": None if ridge is None else Ridge(**ridge)})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for a snapshot, without what the settings say."""
-        said = {"arms"} if self.lost else {"arms", "lost"}
-        return {name: value for name, value in asdict(self).items() if name not in said}
 
     @property
     def dimension(self) -> Any:

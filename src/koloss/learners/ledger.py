@@ -411,7 +411,8 @@ class Ledger(Generic[L]):
         ledger = cls(data.word("mark"))
         for name in cls._COUNTS:
             setattr(ledger, name, data.count(name))
-        ledger._check(data)
+        if not ledger.heard <= ledger.made - ledger.forgotten:
+            data.refuse("made", "must be at least what was heard and forgotten", ledger.made)
         ledger.opened.extend(data.array("opened", (None,), 0, whole=True).tolist())
         laws = [*laws, *_unstacked(data.part("remains"), lengths)]
         entries = data.array(
@@ -434,16 +435,6 @@ class Ledger(Generic[L]):
         place = data.count("current", first, last)
         ledger.current = laws[place] if laws else None
         return ledger
-
-    def _check(self, data: Reader) -> None:
-        """Refuse counts that contradict each other."""
-        late, longest, total = self.late, self.longest_delay, self.total_delay
-        if not late <= self.heard <= self.made - self.forgotten:
-            counts = [late, self.heard, self.forgotten, self.made]
-            data.refuse("made", "must be at least what was heard and forgotten", counts)
-        most = max(self.heard - 1, 0)
-        if not (max(longest, late) <= total <= late * longest and longest <= most):
-            data.refuse("total_delay", "must fit the number of late losses", [late, longest, total])
 
 
 def _as_ids(decision: Any) -> list[int] | None:

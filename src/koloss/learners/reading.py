@@ -1,7 +1,8 @@
 """Snapshots read with suspicion: every value is checked as it is taken.
 
-A digest shows damage, not intent: whoever can change a snapshot can seal it again. So what is read must have the type, shape
-and range that the learner relies on, and whatever does not is a `SnapshotError` that names its place.
+A digest shows damage, not intent: a snapshot that was changed can be sealed again. So what is read must have the type, shape and
+size that the learner relies on, and must be finite; whatever is not is a `SnapshotError` that names its place. Values that are
+legal one by one are not compared with each other: such a snapshot may make a learner that plays oddly.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import math
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NoReturn
+from dataclasses import fields
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from koloss.errors import PolicyError, SnapshotError
+
+T = TypeVar("T")
 
 MOST = 2**62
 """Largest count."""
@@ -187,6 +191,17 @@ class Reader:
             self.refuse(name, f"must be {rule}", value)
         return value
 
+    def record(self, kind: type[T], /, **known: Any) -> T:
+        """A dataclass of numbers, truth values and words, each of its declared type; what is known already is not read."""
+        read = {"bool": self.flag, "int": self.count, "float": self.number, "str": self.word}
+        values = dict(known)
+        for field in fields(kind):  # type: ignore[arg-type]
+            declared, _, optional = str(field.type).partition(" | ")
+            there = self.has(field.name)
+            if field.name not in known:
+                values[field.name] = read[declared](field.name) if there or not optional else None
+        return kind(**values)
+
     # Arrays, always copies.
 
     def array(
@@ -234,6 +249,13 @@ class Reader:
         if not abs(p.sum() - 1) <= ROUNDING:
             self.refuse(name, "must add up to 1", float(p.sum()))
         return p
+
+    def cumulative(self, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Cumulative sums of probabilities, the last one 1."""
+        sums: NDArray[np.float64] = self.array(name, shape, 0.0, 1.0)
+        if np.any(sums[..., -1] != 1):
+            self.refuse(name, "must end with 1", sums[..., -1])
+        return sums
 
     def factor(self, name: str, size: int) -> NDArray[np.float64]:
         """A Cholesky factor, lower triangular and in Fortran order."""

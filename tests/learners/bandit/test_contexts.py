@@ -393,12 +393,7 @@ def test_looking_changes_nothing(law):
 @pytest.mark.parametrize(
     "path, value, message",
     [
-        ("learner.engine.capped.largest", 1e-3, "must bound what estimates can be"),
-        ("learner.engine.capped.exploration", np.zeros((4, 5)), "must bound what estimates can be"),
-        ("learner.engine.capped.laws", np.ones((4, 5)), "must hold probabilities"),
-        ("learner.engine.law_of_contexts", np.full(4, 0.25), "must be that of the contexts"),
         ("settings.order", "any", r"no other keys than those of its kind, got \['order'\]"),
-        ("learner.exp2.seen", np.zeros(4, dtype=np.int64), "must add up to the decisions made"),
         ("ledger.contexts", np.array([2]), "must be those of the pairs"),
         ("ledger.keys", np.array([20]), "must hold numbers from 0 to 19"),
         ("learner.kind", "apart", "must be one of 'shared'"),
@@ -427,11 +422,6 @@ def test_contexts_and_actions_of_spaces():
     assert learner.recommend(today).params in learner.settings.actions.params
     again = kl.BanditExpWeights.from_state(learner.state())
     assert again.ask(context=today).params == learner.ask(context=today).params
-
-
-def test_learners_without_contexts_have_the_snapshots_that_they_had():
-    learner = kl.BanditExpWeights(PRICES, kl.Gaussian(0.5), horizon=9, rng=0)
-    assert not {"contexts", "context_kernel"} & set(learner.state()["settings"])
 
 
 # What is refused, and changes nothing.

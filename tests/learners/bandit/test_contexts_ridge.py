@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import asdict, replace
 
@@ -11,7 +10,6 @@ import pytest
 from scipy.optimize import minimize
 
 import koloss as kl
-from koloss.errors import SnapshotError
 from koloss.learners.bandit.context_designs import total
 from koloss.learners.bandit.pairs import pairs_engine
 from koloss.learners.bandit.settings import BanditSettings
@@ -23,7 +21,6 @@ from tests.learners.bandit.test_contexts import (
     segments,
     told,
 )
-from tests.support.forging import sealed
 
 
 def pairs_gram(learner):
@@ -191,23 +188,3 @@ def test_pairs_of_one_context_have_the_ridge_of_actions():
         left = pairs.scores(pairs.estimate(law, z, 1.0))
         np.testing.assert_allclose(left, plain.scores(plain.estimate(other, z, 1.0)), atol=1e-6)
     np.testing.assert_allclose(law.bonus, other.bonus, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "path, value, message",
-    [
-        ("columns", 1e-3, "must bound what estimates can be"),
-        ("problem", None, "columns"),
-    ],
-)
-def test_a_snapshot_with_another_penalty_is_refused(path, value, message):
-    learner = learner_of(ridge=0.01)
-    state = copy.deepcopy(learner.state())
-    engine = state["learner"]["engine"]
-    if path == "columns":
-        engine["columns"] = value * engine["columns"]
-    else:
-        state["settings"]["ridge"] = "auto"
-        engine["problem"]["ridge"] = None
-    with pytest.raises(SnapshotError, match=message):
-        kl.BanditExpWeights.from_state(sealed(state))

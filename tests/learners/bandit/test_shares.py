@@ -13,11 +13,9 @@ from scipy.optimize import linprog
 
 import koloss as kl
 from koloss.designs import john_design
-from koloss.errors import SnapshotError
 from koloss.guarantees.bandit import psi
 from koloss.learners.bandit.shares import Shares, shared_design
 from tests.support.clauses import remarks
-from tests.support.forging import sealed
 
 POINTS = kl.Points(np.linspace(0, 1, 20)[:, None])
 LIMITS = {0: (0.2, 1.0), (3, 4): (0.0, 0.1), tuple(range(10, 20)): (0.1, 0.3)}
@@ -431,12 +429,3 @@ def test_with_a_delay_the_bound_is_not_proved():
     promise = make(delay=3).guarantee()
     assert not promise.proved
     assert "shares late" in remarks(promise)
-
-
-def test_a_design_outside_of_the_shares_is_refused_in_a_snapshot():
-    state, free = make(ridge=0.0).state(), make(ridge=0.0, shares=None).state()
-    state["learner"]["engine"] |= {
-        name: free["learner"]["engine"][name] for name in ("weights", "features", "problem")
-    }
-    with pytest.raises(SnapshotError, match=r"`learner\.engine\.weights`.*within the shares"):
-        kl.BanditExpWeights.from_state(sealed(state))

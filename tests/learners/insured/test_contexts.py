@@ -481,7 +481,6 @@ def test_snapshots_in_files(tmp_path):
     "change, message",
     [
         (lambda s: s["learner"]["play"].update(asks=-1), "asks"),
-        (lambda s: s["learner"]["play"]["rounds"].__setitem__(0, 99), "rounds"),
         (lambda s: s["learner"]["play"]["watch"]["watched"].__setitem__(0, 2), "watched"),
         (lambda s: s["learner"]["numbers"].update(kind="in any order"), "watched|robust"),
         (lambda s: s["learner"]["numbers"].update(kind="alone"), "kind"),

@@ -190,8 +190,6 @@ class Apart:
             Exp2.from_dict(engines[k], part, horizon)
             for k, part in zip(which.tolist(), parts, strict=True)
         ]
-        if any(exp2.batch != 1 for exp2 in apart.each):
-            data.refuse("each", "must have epochs of one round", [e.batch for e in apart.each])
         apart.turns = data.count("turns", int(apart.seen.sum() > 0), int(apart.seen.sum()))
         return apart
 

@@ -58,12 +58,6 @@ class ArmsEngine(PointsEngine):
     def rank_of(cls, features: Floats) -> int:
         return len(features)
 
-    @classmethod
-    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
-        if problem.leverage < len(features):
-            rule = "must be the number of actions, or more where there are shares"
-            data.refuse("problem.leverage", rule, problem.leverage)
-
 
 def arms_engine(
     settings: BanditSettings,

@@ -322,7 +322,7 @@ class BallEngine:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         values = {k: v for k, v in self.__dict__.items() if k[0] != "_" and k not in SAID}
-        return {**values, "problem": self.problem.to_dict(), "rates": asdict(self.rates)}
+        return {**values, "problem": asdict(self.problem), "rates": asdict(self.rates)}
 
     @classmethod
     def from_dict(cls, data: Reader, settings: BanditSettings) -> BallEngine:
@@ -330,13 +330,8 @@ class BallEngine:
         actions: Any = settings.actions
         d, r = actions.dimension, float(actions.radius)
         quadratic, intercept = data.flag("quadratic"), data.flag("intercept")
-        same = quadratic == (settings.kernel.loss_family is QuadraticLoss)
-        if not same or intercept != (settings.loss_range is not None):
-            data.refuse("quadratic", "must fit the settings", [quadratic, intercept])
-        low, high, center = interval_from_dict(data, settings)
-        problem = data.part("problem")
+        low, high, center = interval_from_dict(data)
         m = len(sphere_design(d, quadratic, intercept)[0])
-        problem.number("leverage", m, m)
         norm = data.number("norm", positive=True) if data.has("norm") else None
         return cls(
             dimension=data.count("dimension", d, d),
@@ -344,7 +339,7 @@ class BallEngine:
             quadratic=quadratic,
             intercept=intercept,
             norm=norm,
-            problem=problem_from_dict(problem, m, settings),
+            problem=problem_from_dict(data.part("problem"), m, settings),
             low=low,
             high=high,
             center=center,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from koloss.core import linalg
 from koloss.designs import Design
 from koloss.designs.contexts import CappedDesign, capped_design
 from koloss.designs.ridge import whitening
@@ -16,7 +14,7 @@ from koloss.guarantees import bandit, contexts
 from koloss.guarantees.bandit import BanditProblem, Rates
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.tuning import choose_batch
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import Reader
 
 Floats = NDArray[np.float64]
 
@@ -76,36 +74,16 @@ def total(game: BanditProblem, rates: Rates) -> float:
     return float(sum(game.terms(rates.learning_rate, rates.kappa).values()))
 
 
-def capped_from_dict(
-    data: Reader, features: Floats, columns: Floats | None, mu: Floats, K: int
-) -> CappedDesign:
-    """The design in a snapshot; what it says of estimates must be so."""
-    C = len(mu)
-    laws = data.array("laws", (C, K), 0, 1)
-    if np.any(np.abs(laws.sum(axis=1) - 1) > ROUNDING):
-        data.refuse("laws", "must hold probabilities", laws.sum(axis=1))
-    design = CappedDesign(
+def capped_from_dict(data: Reader, contexts: int, actions: int) -> CappedDesign:
+    """The design in a snapshot of a game with so many contexts and actions."""
+    C, K = contexts, actions
+    return CappedDesign(
         exploration=data.array("exploration", (C, K), 0, 1),
-        laws=laws,
+        laws=data.array("laws", (C, K), 0, 1),
         shares=data.array("shares", (C,), 0, 1),
         discounts=data.array("discounts", (C,), 0, 1),
-        exploits=data.array("exploits", (C,), 0, 1, whole=True).astype(bool),
+        exploits=data.flags("exploits", C),
         largest=data.number("largest", positive=True),
         largest_exploiting=data.number("largest_exploiting", positive=True),
         cost=data.number("cost", 0, 1),
     )
-    u, S, w = design.exploration, design.exploits, design.discounts
-    penalty = None if columns is None else columns @ columns.T
-    factor = linalg.covariance_factor(features, u.ravel(), linalg.work_space(features), penalty)
-    good = bool(w.min() > 0)
-    if factor is None or not good:
-        good = False
-    else:
-        G = linalg.leverages(factor, features).reshape(C, K).max(axis=1)
-        R_S = float(np.max(G[S], initial=0.0)) or float(G.max())
-        R = math.sqrt(R_S * float(np.max(w**2 * G)))
-        good = max(R / design.largest, R_S / design.largest_exploiting) <= 1 + 1e-3
-        good &= bool(np.all(u.sum(axis=1) <= w * mu * (1 + ROUNDING)))
-    if not good:
-        data.refuse("largest", "must bound what estimates can be", design.largest)
-    return design

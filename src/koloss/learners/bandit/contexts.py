@@ -34,7 +34,7 @@ from koloss.learners.bandit.restoring import (
 )
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.ledger import Drawn
-from koloss.learners.reading import FARTHEST, ROUNDING, Reader
+from koloss.learners.reading import FARTHEST, Reader
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -208,8 +208,7 @@ class PairsEngine(PointsEngine):
         features = data.array("features", (C * K, None), order="F")
         data.nothing("design")
         data.number("samples", 0, 0)
-        if data.raw("printed") != {}:
-            data.refuse("printed", "must be empty with contexts", data.raw("printed"))
+        data.raw("printed")
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
         columns = None
         if problem.ridge is None:
@@ -218,10 +217,7 @@ class PairsEngine(PointsEngine):
             columns = data.array("columns", (features.shape[1], None))
         data.nothing("schedule")
         data.number("level", 0, 0)
-        low, high, center = interval_from_dict(data, settings)
-        mu = data.distribution("law_of_contexts", C)
-        if not equal(mu, known.weights):
-            data.refuse("law_of_contexts", "must be that of the contexts", mu)
+        low, high, center = interval_from_dict(data)
         norm = data.number("norm", positive=True)
         return cls(
             points=points,
@@ -246,8 +242,8 @@ class PairsEngine(PointsEngine):
             printed={},
             schedule=None,
             leverage=data.number("leverage", positive=True),
-            law_of_contexts=mu,
-            capped=capped_from_dict(data.part("capped"), features, columns, mu, K),
+            law_of_contexts=data.distribution("law_of_contexts", C),
+            capped=capped_from_dict(data.part("capped"), C, K),
             slots=known.slots(K),
         )
 
@@ -266,10 +262,7 @@ class PairsEngine(PointsEngine):
         if over:
             data.nothing("p", "cdf")
             return law
-        law.p, law.cdf = data.array("p", (C, K), 0, 1), data.array("cdf", (C, K), 0, 1)
-        sums = np.cumsum(law.p, axis=1)
-        if np.any(law.cdf[:, -1] != 1) or np.any(np.abs(law.cdf - sums) > ROUNDING):
-            data.refuse("cdf", "must be the cumulative sums of p", law.cdf)
+        law.p, law.cdf = data.array("p", (C, K), 0, 1), data.cumulative("cdf", (C, K))
         return law
 
     def keys(self, data: Reader, name: str, count: int) -> list[int]:

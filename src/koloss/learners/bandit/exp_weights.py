@@ -489,5 +489,5 @@ class BanditExpWeights(OnBall):
         return self._exp2.keys(data, name, count)
 
     def _check(self, data: Reader) -> None:
-        saved.check(self._exp2, self._player, self.settings, self.ledger, data)
+        saved.check(self._exp2, self._player, self.ledger, data)
         super()._check(data)

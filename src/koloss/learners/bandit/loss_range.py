@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,25 +103,16 @@ class LossRange:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
-        return {**asdict(self), "squares": 0.0}  # of what was beyond either end, before
+        names = ("heard_low", "heard_high", "beyond", "listened")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_dict(cls, data: Reader, stated: LossRange) -> LossRange:
         """The interval in a snapshot of a game that began with the one stated."""
-        made = cls(
-            low=data.number("low", stated.low, stated.low),
-            high=data.number("high", stated.high, stated.high),
-            outside=data.word("outside", (stated.outside,)),
-            learned=data.flag("learned"),
-        )
-        ends = [data.number(name, finite=False) for name in ("heard_low", "heard_high")]
-        nothing = ends == [math.inf, -math.inf]
-        if made.learned != stated.learned or not (ends[0] <= ends[1] or (nothing and made.learned)):
-            data.refuse("heard_low", "must be the low end of what was heard", ends)
-        if not made.moves and ends != [stated.low, stated.high]:
-            data.refuse("heard_low", "must be what was stated", ends)
-        made.heard_low, made.heard_high = ends
-        made.beyond = data.number("beyond", 0)
-        data.number("squares", 0, 0)
-        made.listened = data.count("listened")
+        low, high = (data.number(name, finite=False) for name in ("heard_low", "heard_high"))
+        if low > high and (low, high) != (math.inf, -math.inf):
+            data.refuse("heard_low", "must be the low end of what was heard", [low, high])
+        made = replace(stated)
+        made.heard_low, made.heard_high = low, high
+        made.beyond, made.listened = data.number("beyond", 0), data.count("listened")
         return made

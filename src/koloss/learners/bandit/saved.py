@@ -28,11 +28,7 @@ def save(exp2: Exp2 | Player) -> dict[str, Any]:
     """Plain data for a snapshot."""
     if isinstance(exp2, (SharedExp2, Apart)):
         return save_player(exp2)
-    engine = exp2.engine
-    kind = "points" if isinstance(engine, PointsEngine) else "ball"
-    if isinstance(engine, ArmsEngine):
-        kind = "arms"
-    return {"kind": kind, "engine": engine.to_dict(), "exp2": exp2.to_dict()}
+    return {"engine": exp2.engine.to_dict(), "exp2": exp2.to_dict()}
 
 
 def load(data: Reader, settings: BanditSettings) -> Exp2 | Player:
@@ -45,35 +41,23 @@ def load(data: Reader, settings: BanditSettings) -> Exp2 | Player:
 
 
 def _load_alone(kind_of: type[Exp2], data: Reader, settings: BanditSettings) -> Exp2:
-    kind = data.word("kind", ("points", "arms", "ball"))
-    if (kind == "arms") != (settings.loss_class == "any"):
-        data.refuse("kind", "must be that of the losses", kind)
-    if (kind == "ball") != plays_ball(settings):
-        data.refuse("kind", "must be that of the actions", kind)
+    part = data.part("engine")
     engine: Engine
-    if kind in ("points", "arms"):
-        made = PointsEngine if kind == "points" else ArmsEngine
-        part = data.part("engine")
-        engine = restored(made.from_dict(part, settings), part)
-    else:
+    if plays_ball(settings):
         from koloss.learners.bandit.ball import BallEngine
 
-        engine = BallEngine.from_dict(data.part("engine"), settings)
+        engine = BallEngine.from_dict(part, settings)
+    else:
+        made = ArmsEngine if settings.loss_class == "any" else PointsEngine
+        engine = restored(made.from_dict(part, settings), part)
     return kind_of.from_dict(engine, data.part("exp2"), settings.horizon)
 
 
-def check(
-    exp2: Exp2, player: Player | None, settings: BanditSettings, ledger: Ledger[Any], data: Reader
-) -> None:
+def check(exp2: Exp2, player: Player | None, ledger: Ledger[Any], data: Reader) -> None:
     """Refuse a state that does not belong to its ledger, or with which the next decision could not be made."""
     if player is not None:
         check_player(player, ledger, data)
     if not isinstance(player, Apart):
         exp2.epoch = ledger.current if isinstance(ledger.current, Epoch) else None
     check_rows(data, ledger)
-    own = settings.horizon if isinstance(player, Apart) else exp2.horizon
-    if (exp2.made, exp2.heard, own) != (ledger.made, ledger.heard, settings.horizon):
-        data.refuse(
-            "learner.exp2", "must have the counts of the ledger", [exp2.made, exp2.heard, own]
-        )
     exp2.check(data)

@@ -72,12 +72,7 @@ class Game:
     @classmethod
     def from_dict(cls, data: Reader, settings: FullSettings) -> Game:
         """The game in a snapshot with these settings."""
-        said = settings.stated_range or (None, None)
-        if (data.raw("low"), data.raw("high")) != said:
-            data.refuse("low", "must be that of the settings", data.raw("low"))
         norm = data.number("norm", 0, LARGEST, positive=True)
-        if settings.loss_norm not in (None, norm):
-            data.refuse("norm", "must be that of the settings", norm)
         width, most = data.number("width", 0), math.sqrt(LARGEST)
         radius, diameter = (data.number(name, 0, most) for name in ("radius", "diameter"))
         actions, kernel = settings.actions, settings.kernel
@@ -85,15 +80,13 @@ class Game:
             kernel.diag(
                 np.asarray(actions.bounds())
             )  # which must be points where the kernel is defined
-        if isinstance(actions, Ball):  # where it is known in closed form
-            same = math.isclose(feature_radius(kernel, actions), radius, rel_tol=ROUNDING)
-            if not same:
-                data.refuse("radius", "must be that of the features", radius)
+        if isinstance(actions, Ball) and not math.isclose(
+            feature_radius(kernel, actions), radius, rel_tol=ROUNDING
+        ):
+            data.refuse("radius", "must be that of the features", radius)
         eigenvalue = data.number("eigenvalue", most=0)
-        low, high = said
+        low, high = settings.stated_range or (None, None)
         learned = settings.learns_range
-        if learned and width != 1:
-            data.refuse("width", "must be 1, a unit, where it is learned", width)
         return cls(actions, kernel, norm, low, high, width, radius, diameter, eigenvalue, learned)
 
     @property
@@ -167,9 +160,10 @@ class Game:
         least = minimize(total, self.actions, **search)
         return Recommendation(None, least.point, least.value / rounds, least.certificate)
 
-    def numbers(self) -> dict[str, float | None]:
-        """All but actions and kernel, which are among the settings."""
-        return {f.name: getattr(self, f.name) for f in fields(self)[2:-1]}
+    def numbers(self) -> dict[str, float]:
+        """What the settings do not say."""
+        names = ("norm", "width", "radius", "diameter", "eigenvalue")
+        return {name: getattr(self, name) for name in names}
 
 
 class FullInformation(Learner[F, Law]):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import Reader
 
 ODDS = 100.0
 """Wealth of the bets on "exploration does better than the policy" at which the stage ends early, at least ..."""
@@ -78,11 +77,5 @@ class Bets:
     @classmethod
     def from_dict(cls, data: Reader) -> Bets:
         """The bets in a snapshot."""
-        means = ("policy_mean", "explored_mean", "fresh_mean")
-        counts = ("policy_rounds", "explored_rounds", "bets", "fresh_rounds")
-        values: dict[str, Any] = {name: data.count(name) for name in counts}
-        values |= {name: data.number(name, -0.5 - ROUNDING, 0.5 + ROUNDING) for name in means}
-        return cls(
-            wealth=data.number("wealth", 0, finite=False),  # it may grow beyond every number
-            **values,
-        )
+        wealth = data.number("wealth", 0, finite=False)  # it may grow beyond every number
+        return data.record(cls, wealth=wealth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,14 +87,10 @@ class ContextGame:
         return f"{C:,} contexts, {K:,} points, {m:,} features, {short_cost(C * K, m)} per refresh"
 
     def check(self, data: Reader, ledger: Ledger[Any]) -> None:
-        """Refuse a state whose parts do not fit together."""
-        C, play = len(self.contexts), self.play
+        """Refuse decisions for contexts that there are not."""
+        C = len(self.contexts)
         if any(entry.context is None or entry.context >= C for entry in ledger):
             data.refuse("ledger.contexts", f"must be rows from 0 to {C - 1}", None)
-        if play.rounds.sum() != ledger.made:
-            data.refuse("learner.play.rounds", "must add up to the decisions", play.rounds)
-        if play.pending.count != len(ledger):
-            data.refuse("learner.play.pending.count", "must wait", play.pending.count)
 
     def shown(self, context: int) -> Any:
         """A context as it was given: its label, its params or its coordinates."""
@@ -295,13 +291,7 @@ def _game(
 
 def _plan_from_dict(data: Reader, contexts: int, actions: int) -> Plan:
     said = data.part("numbers")
-    counts = {"rounds", "exploiting"}
-    values: dict[str, Any] = {
-        f.name: said.count(f.name) if f.name in counts else said.number(f.name, 0)
-        for f in fields(Numbers)
-        if f.name != "kind"
-    }
-    numbers = Numbers(kind=said.word("kind", KINDS), **values)  # type: ignore[arg-type]
+    numbers = said.record(Numbers, kind=said.word("kind", KINDS))
     budget, epsilon = numbers.trigger * numbers.scale, data.number("epsilon", 0)
     if numbers.kind == "in any order":
         data.nothing("watched", "robust")

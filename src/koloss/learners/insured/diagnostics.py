@@ -57,16 +57,9 @@ REASONS = {
 """Why a stage ends, in words."""
 
 
-def alarm_from_dict(data: Reader, name: str) -> Alarm:
-    """An alarm in a snapshot of a game with this policy."""
-    return Alarm(
-        round=data.count("round"),
-        policy=data.word("policy", (name, "robust")),
-        reason=data.word("reason", tuple(REASONS)),
-        estimated_regret=data.number("estimated_regret"),
-        successor=data.word("successor", (name, "robust")),
-        budget=data.number("budget", 0),
-    )
+def alarm_from_dict(data: Reader) -> Alarm:
+    """An alarm in a snapshot."""
+    return data.record(Alarm, reason=data.word("reason", tuple(REASONS)))
 
 
 @dataclass(frozen=True)

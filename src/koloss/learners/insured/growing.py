@@ -22,7 +22,6 @@ from koloss.actions import ActionSet, Points, Space, SpacePoints
 from koloss.core.arrays import to_numpy
 from koloss.errors import RankUnreachable
 from koloss.guarantees import Guarantee
-from koloss.guarantees.bandit import BanditProblem
 from koloss.guarantees.base import note
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.setup import points_engine
@@ -38,7 +37,7 @@ from koloss.learners.insured.landmarks import (
     learn_lengths,
 )
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import ROUNDING, Reader
+from koloss.learners.reading import Reader
 from koloss.proxy import Proxy, exact_features, pivoted_cholesky
 
 if TYPE_CHECKING:
@@ -96,12 +95,6 @@ class GrowingEngine(PointsEngine):
     """The engine of a set that grows: points that enter later may have larger leverages under the first design."""
 
     are_given: ClassVar[bool] = False
-
-    @classmethod
-    def _check_leverage(cls, data: Reader, features: Floats, problem: BanditProblem) -> None:
-        leverage = float(np.max(np.einsum("ij,ij->i", features, features)))
-        if not leverage >= problem.leverage * (1 - ROUNDING):
-            data.refuse("features", "must have the leverage of the problem", leverage)
 
     def placed(self, rows: Any, X: Floats, features: Floats) -> GrowingEngine:
         """With points in rows that had none."""

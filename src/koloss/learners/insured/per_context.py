@@ -328,8 +328,6 @@ class PerContext:
         self.paid = data.array("paid", (2, C))
         self.watch.load(data.part("watch"))
         self.robust.load(data.part("robust"))
-        if (self.watch.watched & self.robust.awake).any():
-            data.refuse("watch.watched", "must be contexts that were not handed over", None)
         self.pending = Pending.from_state(self.forecaster, data.part("pending"))
         bets = data.parts("bets")
         if len(bets) != C:
@@ -360,11 +358,5 @@ def _drawn(p: Floats, uniform: float) -> int:
 
 
 def _hand_over_from_dict(data: Reader, contexts: int) -> HandOver:
-    return HandOver(
-        round=data.count("round"),
-        context=data.count("context", 0, contexts - 1),
-        reason=data.word("reason", ("budget", "evidence", "operator", "short")),
-        estimated_regret=data.number("estimated_regret"),
-        budget=data.number("budget"),
-        back=data.flag("back"),
-    )
+    context, reason = data.count("context", 0, contexts - 1), data.word("reason", tuple(REASONS))
+    return data.record(HandOver, context=context, reason=reason)
