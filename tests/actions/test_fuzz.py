@@ -101,9 +101,9 @@ def test_spaces(parts, count):
 
 
 @fuzzed(few=30, cases=3_000)
-@given(changes(json.loads(json.dumps(SPACE.to_dict()))))
+@given(changes(json.loads(json.dumps(SPACE.to_dict())), plain=True))
 def test_forged_spaces(made):
-    data = SPACE.to_dict()
+    data = json.loads(json.dumps(SPACE.to_dict()))
     for change in made:
         data = change.on(data)
 

@@ -292,11 +292,20 @@ class Calls:
         return [self.case.loss(d.action, d.id) for d in some]
 
     def agree(self) -> str | None:
-        """Whether both learners have the same state."""
+        """Whether both learners have the same state, or will have once a level that is due has begun in both."""
         self.digest = self.shaped.state()["digest"]
-        if self.plain.state()["digest"] == self.digest:
-            return None
-        return "the state is not that after plain calls"
+        same = self.digest == self.plain.state()["digest"] or self.settled() == self.settled(False)
+        return None if same else "the state is not that after plain calls"
+
+    def settled(self, shaped: bool = True) -> str:
+        """The state of a learner after a snapshot and a look, either of which begins a level that is due."""
+        again = self.case.kind.from_state((self.shaped if shaped else self.plain).state())
+        if "contexts" not in self.case.settings:
+            again.peek(np.random.default_rng(0), 1)
+        return str(again.state()["digest"])
+
+    def is_unchanged(self) -> bool:
+        return self.shaped.state()["digest"] == self.digest or self.agree() is None
 
     def refused(self, call: str, function: Callable[[], Any]) -> str | None:
         try:
@@ -309,9 +318,7 @@ class Calls:
                 return f"{kind} names no argument: {error}"
         else:
             return "was not refused"
-        if self.shaped.state()["digest"] == self.digest:
-            return None
-        return "was refused, and the state has changed"
+        return None if self.is_unchanged() else "was refused, and the state has changed"
 
     def both_ask(self, count: int | None) -> tuple[list[Any], Any]:
         """Decisions of both learners, and the batch that they are."""
@@ -399,8 +406,7 @@ class Calls:
             looks["distribution"] = lambda: learner.distribution
             looks["probability"] = lambda: learner.probability([0, 3])
         self._one_of(looks, "look at")()
-        now = learner.state()["digest"]
-        return None if now == self.digest else "looking has changed the state"
+        return None if self.is_unchanged() else "looking has changed the state"
 
     def restore(self) -> str | None:
         learner, kind = self.shaped, self.case.kind

@@ -237,16 +237,6 @@ class Requests(Calls):
     def _is_latest(self, some: list[Any]) -> bool:
         return True  # one call tells one call's losses
 
-    def agree(self) -> str | None:
-        """Whether both have the same state, or would have after a snapshot, which begins a level that is due."""
-        if super().agree() is None:
-            return None
-        again = [
-            self.case.kind.from_state(one.state()).state() for one in (self.shaped, self.plain)
-        ]
-        same = again[0]["digest"] == again[1]["digest"]
-        return None if same else "the state is not that after plain calls"
-
     # What is asked for.
 
     def context(self) -> tuple[Any, Any]:
@@ -326,8 +316,7 @@ class Requests(Calls):
         seen = looks[way]()
         if way == "law" and not (np.min(seen) >= 0 and abs(np.sum(seen) - 1) < 1e-9):
             return f"probabilities that add up to {np.sum(seen)}"
-        now = learner.state()["digest"]
-        return None if now == self.digest else "looking has changed the state"
+        return None if self.is_unchanged() else "looking has changed the state"
 
     # Bad requests.
 

@@ -32,6 +32,8 @@ VALUES: list[Any] = [
 ]
 """What takes the place of each leaf and each branch of a state."""
 
+PLAIN = [value for value in VALUES if not isinstance(value, np.ndarray)]
+
 
 class Change:
     """Another value at a place of a state; an empty list in the place of the value takes the place away."""
@@ -98,11 +100,12 @@ def spoiled(draw: Any, array: np.ndarray) -> Any:
 
 
 @st.composite
-def changes(draw: Any, state: Any, most: int = 2) -> list[Change]:
-    """One change of a state, or a few, each at a place of its own."""
+def changes(draw: Any, state: Any, plain: bool = False) -> list[Change]:
+    """One change of a state, or two, each at a place of its own; `plain`: without arrays."""
+    values = PLAIN if plain else VALUES
     known = [(path, value) for path, value in places(state) if path]
     found = []
-    for _ in range(draw(st.integers(1, most))):
+    for _ in range(draw(st.integers(1, 2))):
         path, value = known[draw(st.integers(0, len(known) - 1))]
         way = draw(st.integers(0, 5))
         if way == 0:
@@ -115,7 +118,7 @@ def changes(draw: Any, state: Any, most: int = 2) -> list[Change]:
             near = (value + 1, value - 1, -value, value * 2, float(value), value * 1e12)
             found.append(Change(path, [near[draw(st.integers(0, 5))]]))
         else:
-            found.append(Change(path, [VALUES[draw(st.integers(0, len(VALUES) - 1))]]))
+            found.append(Change(path, [values[draw(st.integers(0, len(values) - 1))]]))
     return found
 
 
