@@ -448,19 +448,6 @@ def test_a_new_design_is_used_where_it_makes_exploring_cheaper(design, widest):
     assert min(ratios) < 0.9
 
 
-def test_regret_beyond_doubt_is_that_since_it_began_to_play():
-    stage = make_stage(budget=400.0)  # B = 400, of which half is too much
-    assert not stage.is_beyond_doubt(100)
-    stage.account.total, stage.account.variance = np.linspace(0, 230, N), np.full(N, 100.0)
-    assert not stage.is_beyond_doubt(100)  # 230 - 3·10 = 200
-    stage.account.total[-1] += 1
-    assert stage.is_beyond_doubt(100)
-    stage.begin()
-    assert not stage.is_beyond_doubt(100)
-    stage.account.total = stage.account.total + 201
-    assert stage.is_beyond_doubt(100)
-
-
 # Bookkeeping.
 
 
@@ -523,11 +510,8 @@ def test_what_was_kept_comes_back():
     assert other.bets == stage.bets
     first, second = (json.dumps(s.to_dict(), default=np.ndarray.tolist) for s in (stage, other))
     assert first == second
-    other.before.total += 1
     other.bets.add(0.5, explored=False)
     assert stage.bets.policy_rounds == 0
-    assert not stage.before.total.any()
-    assert not data["before"]["total"].any()
 
 
 def test_what_is_in_flight_is_explored_more_for():
@@ -540,13 +524,3 @@ def test_what_is_in_flight_is_explored_more_for():
     assert stage.strain(0.02, explore, 300.0) == pytest.approx(room / (room - noise))
     stage.account.draw(10**6)
     assert stage.strain(0.02, explore, 300.0) == pytest.approx(STRAINED)
-
-
-def test_losses_that_were_not_counted_are_no_evidence():
-    stage, size = make_stage(), make_stage().allowance.size(1)
-    stage.account.total = np.full(N, 0.6 * size)
-    assert stage.is_beyond_doubt(1)
-    stage.uncounted = 0.2 * size  # of it
-    assert not stage.is_beyond_doubt(1)
-    stage.begin()
-    assert stage.uncounted == 0.0

@@ -200,13 +200,6 @@ class Account:
         self.total *= factor
         self.variance *= factor**2
 
-    def copy(self) -> Account:
-        """The account as it is now."""
-        account = Account(len(self.total), self.shares)
-        account.total, account.variance = self.total.copy(), self.variance.copy()
-        account.outstanding = self.outstanding
-        return account
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot."""
         names = ("total", "variance", "born", "before")

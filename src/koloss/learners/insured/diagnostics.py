@@ -30,7 +30,7 @@ class Alarm:
 
     round: int  # decisions made before it
     policy: str
-    reason: str  # "budget", "evidence", "regret", "operator" or "short"; "forecast" or "operator" for a second chance
+    reason: str  # "budget", "evidence", "operator" or "short"; "forecast" or "operator" for a second chance
     estimated_regret: float  # in the units of the losses
     successor: str  # who plays on: "robust", or the policy
     budget: float  # what the estimated regret could have reached
@@ -49,7 +49,6 @@ class Alarm:
 REASONS = {
     "budget": "its estimated regret left no room for another round",
     "evidence": "exploration did better than it",
-    "regret": "its estimated regret was large beyond doubt",
     "forecast": "its forecast did better than the robust learner",
     "operator": "by hand",
     "short": "there is nothing to insure: one action, or too few rounds",

@@ -140,7 +140,7 @@ class Operated(InsuredState):
         roster.offer(offered, added)
         self._account.offer(offered, added, era)
         self._first = first
-        stage.offer(first, added)
+        stage.offer(first)
         self._chances.chosen.clear()
         if exp2 is not None and robust is not None:
             laws = [self.ledger.current, *(entry.law for entry in self.ledger)]

@@ -38,12 +38,6 @@ from koloss.learners.reading import ROUNDING, Reader
 REDESIGN = 16
 """Losses between two looks at whether the exploration should be designed anew."""
 
-BEYOND_DOUBT = 0.5
-"""Regret, in units of B(n), that ends the stage once it is plain: most of the budget is left for a second chance."""
-
-PLAIN = 3.0
-"""Deviations by which it has to be above that."""
-
 
 class Watched(Explorer):
     """A stage: one policy, its estimated regret and budget, and the bets against it."""
@@ -71,13 +65,9 @@ class Watched(Explorer):
     def begin(self) -> None:
         """Play, for the first time or again: evidence against the policy is gathered anew."""
         self.bets = Bets()
-        self.before = self.account.copy()
-        self.uncounted = 0.0  # what the account has risen since by losses that were not counted
 
     def rescale(self, factor: float) -> None:
         """All that was heard in another unit, where the range is learned and has widened."""
-        self.before.rescale(factor)
-        self.uncounted *= factor
         self.paid, self.explored_paid = self.paid * factor, self.explored_paid * factor
         self.noise *= factor**2
 
@@ -229,8 +219,6 @@ class Watched(Explorer):
         if explored and self.bets.evidence > 1:
             return "evidence"
         if self.heard % REDESIGN == 0:
-            if self.is_beyond_doubt(ledger.made):
-                return "regret"
             self.redesign(self.allowance.budget(ledger.made + 1), self.left(ledger.made))
         return None
 
@@ -239,17 +227,10 @@ class Watched(Explorer):
         self.paid += y
         self.heard += 1
         self.skipped += 1 - weight
-        self.uncounted += (1 - weight) * (y + 0.5)
         self.noise += residual * residual
         if explored:
             self.explored += 1
             self.explored_paid += y
-
-    def is_beyond_doubt(self, made: int) -> bool:
-        """Whether it is plain that the policy has lost too much since it began to play."""
-        lost = self.account.total - self.before.total - self.uncounted
-        doubt = np.sqrt(np.maximum(self.account.variance - self.before.variance, 0.0))
-        return self.account.largest(lost - PLAIN * doubt) > BEYOND_DOUBT * self.allowance.size(made)
 
     # What is known.
 
@@ -264,11 +245,10 @@ class Watched(Explorer):
         total: Floats = self.paid - self.account.total
         return total if self.offered is None else np.where(self.offered, total, np.inf)
 
-    def offer(self, first: Exploration, added: Any) -> None:
-        """Other actions are offered from now on, some of them anew; explore them by their own design."""
+    def offer(self, first: Exploration) -> None:
+        """Other actions are offered from now on; explore them by their own design."""
         self.first = self.exploration = first
         self.designs, self.priced = first.number, 0.0
-        self.before.total[added] = self.before.variance[added] = 0.0
 
     def outlook(self, ledger: Ledger[Any]) -> Floats | str:
         """Probability of every action in the next single decision, or why the policy will not make it."""
@@ -299,25 +279,23 @@ class Watched(Explorer):
 
     _NUMBERS: ClassVar = (
         *("paid", "heard", "explored", "explored_paid", "noise", "priced", "quiet"),
-        *("thrift", "skipped", "uncounted", "designs"),
+        *("thrift", "skipped", "designs"),
     )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a snapshot: what changes during the stage."""
         return {
             "exploration": self.exploration.number,
-            "before": self.before.to_dict(),
             **{name: getattr(self, name) for name in self._NUMBERS},
             "bets": asdict(self.bets),
         }
 
     def load(self, data: Reader, explorations: Mapping[int, Exploration]) -> None:
         """Take back what `to_dict` gave."""
-        N, number = len(self.points), data.count("exploration")
+        number = data.count("exploration")
         if number not in explorations:
             data.refuse("exploration", "must be among those of the snapshot", number)
         self.exploration, self.designs = explorations[number], data.count("designs", number)
-        self.before = Account.from_dict(data.part("before"), N, self.account.shares)
         self.heard = heard = data.count("heard")
         self.explored = data.count("explored", 0, heard)
         most = heard * (max(-self.low, self.high) + ROUNDING)  # losses are at most 1/2, or as heard
@@ -328,5 +306,4 @@ class Watched(Explorer):
         self.quiet = data.number("quiet", 0, NOISIEST)
         self.thrift = data.number("thrift", LEAST, 1)
         self.skipped = data.number("skipped", 0, heard)
-        self.uncounted = data.number("uncounted", -ROUNDING * heard, heard * (1 + ROUNDING))
         self.bets = Bets.from_dict(data.part("bets"))
