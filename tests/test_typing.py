@@ -85,7 +85,7 @@ EXPECTED = {
     "runs": r"koloss\.games\.trace\.Replicates",
     "runs.regret": ARRAY,
     "runs.traces": r"list\[koloss\.games\.trace\.Trace\]",
-    "kernel": r"koloss\.kernels\.gaussian\.Gaussian",
+    "kernel": r"koloss\.kernels\.stationary\.Gaussian",
     "points": r"koloss\.actions\.points\.Points",
     "loss.norm()": r"float",
     "write_page": r"def \(.*\) -> .+",

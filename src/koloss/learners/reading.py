@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Literal, NoReturn, TypeVar
@@ -193,7 +193,9 @@ class Reader:
 
     def record(self, kind: type[T], /, **known: Any) -> T:
         """A dataclass of numbers, truth values and words, each of its declared type; what is known already is not read."""
-        read = {"bool": self.flag, "int": self.count, "float": self.number, "str": self.word}
+        read: dict[str, Callable[[str], Any]] = {
+            "bool": self.flag, "int": self.count, "float": self.number, "str": self.word
+        }  # fmt: skip
         values = dict(known)
         for field in fields(kind):  # type: ignore[arg-type]
             declared, _, optional = str(field.type).partition(" | ")
