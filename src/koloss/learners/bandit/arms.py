@@ -94,7 +94,6 @@ def arms_engine(
         learned=settings.learns_range,
         sign=settings.sign,
         norm=math.inf,
-        samples=0.0,
         proxy="indicators",
         losses=(),
         printed={},

@@ -28,6 +28,7 @@ from koloss.learners.bandit.assumed import assumed
 from koloss.learners.bandit.context_designs import capped_from_dict
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.bandit.restoring import (
+    check_span,
     interval_from_dict,
     problem_from_dict,
     rates_from_dict,
@@ -207,7 +208,6 @@ class PairsEngine(PointsEngine):
             data.refuse("points", "must be those of the settings", points)
         features = data.array("features", (C * K, None), order="F")
         data.nothing("design")
-        data.number("samples", 0, 0)
         data.raw("printed")
         problem = problem_from_dict(data.part("problem"), cls.rank_of(features), settings)
         columns = None
@@ -219,11 +219,13 @@ class PairsEngine(PointsEngine):
         data.number("level", 0, 0)
         low, high, center = interval_from_dict(data)
         norm = data.number("norm", positive=True)
+        weights = data.distribution("weights", C * K)
+        check_span(data, features, weights, columns)
         return cls(
             points=points,
             features=features,
             columns=columns,
-            weights=data.distribution("weights", C * K),
+            weights=weights,
             log_prior=data.array("log_prior", (K,), most=0),
             problem=problem,
             rates=rates_from_dict(data.part("rates"), settings.horizon),
@@ -235,7 +237,6 @@ class PairsEngine(PointsEngine):
             sign=settings.sign,
             norm=norm,
             net=data.number("net", 0),
-            samples=0.0,
             proxy=data.word("proxy"),
             losses=assumed(settings, norm, problem),
             eigenvalue=data.number("eigenvalue", most=0),

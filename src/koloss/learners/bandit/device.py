@@ -121,7 +121,7 @@ class DeviceEngine(PointsEngine):
     def law(
         self, theta: Floats, credit: Any, eta: float, gamma: float, rng: Any, nu: float = 0.0
     ) -> DeviceLaw:
-        if self._fused is not None and self.shares is None and not self.samples:
+        if self._fused is not None and self.shares is None:
             law = self._refresh(theta, credit, eta, gamma)
         else:
             p = self._mixture(theta, credit, eta, gamma)
@@ -158,14 +158,8 @@ class DeviceEngine(PointsEngine):
         return explored
 
     def _factor(self, p: Any, eta: float, rng: Any) -> Any:
-        factor = None
-        if self.samples:
-            drawn = self._sampled(to_numpy(p).astype(np.float64), eta, rng)
-            factor = linalg.cholesky(self.features.covariance(self._placed(drawn)))
-        if factor is None:
-            sigma = self.features.covariance(p)
-            factor = linalg.cholesky(sigma if self._penalty is None else sigma + self._penalty)
-        return factor
+        sigma = self.features.covariance(p)
+        return linalg.cholesky(sigma if self._penalty is None else sigma + self._penalty)
 
     def _bonus(self, law: Any, nu: float) -> Any:
         problem, features, xp = self.problem, self.features, self.features.xp

@@ -30,6 +30,7 @@ from koloss.guarantees import bandit
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.loss_range import centred
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.ledger import Drawn, Ledger
@@ -289,7 +290,7 @@ def restricted(engine: PointsEngine, allowed: Bools, design: str | Design, cap: 
     problem = replace(engine.problem, rank=rank)
     values = {k: v for k, v in engine.__dict__.items() if k[0] != "_"}
     values |= {"features": features, "columns": columns, "weights": weights}
-    kind = ArmsEngine if isinstance(engine, ArmsEngine) else PointsEngine
+    kind = type(engine) if isinstance(engine, (ArmsEngine, SampledEngine)) else PointsEngine
     part = kind(**_fields_of(kind, values) | {"log_prior": log_prior, "problem": problem})
     return Part(part, max(1.0, leverage / (engine.leverage or engine.problem.leverage)))
 

@@ -366,7 +366,6 @@ def pairs_engine(settings: BanditSettings) -> PairsEngine:
         learned=False,
         sign=settings.sign,
         norm=norm,
-        samples=0.0,
         proxy=best.proxy,
         losses=assumed(settings, norm, replace(problem, epsilon=best.epsilon)),
         printed={},

@@ -25,6 +25,7 @@ from koloss.learners.bandit.coordinates import without_units
 from koloss.learners.bandit.doubts import short_cost
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.bandit.restoring import (
+    check_span,
     interval_from_dict,
     printed_from_dict,
     problem_from_dict,
@@ -87,7 +88,6 @@ class PointsEngine:
     high: float
     center: float  # ... and this is subtracted before they are used
     net: float  # how much better than the best point of the net an action may be, per round
-    samples: float  # κ of the rates where Σ is estimated from draws; 0 where it is exact
     outside: str  # what becomes of losses that are not in [low, high]
     learned: bool  # whether [low, high] is only a unit
     sign: int  # -1 where rewards are told
@@ -103,6 +103,7 @@ class PointsEngine:
     shares: Shares | None = None  # the laws that may be played; None: all
 
     place: ClassVar[tuple[str, ...]] = ()
+    samples: ClassVar[float] = 0.0  # not zero where Σ is estimated from draws (`sampled`)
     are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
 
     def __post_init__(self) -> None:
@@ -178,14 +179,9 @@ class PointsEngine:
         return law
 
     def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
-        """The factor of Σ, or of Σ + Λ; from draws where that is asked for, unless they fail to span the space."""
-        buffer, factor = self._buffer, None  # type: ignore[attr-defined]
-        if self.samples:
-            factor = linalg.covariance_factor(self.features, self._sampled(p, eta, rng), buffer)
-        if factor is None:
-            penalty = self._penalty  # type: ignore[attr-defined]
-            factor = linalg.covariance_factor(self.features, p, buffer, penalty)
-        return factor
+        """The factor of Σ, or of Σ + Λ."""
+        buffer, penalty = self._buffer, self._penalty  # type: ignore[attr-defined]
+        return linalg.covariance_factor(self.features, p, buffer, penalty)
 
     def _bonus(self, law: Any, nu: float) -> Any:
         """β(a) = b e(a) + ε s(a), at least the bias of the estimate of an action (theory F1.2), and ν s(a)² (theory F7)."""
@@ -196,13 +192,6 @@ class PointsEngine:
             return epsilon * np.sqrt(s2) + nu * s2
         s2, e2 = linalg.penalised_leverages(law.factor, self.features, self.columns)
         return b * np.sqrt(e2) + epsilon * np.sqrt(s2) + nu * s2
-
-    def _sampled(self, p: Floats, eta: float, rng: Any) -> Floats:
-        """Frequencies of fresh draws from p, as many as theory A4 asks for (Appendix D of the paper)."""
-        failure = 1.0 / self.problem.rounds**2
-        size = bandit.sample_count(self.problem, eta, self.samples, failure)
-        frequencies: Floats = rng.multinomial(size, p / p.sum()) / size
-        return frequencies
 
     def draw(self, law: PointsLaw, count: int | None, rng: Any, left: int = 1) -> Drawn:
         """Actions by inversion of the cumulative sums (line 5)."""
@@ -382,11 +371,14 @@ class PointsEngine:
         else:
             data.nothing("schedule")
         norm = data.number("norm", positive=True, finite=False)
+        weights = data.distribution("weights", N)
+        if problem.rank == features.shape[1]:
+            check_span(data, features, weights, columns)
         return cls(
             points=points,
             features=features,
             columns=columns,
-            weights=data.distribution("weights", N),
+            weights=weights,
             log_prior=log_prior,
             problem=problem,
             rates=rates_from_dict(data.part("rates"), settings.horizon),
@@ -402,7 +394,6 @@ class PointsEngine:
             leverage=data.number("leverage", 0),
             design="john" if data.raw("design") else None,
             net=data.number("net", 0),
-            samples=data.number("samples", 0, math.inf if settings.covariance == "sampled" else 0),
             proxy=data.word("proxy"),
             losses=assumed(settings, norm, problem),
             eigenvalue=eigenvalue,

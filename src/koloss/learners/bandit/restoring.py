@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.core import linalg
 from koloss.guarantees.bandit import BanditProblem, Rates, Ridge
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.reading import SMALLEST, Reader
+
+Floats = NDArray[np.float64]
 
 
 def interval_from_dict(data: Reader) -> tuple[float, float, float]:
@@ -28,6 +34,14 @@ def problem_from_dict(data: Reader, rank: int, settings: BanditSettings) -> Band
         hindsight=settings.regret == "hindsight",
         arms=settings.loss_class == "any",
     )
+
+
+def check_span(data: Reader, features: Floats, weights: Floats, columns: Floats | None) -> None:
+    """Refuse features whose covariance has no factor under the design."""
+    penalty = None if columns is None else columns @ columns.T
+    room = linalg.work_space(features)
+    if linalg.covariance_factor(features, weights, room, penalty) is None:
+        data.refuse("features", "must be spanned by those that are explored", features.shape)
 
 
 def rates_from_dict(data: Reader, horizon: int | None) -> Rates:

@@ -12,6 +12,7 @@ from koloss.learners.bandit.masks import check_rows
 from koloss.learners.bandit.pairs import in_context
 from koloss.learners.bandit.placing import restored
 from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.settings import BanditSettings
 from koloss.learners.bandit.setup import plays_ball
 from koloss.learners.bandit.shared import Alone, SharedExp2
@@ -48,7 +49,11 @@ def _load_alone(kind_of: type[Exp2], data: Reader, settings: BanditSettings) -> 
 
         engine = BallEngine.from_dict(part, settings)
     else:
-        made = ArmsEngine if settings.loss_class == "any" else PointsEngine
+        made: type[PointsEngine] = PointsEngine
+        if settings.loss_class == "any":
+            made = ArmsEngine
+        elif settings.covariance == "sampled":
+            made = SampledEngine
         engine = restored(made.from_dict(part, settings), part)
     return kind_of.from_dict(engine, data.part("exp2"), settings.horizon)
 

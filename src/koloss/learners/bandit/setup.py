@@ -100,7 +100,6 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         norm=norm,
         level=best.schedule.level(1) if best.schedule else 0,
         leverage=best.leverage,
-        samples=best.rates.kappa if settings.covariance == "sampled" else 0.0,
         proxy=best.proxy,
         losses=assumed(settings, norm, problem),
         printed=printed,
@@ -109,6 +108,10 @@ def points_engine(settings: BanditSettings, *, trial: bool = False) -> PointsEng
         eigenvalue=best.eigenvalue,
         shares=settings.laws(len(points)),
     )
+    if settings.covariance == "sampled":
+        from koloss.learners.bandit.sampled import SampledEngine
+
+        return SampledEngine.of(engine, best.rates.kappa)
     return placed(engine, given.X if isinstance(given, Points) else points.X)
 
 

@@ -1,0 +1,47 @@
+"""The covariance estimated from draws, where Algorithm 1 computes it (Appendix D of the paper, theory A4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from koloss.core import linalg
+from koloss.guarantees import bandit
+from koloss.learners.bandit.points import PointsEngine
+from koloss.learners.bandit.settings import BanditSettings
+from koloss.learners.reading import Reader
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampledEngine(PointsEngine):
+    """The engine of points with Σ̂, the covariance of fresh draws from p, in place of Σ; its features are on the host."""
+
+    samples: float  # κ, on which depends how many draws there are
+
+    @classmethod
+    def of(cls, engine: PointsEngine, samples: float) -> SampledEngine:
+        """The same game with a sampled covariance."""
+        values = {field.name: getattr(engine, field.name) for field in fields(engine)}
+        return cls(**values, samples=samples)
+
+    def _factor(self, p: Floats, eta: float, rng: Any) -> Any:
+        """The factor of Σ̂; of Σ where the draws fail to span the space."""
+        drawn, buffer = self.frequencies(p, eta, rng), linalg.work_space(self.features)
+        factor = linalg.covariance_factor(self.features, drawn, buffer)
+        return super()._factor(p, eta, rng) if factor is None else factor
+
+    def frequencies(self, p: Floats, eta: float, rng: Any) -> Floats:
+        """Shares of as many draws from p as theory A4 asks for."""
+        failure = 1.0 / self.problem.rounds**2
+        size = bandit.sample_count(self.problem, eta, self.samples, failure)
+        shares: Floats = rng.multinomial(size, p / p.sum()) / size
+        return shares
+
+    @classmethod
+    def from_dict(cls, data: Reader, settings: BanditSettings) -> SampledEngine:
+        return cls.of(PointsEngine.from_dict(data, settings), data.number("samples", positive=True))
