@@ -98,7 +98,7 @@ class BallEngine:
     place: ClassVar[tuple[str, ...]] = ("ball",)
     rows: ClassVar[None] = None  # of the features, where actions are finitely many
     proxy: ClassVar[str] = "exact features"
-    samples: ClassVar[float] = 0.0
+    is_sampled: ClassVar[bool] = False
     rounded: ClassVar[tuple[Clause, ...]] = ()
     eigenvalue: ClassVar[float] = 0.0
     printed: ClassVar[dict[str, Any]] = {}

@@ -534,7 +534,7 @@ def prove(
         high,
         engine.losses,
         engine.place,
-        sampled=engine.samples > 0,
+        sampled=engine.is_sampled,
         eigenvalue=engine.eigenvalue,
         rounded=engine.rounded,
         ceiling=engine.sign * engine.high if heard.outside == "clip" else None,

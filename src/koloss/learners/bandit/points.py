@@ -103,7 +103,7 @@ class PointsEngine:
     shares: Shares | None = None  # the laws that may be played; None: all
 
     place: ClassVar[tuple[str, ...]] = ()
-    samples: ClassVar[float] = 0.0  # not zero where Σ is estimated from draws (`sampled`)
+    is_sampled: ClassVar[bool] = False  # whether Σ is estimated from draws (`sampled`)
     are_given: ClassVar[bool] = True  # whether finitely many actions are the points in play
 
     def __post_init__(self) -> None:

@@ -126,7 +126,7 @@ def check(exp2: Exp2) -> None:
 def why_not(exp2: Exp2) -> str:
     """Where estimates are biased or not known; nothing where they are good."""
     lacking = {
-        "with a sampled covariance": exp2.engine.samples > 0,
+        "with a sampled covariance": exp2.engine.is_sampled,
         "after requests among some of the actions": exp2.masks is not None,
         "where estimates have been dropped": exp2.tally is None,
         "where losses in hindsight are clipped": exp2.range.moves and exp2.engine.problem.hindsight,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 class SampledEngine(PointsEngine):
     """The engine of points with Σ̂, the covariance of fresh draws from p, in place of Σ; its features are on the host."""
 
+    is_sampled: ClassVar[bool] = True
     samples: float  # κ, on which depends how many draws there are
 
     @classmethod
