@@ -49,7 +49,7 @@ arena-test: $(STAMPS)/test ## tests of the arena; those of a peer are skipped wh
 	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal arena
 
 check: lint $(STAMPS)/test ## lint, types and the quick tests, for use while working
-	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q -m 'not slow and not faults' tests
+	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q --check -m 'not slow and not process and not faults' tests
 
 test: lint docs review $(STAMPS)/test ## everything: lint, types, docs, repository checks, tests and doctests
 	$(in_tests) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import multiprocessing.process
+import os
+import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -33,13 +38,52 @@ def rng():
     return np.random.default_rng(20240717)
 
 
-def pytest_collection_modifyitems(items):
-    """Mark every test that runs over array libraries, and all below tests/faults."""
+def pytest_addoption(parser):
+    parser.addoption(
+        "--check",
+        action="store_true",
+        help="as `make check`: one case per class of parameters, and no test may start a process",
+    )
+
+
+def pytest_configure(config):
+    """Under --check a test that starts a process fails: it must be marked `process`."""
+    if config.getoption("--check"):
+        sys.addaudithook(_refuse_processes)
+        multiprocessing.process.BaseProcess.start = lambda _: _refuse_processes("os.fork", ())
+
+
+def _refuse_processes(event, arguments):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "")
+    if test.endswith(("(setup)", "(call)")) and event in ("subprocess.Popen", "os.fork"):
+        raise RuntimeError(f"{test} starts a process: mark it with pytest.mark.process")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Mark tests by what they use, are called and where they are; under --check leave further cases out."""
     for item in items:
-        if "xp" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "xp" in fixtures:
             item.add_marker(pytest.mark.xp)
+        if "server" in fixtures or re.search("process|fork", item.name):
+            item.add_marker(pytest.mark.process)
         if item.path.is_relative_to(FAULTS):
             item.add_marker(pytest.mark.faults)
+    if config.getoption("--check"):
+        seen = set()
+        another = [_is_another_case(item, seen) for item in items]
+        config.hook.pytest_deselected(items=list(itertools.compress(items, another)))
+        items[:] = [item for item, left_out in zip(items, another, strict=True) if not left_out]
+
+
+def _is_another_case(item, seen):
+    """Whether a case has no class that an earlier one of its test has not had: classes are the first words of its names."""
+    if not hasattr(item, "callspec"):
+        return False
+    classes = re.findall(r"(?:^|-)([A-Za-z_ ]*)", item.callspec.id)
+    new = {(item.path, item.originalname, name) for name in classes} - seen
+    seen |= new
+    return not new
 
 
 @pytest.hookimpl(wrapper=True)

@@ -77,6 +77,7 @@ def test_two_minima_of_one_package(tool):
         tool.lowest(project("rich>=13", more=["rich>=14"]), ["more"])
 
 
+@pytest.mark.process
 def test_constraints_of_this_project(tool):
     command = [sys.executable, ROOT / "tools" / "lowest.py", "--extra", "report"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

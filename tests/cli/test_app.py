@@ -100,6 +100,7 @@ def test_verbs_that_draw_name_the_other_extra(spec, cli, monkeypatch, line, who)
     assert [path.name for path in spec.parent.iterdir()] == ["own.toml"]
 
 
+@pytest.mark.process
 def test_verbs_of_studies_load_neither_experiments_nor_reports(shell, tmp_path):
     (tmp_path / "prices.toml").write_text(STUDY, encoding="utf-8")
     lines = ["--help", f"study create {tmp_path / 'prices.toml'}", "study ask prices"]
@@ -172,6 +173,7 @@ def on_a_terminal(**variables):
     return shown.decode()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "words, answer",
     [

@@ -139,6 +139,7 @@ def test_guarantee(monkeypatch):
     check(Guarantee(("A3",), 1, {"x": math.inf}, math.inf, proved=False)._repr_html_())
 
 
+@pytest.mark.process
 def test_needs_nothing_of_others():
     code = "import sys\nsys.modules.update(dict.fromkeys(('jinja2', 'matplotlib', 'msgspec', 'rich')))\nimport koloss.core.text, koloss"  # fmt: skip
     subprocess.run([sys.executable, "-c", code], check=True)

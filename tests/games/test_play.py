@@ -302,6 +302,7 @@ def test_a_failure_can_be_kept(actions):
     assert (stopped.ended, len(stopped)) == ("stopped", 1)
 
 
+@pytest.mark.process
 def test_games_need_nothing_optional():
     code = "import sys\nfor name in ('msgspec', 'jinja2', 'matplotlib', 'typer', 'rich'): sys.modules[name] = None\n"
     code += "import koloss as kl\nA, k = kl.Points([[0.0], [1.0]]), kl.Linear()\n"

@@ -27,6 +27,7 @@ def indices(learner, count=40):
     return [learner.ask().index for _ in range(count)]
 
 
+@pytest.mark.process
 @needs_forks
 def test_a_child_does_not_play_with_its_parents_coins():
     learner = make()
@@ -65,6 +66,7 @@ def test_every_learner_notices_and_can_go_on(case):
     learner.tell(waiting, case.loss(waiting.action, 0))
 
 
+@pytest.mark.process
 @needs_forks
 def test_children_of_children():
     def child():
@@ -75,6 +77,7 @@ def test_children_of_children():
     assert in_fork(child) == (ForkedLearner, kl.learners.Decision)
 
 
+@pytest.mark.process
 @needs_forks
 def test_a_learner_that_another_thread_was_changing_is_not_used():
     learner = make()

@@ -240,6 +240,7 @@ def test_in_a_browser(written, tmp_path, width):
     assert facts == {"width": width, "scroll": width, "wide": 0, "images": 6, "broken": 0}
 
 
+@pytest.mark.process
 def test_the_browser_test_can_fail(tmp_path):
     """A page that is too wide, with a broken picture and a script that throws."""
     page = tmp_path / "page.html"

@@ -230,6 +230,7 @@ def public(tmp_path):
     return tmp_path
 
 
+@pytest.mark.process
 def test_a_file_that_may_not_be_written(store, public):
     append(store, "a")
     store.close()
@@ -243,6 +244,7 @@ def test_a_file_that_may_not_be_written(store, public):
     assert numbers(store) == [1, 2]
 
 
+@pytest.mark.process
 def test_a_file_that_two_users_share(store, public):
     """In a folder like /tmp, where everybody may write and nobody remove another's files."""
     append(store, "a")
@@ -252,6 +254,7 @@ def test_a_file_that_two_users_share(store, public):
     assert numbers(store) == [1, 2, 3]
 
 
+@pytest.mark.process
 def test_a_file_that_may_not_be_read(store, public):
     store.close()
     os.chmod(store.path, 0)
@@ -261,6 +264,7 @@ def test_a_file_that_may_not_be_read(store, public):
     assert "unable to open" in str(error)
 
 
+@pytest.mark.process
 def test_a_folder_that_may_not_be_written(public):
     os.chmod(public, 0o555)
     error = as_nobody(lambda: SQLiteStore(public / "a.db").create("a", BEGINNING))
