@@ -158,7 +158,7 @@ def test_exploration_is_the_smallest_that_the_rule_allows(in_full):
         low, high = (low, middle) if fits(middle) else (middle, high)
     cap = place.largest / stage.cap(budget) / share
     played = law_of(learner, learner.ask()).rate
-    needed = max(high, cap, stage.quiet)
+    needed = max(high, cap)
     assert needed * (1 - 1e-6) <= played <= 1.02 * needed
 
 

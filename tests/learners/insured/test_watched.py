@@ -12,7 +12,7 @@ import pytest
 from koloss.guarantees.insured import CEILING
 from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration
-from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, NOISIEST, SPARED, STRAINED
+from koloss.learners.insured.explorer import DEAREST, JUMP, LEAST, SPARED
 from koloss.learners.insured.rounds import Round
 from koloss.learners.reading import Reader
 from tests.learners.insured.rounds import (
@@ -268,14 +268,6 @@ def test_losses_that_are_predicted_well_may_use_less_of_the_room():
         assert stage.next_round(0, zero, 1e4).rate == pytest.approx(times * needed, rel=1e-3)
 
 
-def test_noise_asks_for_exploration():
-    stage, zero = make_stage(), np.zeros(N)
-    stage.bets = Bets(explored_rounds=1, explored_mean=1.0)  # no suspicion
-    needed = stage.next_round(0, zero, 1e4).rate
-    stage.quiet = 0.2
-    assert needed < stage.next_round(0, zero, 1e4).rate == 0.2
-
-
 def test_a_loss_is_entered_with_the_weight_that_fits():
     # Whatever was drawn and lost: the same weight, the account within the budget, and by hand.
     rng = np.random.default_rng(2)
@@ -357,20 +349,6 @@ def test_dear_actions_are_explored_less():
     dear, cheap = price > np.median(price), price < np.median(price)
     weights = stage.exploration.weights
     assert weights[dear].sum() < 0.5 * weights[cheap].sum()
-
-
-def test_noise_that_was_heard_sets_the_exploration():
-    stage = make_stage()
-    stage.redesign(200.0, 1000.0)
-    spare = stage.spare(200.0, 1000.0)
-    for heard, noise in ((0, 0.0), (90, 9.0), (10_000, 1.0)):
-        stage.heard, stage.noise = heard, noise
-        stage.redesign(200.0, 1000.0)
-        variance = (noise + 10 / 4) / (heard + 10)  # as if ten losses had been pure noise
-        needed = 2.0**2 * variance * np.max(stage.exploration.leverages / spare)
-        needed *= stage.thrift**2  # an entry's noise goes with its weight
-        assert stage.quiet == pytest.approx(min(needed, NOISIEST))
-    assert 0 < stage.quiet < NOISIEST
 
 
 @pytest.mark.parametrize(
@@ -512,15 +490,3 @@ def test_what_was_kept_comes_back():
     assert first == second
     other.bets.add(0.5, explored=False)
     assert stage.bets.policy_rounds == 0
-
-
-def test_what_is_in_flight_is_explored_more_for():
-    stage, explore = make_stage(), make_stage().first
-    stage.heard, stage.noise = 1000, 50.0
-    assert stage.strain(0.02, explore, 300.0) == 1.0
-    stage.account.draw(100)
-    room, variance = 300.0 - 1, (50 + 10 / 4) / 1010
-    noise = math.sqrt(variance * 100 * explore.largest / 0.02)
-    assert stage.strain(0.02, explore, 300.0) == pytest.approx(room / (room - noise))
-    stage.account.draw(10**6)
-    assert stage.strain(0.02, explore, 300.0) == pytest.approx(STRAINED)

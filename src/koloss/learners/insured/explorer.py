@@ -1,9 +1,9 @@
 """How much a policy under watch explores, and by which design.
 
 The share γ of exploration has to keep the account within the budget whatever the next loss is: γ ≥ `rate_needed`. More than that
-is explored so that a usual loss uses no more than a part of the room that is left (`jump`), so that noise alone is unlikely to use
-it all (`quiet`), and for losses in flight (`strain`); less is needed where losses need not be counted in full (`thrift`). The
-design is made anew as the forecast tells actions apart: the leverage of each is to be in proportion to the noise it can bear.
+is explored so that a usual loss uses no more than a part of the room that is left (`jump`); less is needed where losses need not
+be counted in full (`thrift`). The design is made anew as the forecast tells actions apart: the leverage of each is to be in
+proportion to the noise it can bear.
 """
 
 from __future__ import annotations
@@ -32,15 +32,6 @@ USUAL = 3.0
 SPARED, LEAST = 0.5, 1 / 3
 """Share of the room that is left which may go, by the forecast, to losses that are not counted in full; and how much of each is."""
 
-DEVIATIONS = 2.0
-"""Deviations of its own noise that the estimated regret should have room for."""
-
-NOISIEST = 0.25
-"""Most exploration for the sake of that."""
-
-STRAINED = 4.0
-"""Most exploration for the sake of losses in flight, over what there would be without them."""
-
 
 class Explorer:
     """The exploring half of a stage: its share and its design, given the account, the forecast and the bets."""
@@ -60,7 +51,6 @@ class Explorer:
         self.heard = 0
         self.noise = 0.0  # Σ of squared residuals
         self.priced = 0.0  # largest ratio of prices at the last design
-        self.quiet = 0.0  # exploration that noise asks for
         self.thrift = 1.0  # weight that is aimed at, and with it the exploration that is needed
 
     # Its share.
@@ -112,16 +102,7 @@ class Explorer:
     @property
     def jump(self) -> float:
         """How many times the exploration that the worst loss needs, so that a usual one uses no more than its share of the room."""
-        return min(1.0, USUAL * math.sqrt(residual_variance(self.noise, self.heard))) / JUMP
-
-    def strain(self, rate: float, explore: Exploration, budget: float) -> float:
-        """How many times as much room there is as will be left when what is in flight has come, with its noise."""
-        waiting = self.account.outstanding
-        if not waiting:
-            return 1.0
-        noise = self.residual_variance * waiting * explore.largest / rate
-        room = budget - 1 - self.account.used
-        return room / max(room - self.thrift * math.sqrt(noise), room / STRAINED)
+        return min(1.0, USUAL * math.sqrt(self.residual_variance)) / JUMP
 
     def exploration_now(self, made: int) -> float:
         """Share of exploration if the best action by the forecast were proposed."""
@@ -130,13 +111,13 @@ class Explorer:
         choice = lowest(self.forecaster.mean, self.offered)
         budget = self.allowance.budget(made + 1)
         needed = self.rate_needed(choice, budget, weight=self.thrift)
-        needed = max(needed, min(needed * self.jump, insured.CEILING), self.quiet)
+        needed = max(needed, min(needed * self.jump, insured.CEILING))
         return min(max(needed, SUSPICION) if self.suspicious else needed, 1.0)
 
     # Its design.
 
     def redesign(self, budget: float, left: float = math.inf, *, now: bool = False) -> bool:
-        """Look at noise, and make a new design once gaps have changed, or `now`; whether there is a new one.
+        """Look at the room that is left, and make a new design once gaps have changed, or `now`; whether there is a new one.
 
         The leverage of an action is to be in proportion to the variance that its account can bear.
         """
@@ -153,8 +134,6 @@ class Explorer:
         if now:  # nothing else, as nothing more was heard
             return made
         self.thrift = 1.0 if self.allowance.learned else self.enough(budget, left)
-        noise = DEVIATIONS**2 * self.thrift**2 * self.residual_variance
-        self.quiet = min(noise * largest(self.exploration.leverages / spare), NOISIEST)
         return made
 
     def enough(self, budget: float, left: float) -> float:
@@ -198,7 +177,7 @@ class Explorer:
     @property
     def suspicious(self) -> bool:
         """Whether the policy has done worse than exploration of late."""
-        return self.bets.suspects(residual_variance(self.noise, self.heard))
+        return self.bets.suspects(self.residual_variance)
 
     @property
     def offered(self) -> Any:

@@ -27,7 +27,7 @@ from koloss.learners.insured.account import Account
 from koloss.learners.insured.allowance import Allowance
 from koloss.learners.insured.bets import SUSPICION, Bets
 from koloss.learners.insured.exploration import Exploration, Floats, lowest, within
-from koloss.learners.insured.explorer import LEAST, NOISIEST, Explorer
+from koloss.learners.insured.explorer import LEAST, Explorer
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
 from koloss.learners.insured.policies import BuiltIn, Thompson, UserPolicy
@@ -181,8 +181,7 @@ class Watched(Explorer):
             if rate > insured.CEILING:
                 return "budget"
         rate *= self.thrift
-        wanted = max(rate, min(rate * self.jump, insured.CEILING), self.quiet)
-        wanted = max(wanted, min(wanted * self.strain(wanted, explore, budget), NOISIEST))
+        wanted = max(rate, min(rate * self.jump, insured.CEILING))
         if self.suspicious:
             wanted = max(wanted, SUSPICION)
         played = Round(choice, wanted, explore, prediction, self.heard)
@@ -278,7 +277,7 @@ class Watched(Explorer):
     # Snapshots.
 
     _NUMBERS: ClassVar = (
-        *("paid", "heard", "explored", "explored_paid", "noise", "priced", "quiet"),
+        *("paid", "heard", "explored", "explored_paid", "noise", "priced"),
         *("thrift", "skipped", "designs"),
     )
 
@@ -303,7 +302,6 @@ class Watched(Explorer):
             data.number(name, -most, most) for name in ("paid", "explored_paid")
         )
         self.noise, self.priced = data.number("noise", 0), data.number("priced", 0)
-        self.quiet = data.number("quiet", 0, NOISIEST)
         self.thrift = data.number("thrift", LEAST, 1)
         self.skipped = data.number("skipped", 0, heard)
         self.bets = Bets.from_dict(data.part("bets"))
