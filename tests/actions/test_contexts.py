@@ -31,14 +31,6 @@ def test_contexts_come_back_from_plain_data(contexts):
             assert again.weights.tobytes() == contexts.weights.tobytes()
 
 
-def test_what_there_is_no_more_is_refused_by_name_where_it_was_used():
-    plain = SHARES.to_dict() | {"period": None, "variation": 0.0, "reservoir": None}
-    assert kl.Contexts.from_dict(plain) == SHARES
-    for name, value in {"period": 10, "variation": 0.1, "reservoir": 8}.items():
-        with pytest.raises(ValueError, match=f"`{name}` is not a parameter of Contexts"):
-            kl.Contexts.from_dict(plain | {name: value})
-
-
 def test_differing_contexts_are_not_equal():
     assert kl.Contexts(["a", "b"]) != kl.Contexts(["b", "a"])
     assert kl.Contexts(["a", "b"]) != kl.Contexts(["a", "b"], [0.5, 0.5])

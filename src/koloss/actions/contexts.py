@@ -106,13 +106,8 @@ class Contexts(Plain):
 
     def parts(self) -> dict[str, Any]:
         X = self.labels or self.points or self.X
-        parts = {"X": X, "weights": self.weights, **_RETIRED}
+        parts = {"X": X, "weights": self.weights}
         return parts if self.allowed is None else {**parts, "allowed": self.allowed.astype(int)}
-
-    @classmethod
-    def from_parts(cls, parts: dict[str, Any]) -> Contexts:
-        kept = {k: v for k, v in parts.items() if k not in _RETIRED or v != _RETIRED[k]}
-        return super().from_parts(kept)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -241,10 +236,6 @@ class Contexts(Plain):
             got = f"{len(contexts)}" if sized else shown(contexts)
             rule = f"must be a sequence of {count}, one for each decision"
             raise ValueError(f"`context` {rule}, got {got}")
-
-
-_RETIRED = {"period": None, "variation": 0.0, "reservoir": None}
-"""Arguments that there are no more, as snapshots have them that did not use them; one that did is refused."""
 
 
 def _listed(space: Space) -> SpacePoints:

@@ -30,8 +30,8 @@ from koloss.guarantees import bandit
 from koloss.learners.bandit.arms import ArmsEngine
 from koloss.learners.bandit.loss_range import centred
 from koloss.learners.bandit.points import PointsEngine
-from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.ridge import choose_ridge_design
+from koloss.learners.bandit.sampled import SampledEngine
 from koloss.learners.bandit.tuning import choose_design
 from koloss.learners.ledger import Drawn, Ledger
 from koloss.learners.reading import LARGEST, Reader
