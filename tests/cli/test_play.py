@@ -174,6 +174,7 @@ def test_a_name_that_is_too_long(spec, refused):
 # What failed, and what nobody foresaw.
 
 
+@pytest.mark.process
 def test_a_run_that_failed_is_tried_again(spec, cli):
     """What made it fail is not always in its key."""
     own_adversary(spec, '    open("numbers.txt").close()\n    return kl.LinearLoss([0.5, 0.0])\n')
@@ -185,6 +186,7 @@ def test_a_run_that_failed_is_tried_again(spec, cli):
     assert again.code == 0, again.err
 
 
+@pytest.mark.process
 def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
     def broken(*arguments, **options):
         raise error
@@ -200,6 +202,7 @@ def test_what_nobody_foresaw_is_shown_in_full(spec, cli, monkeypatch):
         assert last == "error: this is a fault of koloss; please report it with the lines above"
 
 
+@pytest.mark.process
 def test_a_page_that_fails_leaves_the_former_one(spec, cli, monkeypatch):
     assert cli("run", "own.toml", "--jobs", "1").code == 0
     page = spec.parent / "own-results" / "report.html"

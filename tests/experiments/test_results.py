@@ -17,6 +17,8 @@ from koloss.experiments.run import jobs_of
 from koloss.games.trace import Trace
 from tests.support.statistics import agrees, by_errors
 
+pytestmark = pytest.mark.slow
+
 CURVES = [
     "quadratic-full-information", "gaussian-full-information", "quadratic-bandit", "gaussian-bandit",
     "quadratic-oracles/conditional-gradient", "quadratic-oracles/conditional-gradient-the-papers-steps",
@@ -28,7 +30,6 @@ CURVES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_every_experiment_runs(toy):
     assert [curve.name for curve in toy.curves] == CURVES
     assert [result.experiment.name for result in toy.results] == shipped()

@@ -87,6 +87,7 @@ def test_the_two_derivations_have_not_changed():
 # Files.
 
 
+@pytest.mark.process
 def test_a_run_is_kept_and_not_played_again(tmp_path):
     jobs, seen = [job(0), job(1)], []
     first = play_jobs(jobs, tmp_path, processes=1, progress=seen.append)
@@ -184,6 +185,7 @@ def test_an_executor_of_ones_own(tmp_path):
     assert all(same(run, perform(job(k))) for k, run in enumerate(runs))
 
 
+@pytest.mark.process
 def test_an_executor_that_breaks(tmp_path):
     class Broken:
         def submit(self, function, *arguments):

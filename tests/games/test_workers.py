@@ -19,6 +19,8 @@ from koloss.games.workers import WorkerDied, do_all, processes
 from tests.support.players import abort, adversary, deadly, job, square, too_large
 from tests.support.runs import HEARING, alive, in_group, wait_for
 
+pytestmark = pytest.mark.process
+
 HERE = str(Path(__file__).parents[2])
 
 

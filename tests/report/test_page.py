@@ -17,6 +17,8 @@ from koloss.report.figures import dimension_figure, overview_figure, picture_fig
 from koloss.report.page import page, sublinear
 from tests.support.pages import HOSTILE, check_alone, check_texts, open_page, words_of
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["quadratic-oracles", "mcmc-picture", "eigendecay", "posynomial"]
 
 
@@ -32,7 +34,6 @@ def written(played, tmp_path_factory):
     return write_page(played, tmp_path_factory.mktemp("report"))
 
 
-@pytest.mark.slow
 def test_files(written):
     names = sorted(path.name for path in written)
     stems = [*NAMES, "eigendecay-dimension", "overview", "overview-narrow"]
@@ -109,7 +110,6 @@ def test_results_say_what_has_held_so_far(played):
     assert found["range"] == "so far"
 
 
-@pytest.mark.slow
 def test_names_are_escaped(played, tmp_path):
     """Every string that a user may give, in the text, in addresses, in file names and in figures."""
     results = []
@@ -169,7 +169,6 @@ def test_negative_regret_is_drawn(own):
     assert np.isfinite(overview_figure(own).axes[0].get_xlim()).all()
 
 
-@pytest.mark.slow
 def test_same_results_same_files(played, written, tmp_path):
     again = write_page(played, tmp_path)
     for one, two in zip(written, again, strict=True):
@@ -201,7 +200,6 @@ FIGURES = {"regret": (regret_figure, 0), "eigen": (regret_figure, 2), "dimension
            "narrow": (partial(overview_figure, narrow=True), None)}  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_or_is_cut(played, name):
     draw, k = FIGURES[name]
@@ -230,7 +228,6 @@ def test_tables(played, capsys):
 # A browser.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 800, 1200])
 def test_in_a_browser(written, tmp_path, width):
     """No console message, no broken picture, nothing wider than the screen."""

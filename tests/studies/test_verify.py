@@ -18,6 +18,8 @@ from koloss.studies.log import Snapshot
 from tests.support.memory import Content, MemoryStore
 from tests.support.studies import created, insured, loss_of, with_a_bit_flipped
 
+pytestmark = pytest.mark.slow
+
 verifying = importlib.import_module("koloss.studies.verify")  # of which the function hides the name
 
 
