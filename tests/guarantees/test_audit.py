@@ -15,7 +15,6 @@ import koloss as kl
 from koloss.learners.bandit import candidates, ridge, setup, tuning
 from koloss.learners.bandit.points import PointsEngine
 from koloss.learners.insured.bets import Bets
-from koloss.learners.insured.watched import Watched
 from tests.support import audit
 from tests.support.audit_losses import degree_of, edge, losses_of, middle
 from tests.support.audit_settings import Setting, Stubborn
@@ -205,7 +204,6 @@ def test_an_error_of_zero_is_found(monkeypatch):
 def test_a_budget_that_is_overdrawn_is_found(monkeypatch):
     """A policy that plays the worst action may use ten times what is printed."""
     monkeypatch.setattr(Bets, "evidence", 0.0)  # nothing but the budget stops it
-    monkeypatch.setattr(Watched, "is_beyond_doubt", lambda *_: False, raising=False)
     said = {"horizon": 800, "loss_range": (0, 1), "policy": Stubborn()}
     setting = Setting(kl.InsuredBandit, ARMS, kl.Linear(), said, 800)
     assert not found(setting, last)

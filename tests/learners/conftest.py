@@ -6,7 +6,6 @@ import pytest
 
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.per_context import PerContext
-from koloss.learners.insured.watched import Watched
 from tests.support.cases import LEARNERS, WITH_CONTEXTS, discovered
 
 
@@ -30,5 +29,4 @@ def kind(request):
 def patient(monkeypatch):
     """Evidence stops no policy; the budget does."""
     monkeypatch.setattr(Bets, "evidence", 0.0)
-    monkeypatch.setattr(Watched, "is_beyond_doubt", lambda *_: False, raising=False)
     monkeypatch.setattr(PerContext, "strays", lambda *_: 0.0)
