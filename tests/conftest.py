@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import fuzz
+from tests.support.statistics import seed
 
 settings.load_profile(fuzz.PROFILE)
 
@@ -34,8 +35,8 @@ def xp(request):
 
 @pytest.fixture
 def rng():
-    """A generator with a fixed seed."""
-    return np.random.default_rng(20240717)
+    """A generator with a fixed seed, which KOLOSS_SEED shifts."""
+    return np.random.default_rng(seed(20240717))
 
 
 def pytest_addoption(parser):
@@ -67,6 +68,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.xp)
         if "server" in fixtures or re.search("process|fork", item.name):
             item.add_marker(pytest.mark.process)
+        if "rng" in fixtures and hasattr(item.module, "agrees"):
+            item.add_marker(pytest.mark.statistics)
         if item.path.is_relative_to(FAULTS):
             item.add_marker(pytest.mark.faults)
     if config.getoption("--check"):
