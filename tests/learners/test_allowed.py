@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import koloss as kl
-from koloss.errors import UnknownDecision
 
 X = np.linspace(0, 1, 9)[:, None]
 POINTS = kl.Points(X)
@@ -206,24 +205,6 @@ def test_those_asleep_keep_their_share_of_the_weight():
 
 
 @every
-def test_only_what_is_allowed_is_chosen_in_every_form(name):
-    learner = MAKERS[name]()
-    rows = np.flatnonzero(HALF)
-    forms = [HALF, HALF.tolist(), rows, rows.tolist(), tuple(rows.tolist()), rows.astype(np.int8)]
-    for _ in range(6):
-        twins = [copy.deepcopy(learner) for _ in forms]
-        decisions = [twin.ask(allowed=form) for twin, form in zip(twins, forms, strict=True)]
-        assert len({(d.index, d.probability) for d in decisions}) == 1
-        assert HALF[decisions[0].index]
-        for twin, decision in zip(twins, decisions, strict=True):
-            twin.tell(decision, loss_of(twin, decision.index))
-        learner = twins[0]
-        batch = learner.ask(4, allowed=FEW)
-        assert FEW[batch.index].all()
-        learner.forget(batch)
-
-
-@every
 def test_a_mask_of_all_is_none(name):
     one, two = MAKERS[name](), MAKERS[name]()
     for _ in range(10):
@@ -232,35 +213,6 @@ def test_a_mask_of_all_is_none(name):
         one.tell(first, loss_of(one, first.index))
         two.tell(second, loss_of(two, second.index))
     assert one.guarantee() == two.guarantee()
-
-
-@every
-def test_snapshots_in_between(name):
-    learner = MAKERS[name]()
-    pending, rng = [], np.random.default_rng(1)
-    for t in range(30):
-        mask = rng.random(9) < 0.6
-        mask[4] = True
-        pending.append(learner.ask(allowed=mask if t % 4 else None))
-        if t % 3:
-            decision = pending.pop(0)
-            learner.tell(decision, loss_of(learner, decision.index))
-        if t % 7 == 3:
-            state = learner.state()
-            twin = type(learner).from_state(state)
-            assert twin.state()["digest"] == state["digest"]
-            for both in (HALF, None, FEW):
-                first, second = learner.ask(allowed=both), twin.ask(allowed=both)
-                assert (first.index, first.probability) == (second.index, second.probability)
-                for one, decision in ((learner, first), (twin, second)):
-                    one.tell(decision, loss_of(one, decision.index))
-            for decision in pending[:1]:
-                twin.tell(decision.id, loss_of(twin, decision.index))
-                learner.tell(decision.id, loss_of(twin, decision.index))
-                pending.remove(decision)
-            best = learner.recommend(), twin.recommend()
-            assert best[0].index == best[1].index
-            learner = twin
 
 
 BAD = {
@@ -369,14 +321,6 @@ def test_an_allowed_action_must_be_on_offer():
     with pytest.raises(ValueError, match="`allowed` must leave an action that is available, got"):
         learner.ask(allowed=[2, 4])
     assert learner.ask(allowed=[2, 4, 6]).index == 6
-
-
-def test_told_twice_is_refused():
-    learner = bandit()
-    decision = learner.ask(allowed=HALF)
-    learner.tell(decision, 0.5)
-    with pytest.raises(UnknownDecision, match="told already"):
-        learner.tell(decision, 0.5)
 
 
 OFTEN_OUT = [np.isin(np.arange(9), rows) for rows in ([0, 2, 3, 5], [1, 3, 4, 8], [1, 2, 6, 7, 8])]

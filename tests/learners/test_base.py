@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -80,20 +77,6 @@ def test_ledger_names_what_is_wrong():
     for told in (True, np.True_, 1.0, "1", b"1", None, object()):
         with pytest.raises(TypeError, match="`decision` must be a Decision or its id, got"):
             ledger.find(told)
-
-
-def test_forgetting():
-    ledger = Ledger()
-    ledger.enter(None, [None] * 6)
-    assert ledger.forget([4, decision(ledger, 5)]) == 2
-    assert ledger.forget(before=2) == 2
-    assert ledger.forget([]) == 0
-    assert (ledger.forgotten, ledger.unheard, [e.id for e in ledger]) == (4, 6, [2, 3])
-    for wrong in ({}, {"ids": 2, "before": 1}):
-        with pytest.raises(ValueError, match="give `ids` or `before`, one of the two"):
-            ledger.forget(**wrong)
-    with pytest.raises(ValueError, match="`before` must be at least 0, got -1"):
-        ledger.forget(before=-1)
 
 
 @given(st.data())
@@ -223,19 +206,6 @@ def test_settings_come_back_from_plain_data():
 
 
 # Losses that are numbers.
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        *(0.5, [0.5], (0.5,), deque([0.5]), Fraction(1, 2), Decimal("0.5"), [Fraction(1, 2)]),
-        *(np.float16(0.5), np.float32(0.5), np.float64(0.5), np.longdouble(0.5)),
-        *(np.array(0.5), np.array([0.5]), [np.array(0.5)]),
-    ],
-    ids=repr,
-)
-def test_a_loss_in_many_forms(loss):
-    assert list(read_losses(loss, 1, 0.0, 1.0)) == [0.5]
 
 
 def test_losses_are_one_per_decision_and_in_the_interval():

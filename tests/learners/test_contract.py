@@ -212,14 +212,6 @@ def test_calls_of_all_shapes_are_the_same(case):
         np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 
-def test_members_of_a_batch_are_told_one_by_one(case):
-    learner = case.make()
-    for decision in learner.ask(3):
-        learner.tell(decision, case.loss(decision.action, decision.id))
-    ledger = learner.ledger
-    assert (ledger.heard + len(ledger.held), ledger.awaited) == (3, 0)
-
-
 OF_EVERY_KIND = [
     *("bandit", "bandit, one round", "bandit, anytime, bonus", "bandit, delay", "bandit, shares"),
     *("bandit, ball", "insured", "insured, thompson", "insured, two stages", "insured, held"),
@@ -327,16 +319,6 @@ def charged(promise):
     """What a guarantee charges for losses that are not heard; rounds on trust cost all that they can anyway."""
     terms = promise.terms
     return terms.get("unheard", 1.0) + terms.get("warm-up", 0.0)  # the paper prints no such term
-
-
-def test_never_told_goes_on(case):
-    learner = case.make()
-    for t in range(20):
-        learner.ask()
-        decision = learner.ask()
-        learner.tell(decision, case.loss(decision.action, t))
-    assert learner.diagnostics.outstanding == learner.ledger.awaited == 20
-    assert charged(learner.guarantee()) > 0
 
 
 def test_forgotten_decisions_are_unheard(case):

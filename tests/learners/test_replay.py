@@ -9,12 +9,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.snapshots import state_from_bytes, state_to_bytes
-from tests.support.recorded import (
-    LEARNERS,
-    allowed_of,
-    bandit,
-    context_of,
-)
+from tests.support.recorded import LEARNERS, allowed_of, bandit, context_of
 
 
 def loss_of(action: Any) -> float:

@@ -178,28 +178,6 @@ def _waiting(learner):
     return [POINTS.params[e.key if e.key >= 0 else ~e.key] for e in learner.ledger]
 
 
-@every
-def test_snapshots_are_exact(name):
-    learner = MAKERS[name]()
-    for t in range(8):
-        waits = learner.ask()
-        if t % 2:
-            learner.tell(waits.params, loss_of(learner, t))
-    state = learner.state()
-    twin = type(learner).from_state(state)
-    assert twin.state()["digest"] == state["digest"]
-    assert twin.settings.actions == learner.settings.actions
-    assert twin.settings.actions.space == SPACE
-    params = _waiting(learner)[0]
-    for t in range(6):
-        for one in (learner, twin):
-            one.tell(params, loss_of(one, t))
-        first, second = learner.ask(), twin.ask()
-        assert (first.index, first.params) == (second.index, second.params)
-        params = _waiting(learner)[0]
-    assert learner.recommend().params == twin.recommend().params
-
-
 def test_a_constraint_is_lost_in_a_snapshot_but_not_the_actions():
     space = kl.Space(a=kl.Int(0, 3), b=kl.Int(0, 3), where=lambda p: p["a"] <= p["b"])
     learner = kl.BanditExpWeights(space, kl.Mixed(space), horizon=100, loss_range=(0, 1), rng=0)
@@ -235,19 +213,6 @@ def test_probability_by_params():
     learner = bandit()
     assert_array_equal(learner.probability(POINTS.params), learner.distribution)
     assert learner.probability(POINTS.params[3]).tolist() == [learner.distribution[3]]
-
-
-@pytest.mark.parametrize("make", [bandit, insured, MAKERS["exp-weights"]])
-def test_allowed_by_params(make):
-    rows, names, one = make(), make(), make()
-    some = [POINTS.params[i] for i in (1, 4, 7)]
-    for t in range(6):
-        first, second = rows.ask(allowed=[1, 4, 7]), names.ask(allowed=some)
-        assert first.params == second.params
-        assert first.params in some
-        rows.tell(first, loss_of(rows, t))
-        names.tell(second.params, loss_of(names, t))
-    assert one.ask(allowed=some[1]).params == some[1]
 
 
 def test_actions_come_and_go_by_params():

@@ -158,49 +158,6 @@ class RandomGame:
 # Time of telling that depends on the outcome (game 5).
 
 
-def sorted_by_outcome(rng, opening):
-    """Costly items of which arm 0's are told at once and arm 1's 360 rounds later, after the account was lifted.
-
-    They are opened as they are told ("any"), in the order of their draws ("draw"), or all 360 rounds later ("held"). The regret
-    against arm 1, Λ(1) and D - 1 + O_T at the end, when all are entered.
-    """
-    budget, account, t = 30.1, Account(2), 0
-    regret, at_last_draw, queue = 0.0, 0, []
-
-    def turn(item, delay):
-        """Draw an item if that is allowed, and open what is due."""
-        nonlocal regret, at_last_draw, t
-        if account.may_draw(budget, math.inf):
-            account.draw()
-            at_last_draw = account.outstanding
-            action = int(rng.random() >= item.law[0])
-            regret += item.regret(action)
-            queue.append((t + delay(action), item, action))
-        t += 1
-        hear(t)
-
-    def hear(now):
-        for told in list(queue):
-            if told[0] < now:
-                _, item, action = told
-                weight = account.weight(item.reach, budget, math.inf)
-                account.enter(item.losses[action], item.estimate(action), weight)
-                queue.remove(told)
-            elif opening == "draw":
-                return
-
-    at_once, apart = (lambda _: 0), (lambda action: 360 * action)
-    while account.total[0] < 27.5:
-        turn(lifting(0.5), at_once)
-    for _ in range(300):
-        turn(costly(), (lambda _: 360) if opening == "held" else apart)
-    for _ in range(30):
-        if account.total[0] < 28.5:
-            turn(lifting(0.5), at_once)
-    hear(math.inf)
-    return regret, account.total[1], budget - 1 + at_last_draw
-
-
 # A teller that sees the head of the queue, and an overdraft that is finite (game 6).
 
 

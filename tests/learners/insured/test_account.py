@@ -236,15 +236,6 @@ def test_the_promise_is_kept_on_every_path(telling, form, seed, budget, overdraf
     assert HostilePath(seed, budget, overdraft, telling, form, rounds=40).play(kind) >= -ROUNDING
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("telling", TELLING)
-@settings(max_examples=30)
-@given(**HOSTILE)
-def test_the_promise_is_kept_on_long_paths(telling, form, seed, budget, overdraft, kind):
-    assert HostilePath(seed, budget, overdraft, telling, form, rounds=150).play(kind) >= -ROUNDING
-
-
 def test_weights_of_all_sizes_occur_on_these_paths():
     paths = [
         HostilePath(seed, 12, 2.5, telling, "one by one")

@@ -468,15 +468,6 @@ def test_snapshots_go_on_exactly(manner, policy):
     assert digest(learner) == digest(again)
 
 
-def test_snapshots_in_files(tmp_path):
-    learner = make()
-    play(learner, kind, 30)
-    kl.save_state(tmp_path / "one.zip", learner.state())
-    again = kl.InsuredBandit.from_state(kl.load_state(tmp_path / "one.zip"))
-    assert digest(again) == digest(learner)
-    assert play(learner, kind, 30) == play(again, kind, 30)
-
-
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -528,23 +519,6 @@ def test_losses_that_are_never_told_are_named():
     play(learner, kind, 20)
     assert remarks(learner.guarantee())["contexts missing"] == {"count": 1}
     assert not learner.guarantee().proved
-
-
-@pytest.mark.parametrize("context", [None, "huge", 1, ["small"], np.nan])
-def test_bad_contexts_change_nothing(context):
-    learner = make()
-    play(learner, kind, 10)
-    before = digest(learner)
-    calls = [
-        lambda: learner.ask(context=context),
-        lambda: learner.ask(2, context=["small", context]),
-        lambda: learner.distribution_for(context),
-        lambda: learner.recommend(context),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match="`context` must be"):
-            call()
-        assert digest(learner) == before
 
 
 def test_what_is_for_learners_without_contexts_is_refused():

@@ -192,20 +192,6 @@ def look_at(learner):
     _ = learner.guarantee(), learner.probability([3])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_looking_changes_no_game(policy):
-    games = []
-    for look in (False, True):
-        learner = make(policy=policy, rng=3)
-        played = []
-        for t in range(150):
-            if look and t % 3 == 0:
-                look_at(learner)
-            played += play(learner, kind, 1)
-        games.append(played)
-    assert games[0] == games[1]
-
-
 @pytest.mark.usefixtures("patient")
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)

@@ -30,7 +30,6 @@ from koloss.learners.insured.forecast import (
     forecaster_for,
 )
 from koloss.learners.insured.regression import FADED, GUESSED, UNIFORM, Regression
-from koloss.learners.reading import Reader
 from tests.support.statistics import LEVEL
 
 X = np.random.default_rng(2).random((25, 2))
@@ -249,23 +248,6 @@ def test_the_scale_follows_the_losses(factor):
     assert other.chosen.noise == pytest.approx(0.02 * factor, rel=0.1)
 
 
-@pytest.mark.parametrize("unit", [1e6, 1e-6, 2.0**20])
-def test_units_change_no_choice(unit):
-    rng = np.random.default_rng(0)
-    mean = 0.5 - 0.4 * np.exp(-(((LINE[:, 0] - 0.3) / 0.1) ** 2))
-    kind = kl.Gaussian(0.15)
-    one, other = (
-        kl.InsuredBandit(kl.Points(LINE), kind, horizon=300, loss_range=(0, high), rng=1)
-        for high in (1.0, unit)
-    )
-    for coin in rng.random(300).tolist():
-        first, second = one.ask(), other.ask()
-        assert first.index == second.index
-        loss = float(coin < mean[first.index])
-        one.tell(first, loss)
-        other.tell(second, loss * unit)
-
-
 def test_rescaled_is_as_if_losses_had_been_larger():
     index, losses = stream(90, seed=4)
     one, other = Forecaster(FEATURES), Forecaster(FEATURES)
@@ -443,12 +425,6 @@ def test_samples_have_the_posterior_law():
     assert not low < statistic(scale * 1.05)[0] < high  # negative control
 
 
-def test_the_same_seed_draws_the_same_sample():
-    forecaster = Forecaster(FEATURES)
-    first, second = (forecaster.sample(np.random.default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("discount", [1.0, 0.98, 0.9])
 def test_long_runs_stay_accurate(discount):
@@ -499,36 +475,3 @@ def test_a_copy_is_looked_at_without_a_trace():
 
 
 # Snapshots.
-
-
-@pytest.mark.parametrize("kernel", [kl.Gaussian(0.1), None])
-def test_snapshots_go_on_exactly(kernel):
-    index, losses = stream(160, seed=9)
-    features, make = FEATURES, lambda: None
-    if kernel is not None:
-        features, make = ENGINE.features, lambda: Priors.of(kernel, ENGINE)
-    one = Forecaster(features, make())
-    both = [one]
-    for t in range(160):
-        if t == 77:
-            both.append(Forecaster.from_state(features, Reader(one.state()), make()))
-        for forecaster in both:
-            forecaster.update(int(index[t]), float(losses[t]))
-            if t % 3 == 0:
-                _ = forecaster.deviation
-    two = both[1]
-    np.testing.assert_array_equal(one.mean, two.mean)
-    np.testing.assert_array_equal(one.deviation, two.deviation)
-    assert one.trusted == two.trusted
-    assert one.scores == two.scores
-    assert one.keys == two.keys
-    assert one.due == two.due
-
-
-def test_a_snapshot_is_a_copy():
-    forecaster = Forecaster(FEATURES)
-    state = forecaster.state()
-    kept = [one["C"].copy() for one in state["regressions"]]
-    forecaster.update(3, 0.5)
-    for one, then in zip(state["regressions"], kept, strict=True):
-        np.testing.assert_array_equal(one["C"], then)

@@ -245,16 +245,6 @@ def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
     assert learner._roster.era == 1
 
 
-def test_same_seed_same_game():
-    first, second, other = made(horizon=120), made(horizon=120), made(horizon=120, rng=4)
-    rows, _ = play(first, 110, np.random.default_rng(1))
-    again, _ = play(second, 110, np.random.default_rng(1))
-    assert np.array_equal(rows, again)
-    assert np.array_equal(first.actions, second.actions)
-    play(other, 110, np.random.default_rng(1))
-    assert not np.array_equal(first.actions, other.actions)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"policy": "thompson"}, {"delay": 3}])
 def test_snapshots_go_on_bit_for_bit(settings):
@@ -395,25 +385,6 @@ def test_slots_that_are_free_are_no_choice():
     assert twin.ask(allowed=[7]).index == 7
 
 
-def test_newcomers_of_a_space_are_named_by_their_params():
-    learner, rng = made(SPACE, horizon=100), np.random.default_rng(0)
-    for _ in range(70):
-        decision = learner.ask()
-        told = space_loss(decision.params) + 0.05 * rng.standard_normal()
-        learner.tell(decision, float(np.clip(told, 0, 1)))
-    rows = [3, int(np.flatnonzero(learner.available)[-1])]
-    assert rows[1] >= 32
-    named = SPACE.decode(learner.actions[rows])
-    assert np.array_equal(learner.probability(named), learner.distribution[rows])
-    for row, params in zip(rows, named, strict=True):
-        decision = learner.ask(allowed=[params])
-        assert (decision.index, decision.params) == (row, params)
-        learner.tell(params, 0.5)
-    unknown = {**named[1], "share": 0.123456}
-    with pytest.raises(ValueError, match="`params` must be one of the"):
-        learner.ask(allowed=[unknown])
-
-
 def test_few_dimensions_are_played_on_a_net_as_ever():
     box = kl.Box([0.0, 0.0], [1.0, 1.0])
     common = {"horizon": 60, "loss_range": (0, 1), "rng": 0}
@@ -478,36 +449,6 @@ def test_discretisation_stands_in_the_guarantee(actions, settings):
     # Those that enter come nearer, which is not proved: the term does not fall.
     assert learner.guarantee().terms["net"] == before.terms["net"]
     assert "growing net" in remarks(learner.guarantee())
-
-
-def test_rewards_are_told_with_the_same_words():
-    learner = made(goal="maximize", horizon=60)
-    play(learner, 40, np.random.default_rng(0), loss=lambda x: 1 - mean_loss(x))
-    assert "rewards" in str(learner.guarantee())
-    assert learner.recommend().loss > 0
-
-
-def test_point_of_a_slot_may_depend_on_what_was_heard_and_on_nothing_else():
-    """By enumeration of a game of two rounds; a point chosen by the open action as well makes the estimate wrong."""
-    rng = np.random.default_rng(0)
-    old, new, losses = rng.normal(size=(3, 2)), rng.normal(size=(3, 3, 2)), rng.normal(size=(2, 2))
-    first, second = np.array([0.2, 0.3, 0.5]), np.array([0.25, 0.35, 0.25, 0.15])
-
-    def off(peeks):
-        """The estimate of the newcomer's loss in the second round less its loss, on average."""
-        total = 0.0
-        for a, p in enumerate(first):  # heard before the point is chosen
-            for b, q in enumerate(second):  # open
-                phi = new[a, b % 3 if peeks else 0]
-                rows = np.vstack([old, phi])
-                covariance = rows.T @ (second[:, None] * rows)
-                truth = losses[1]
-                estimate = phi @ np.linalg.solve(covariance, rows[b]) * (rows[b] @ truth)
-                total += p * q * (estimate - phi @ truth)
-        return total
-
-    assert abs(off(peeks=False)) < 1e-12
-    assert abs(off(peeks=True)) > 0.1
 
 
 # Does it pay?

@@ -177,10 +177,3 @@ def test_more_rounds_than_the_horizon_fail(hand_over):
     play(learner, kind, 1)
     assert marks(learner.guarantee())["rounds"] is False
     assert not learner.guarantee().valid
-
-
-def test_losses_that_were_checked_have_held_so_far():
-    learner = make()
-    assert marks(learner.guarantee())["range"] is None
-    play(learner, kind, 3)
-    assert marks(learner.guarantee())["range"] == "so far"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, PolicyError, SnapshotError, UnknownDecision
+from koloss.errors import PolicyError, SnapshotError
 from tests.learners.insured.games import Always
-from tests.learners.insured.inside import digest
 from tests.support.clauses import clause_of, marks
 from tests.support.forging import sealed
 
@@ -118,24 +114,6 @@ def test_batches_of_one_call_are_used_in_the_order_of_their_decisions():
 # What is told is told.
 
 
-def test_told_twice_and_bad_losses_are_refused_at_once():
-    learner = insured()
-    decision, other = learner.ask(), learner.ask()
-    learner.tell(decision, 0.5)
-    before = digest(learner)
-    for what in (decision, decision.id, [other, decision]):
-        losses = [0.5, 0.5] if isinstance(what, list) else 0.5
-        with pytest.raises(UnknownDecision, match=r"got 0, which was told already"):
-            learner.tell(what, losses)
-    with pytest.raises(LossOutOfBounds):
-        learner.tell(other, 1.5)
-    with pytest.raises(ValueError, match="finite"):
-        learner.tell(other, np.nan)
-    with pytest.raises(UnknownDecision, match="told already"):
-        learner.forget(decision)
-    assert digest(learner) == before
-
-
 def test_nothing_is_used_before_its_turn():
     learner = insured()
     decisions = [learner.ask() for _ in range(HOLD)]
@@ -224,20 +202,6 @@ def test_a_policy_that_fails_to_hear():
 
 
 # Snapshots and settings.
-
-
-@pytest.mark.parametrize("make", [insured, robust])
-def test_snapshots_keep_what_is_held(make):
-    learner = make()
-    market(learner, 40, WHEN["at once"])
-    again = type(learner).from_state(learner.state())
-    assert again.ledger.held == learner.ledger.held
-    assert len(again.ledger.held) == HOLD
-    copies = [again, pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)]
-    played = market(learner, 40, WHEN["at once"], seed=1)
-    for one in copies:
-        assert market(one, 40, WHEN["at once"], seed=1) == played
-        assert digest(one) == digest(learner)
 
 
 def test_damaged_snapshots_are_refused():

@@ -11,8 +11,7 @@ import koloss as kl
 from koloss.learners.insured import pending as module
 from koloss.learners.insured.forecast import Forecaster
 from koloss.learners.insured.pending import Pending
-from koloss.learners.reading import Reader
-from tests.learners.insured.inside import digest, is_robust, resumed
+from tests.learners.insured.inside import resumed
 from tests.support.statistics import agrees, by_errors, differs
 
 X = np.random.default_rng(3).random((23, 2))
@@ -150,22 +149,6 @@ def test_draws_have_the_covariance_of_what_is_in_flight():
     assert differs(by_errors(off * np.sqrt(80_000)))
 
 
-def test_a_snapshot_of_what_is_in_flight_goes_on_bit_for_bit():
-    flight = Flight(DISCOUNTS["compared"], 9, laws=True)
-    for step in range(60):
-        flight.draw(2)
-        if step % 2:
-            flight.open()
-        if step % 3:
-            _ = flight.pending.deviation
-        twin = copy.deepcopy(flight)
-        twin.pending = Pending.from_state(twin.forecaster, Reader(flight.pending.state()))
-        for one in (flight, twin):
-            one.open()
-            one.draw()
-        np.testing.assert_array_equal(twin.pending.deviation, flight.pending.deviation)
-
-
 # In the learner.
 
 
@@ -264,37 +247,6 @@ def test_from_scratch_only_now_and_then(monkeypatch):
         if len(waiting) > 25:
             told(learner, waiting.pop(0))
     assert len(calls) <= len(versions) + 2 + 600 // module.RENEWED < 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["ucb", "thompson"])
-def test_snapshots_in_flight_go_on_bit_for_bit(policy):
-    # With a small overdraft the robust learner plays while too much is in flight.
-    learner, waiting, played = market(policy, trigger=0.2, premium=0.3, delay=1), [], set()
-    for t in range(1, 600):
-        waiting.append(learner.ask())
-        played.add(type(learner.ledger.current).__name__)
-        if t in (150, 333):
-            waiting += list(learner.ask(5))
-            learner.forget(waiting.pop(3))
-        if len(waiting) > 320:
-            told(learner, waiting.pop(37))
-        if t % 57 == 0:
-            before = digest(learner)
-            _ = learner.distribution
-            assert digest(learner) == before  # looking leaves nothing behind
-            twin = resumed(learner.state())
-            assert digest(twin) == before
-            for k in (0, 20):
-                for one in (learner, twin):
-                    told(one, waiting[k])
-                del waiting[k]
-                one, other = learner.ask(), twin.ask()
-                assert one.index == other.index
-                waiting.append(one)
-            assert digest(twin) == digest(learner)
-    assert played == {"Round", "Epoch"}  # rounds of the robust learner were in flight as well
-    assert not is_robust(learner)
 
 
 @pytest.mark.parametrize("policy", ["ucb", "thompson"])

@@ -65,13 +65,6 @@ def test_longer_batches_after_a_hand_over_count():
 
 
 @pytest.mark.usefixtures("patient")
-def test_batches_survive_a_snapshot():
-    learner = make()
-    batches(learner, 10, 3)
-    assert resumed(learner.state(), seed=1).guarantee() == learner.guarantee()
-
-
-@pytest.mark.usefixtures("patient")
 def test_fewer_rounds_left_may_cost_more():
     # Whole epochs of 250: tuned to 10,000 rounds the bound is more than for 20,000, and what can be lost is less than that.
     settings = {"horizon": 20_000, "ridge": 0}

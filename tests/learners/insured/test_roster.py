@@ -150,14 +150,6 @@ def test_the_promise_is_kept_whatever_comes_and_goes(telling, seed, budget, over
     assert path.play(rounds=25) >= -ROUNDING
 
 
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(**PATHS)
-def test_the_promise_is_kept_on_long_paths(telling, seed, budget, overdraft):
-    path = Comings(seed, Account(4), budget, overdraft, telling)
-    assert path.play(rounds=80) >= -ROUNDING
-
-
 class OneCount(Account):
     """Wrong: an action that is added begins at zero, and all rounds that are open count for it."""
 
@@ -229,22 +221,6 @@ def test_the_account_of_an_action_is_its_regret_from_when_it_was_added(order, q)
     assert expected >= 1 - q - ROUNDING
     if order == (1, 2):
         assert expected_account(CountsAll, order, q) < 1 - q - 0.9
-
-
-def test_an_account_in_which_nothing_changes_is_as_before():
-    still, moved = Account(3), Account(3)
-    moved.offer(np.ones(3, dtype=bool), np.zeros(0, dtype=int), 1)
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        reach, estimate, y = rng.random(3) * 20, rng.normal(size=3), rng.uniform(-0.5, 0.5)
-        assert still.may_draw(20, 2) == moved.may_draw(20, 2)
-        for account in (still, moved):
-            account.draw()
-        weights = [account.weight(reach, 20, 2, 0) for account in (still, moved)]
-        assert weights[0] == weights[1]
-        still.enter(y, estimate, weights[0])
-        moved.enter(y, estimate, weights[1], era=0)
-        assert still.total.tolist() == moved.total.tolist()
 
 
 # The robust learner: a dense computation with the mix losses of all.
@@ -479,23 +455,6 @@ def test_only_what_is_offered_is_played_and_the_promise_is_kept(said, seed):
     comings(learner, seed, 150, promise)
     assert learner._roster.era > 5
     assert learner._robust.exp2.late > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("said", SETTINGS)
-def test_a_snapshot_between_changes_goes_on_exactly(said):
-    learner = game(absent=[0, 7], **SETTINGS[said])
-    pending = []
-    for seed in range(4):
-        comings(learner, seed, 25, pending=pending)
-        again, others = resumed(learner.state()), list(pending)
-        assert digest(again) == digest(learner)
-        assert (
-            comings(again, 9, 40, pending=others)[0]
-            == comings(copy.deepcopy(learner), 9, 40, pending=list(pending))[0]
-        )
-        pending.clear()
-        learner.forget(before=learner.ledger.made)
 
 
 def test_a_learner_that_changes_nothing_plays_as_ever():

@@ -10,7 +10,7 @@ import pytest
 import koloss as kl
 from koloss.guarantees import insured
 from koloss.learners.insured.bandwidths import CONSTANT
-from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
+from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import resumed, stage_of
 
 # Extremes.
@@ -33,29 +33,6 @@ def test_two_actions_one_of_them_twice():
     np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
     learner, losses = make(kl.Points([[0.0], [1.0]]), horizon=500), np.array([0.2, 0.6])
     assert np.mean(losses[play(learner, lambda t: losses, 500)] == 0.2) > 0.85
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        [[0.0], [1.0], [1.0], [1.0]],
-        [[0.3, 0.3]] * 5 + [[0.7, 0.1]],
-        np.linspace(0, 1, 12)[:, None] * np.array([1.0, 2.0]),
-    ],
-    ids=["duplicates", "nearly one action", "collinear"],
-)
-@pytest.mark.parametrize("kernel", [kl.Linear(), kl.Polynomial(2), kl.Gaussian(0.5)], ids=repr)
-def test_points_without_full_rank(points, kernel):
-    points = kl.Points(points)
-    losses = 0.1 + 0.5 * np.abs(np.asarray(points.X)[:, 0] - 0.3)
-    for policy in POLICIES:
-        learner = make(points, kernel, horizon=400, policy=policy)
-        play(learner, lambda t: losses, 120)
-        p = learner.distribution
-        assert np.isfinite(p).all()
-        assert p.sum() == pytest.approx(1)
-        assert np.isfinite(learner.guarantee().total)
-        assert goes_on(learner, lambda t: losses)
 
 
 def test_a_horizon_that_is_too_short_is_played_robustly():
@@ -109,15 +86,6 @@ def test_compact_sets_are_played_on_a_net(actions):
     learner.tell(decision, 0.5)
     assert learner.guarantee().terms["net"] > 0
     play(learner, lambda t: np.full(len(learner.actions), 0.4), 20)
-
-
-def test_quadratic_losses_on_a_ball_are_played_on_a_net_too():
-    learner = make(kl.Ball(2), kl.Quadratic(), horizon=2000, spacing=0.3)
-    losses = 0.5 + 0.2 * np.asarray(learner.actions)[:, 0]
-    play(learner, lambda t: losses, 60)
-    learner.hand_over()
-    play(learner, lambda t: losses, 60)
-    assert goes_on(learner, lambda t: losses)
 
 
 PRICES = kl.Points(np.linspace(1, 3, 30)[:, None])

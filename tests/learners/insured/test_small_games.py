@@ -17,7 +17,6 @@ from tests.learners.insured.small_games import (
     opened,
     random_opponent,
     regained,
-    sorted_by_outcome,
     waiting_teller,
 )
 from tests.support.statistics import by_excess, differs
@@ -85,28 +84,6 @@ def test_negative_control_time_of_telling_that_depends_on_the_outcome():
     assert weight == 1
     assert weights[1] == pytest.approx(0.095)
     assert 0.95 * (after.total[1] - before.total[1]) + 0.05 * late == pytest.approx(0.09, abs=0.001)
-
-
-def many(opening):
-    """Means of the regret, of Λ(1) and of D - 1 + O_T; on every path the second is within the third."""
-    runs = np.array([sorted_by_outcome(np.random.default_rng(seed), opening) for seed in range(30)])
-    assert (runs[:, 1] <= runs[:, 2] + ROUNDING).all()
-    return runs.mean(axis=0)
-
-
-@pytest.mark.slow
-def test_negative_control_a_game_told_by_outcome():
-    regret, account, bound = many("any")
-    assert regret == pytest.approx(256, abs=5)
-    assert account == pytest.approx(29, abs=0.5)
-    assert bound == pytest.approx(45, abs=3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("opening", ["draw", "held"])
-def test_a_game_told_by_outcome_is_safe_in_order_or_held(opening):
-    regret, account, _ = many(opening)
-    assert 230 < regret < account
 
 
 @pytest.mark.parametrize("exploration", [0.05, 0.3, 0.4, 1.0])

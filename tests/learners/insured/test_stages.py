@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from koloss.errors import LossOutOfBounds, PolicyError, UnknownDecision
+from koloss.errors import LossOutOfBounds, UnknownDecision
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from tests.learners.insured.games import POINTS, POLICIES, Always, goes_on, kind, make, play
+from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
 from tests.learners.insured.inside import (
     digest,
     is_robust,
@@ -34,18 +34,6 @@ def test_order_of_late_losses_does_not_matter_for_the_estimate(policy, rng):
         assert learner.alarms == []
         totals.append(stage_of(learner).total)
     np.testing.assert_allclose(*totals, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.usefixtures("patient")
-def test_told_at_once_is_told_one_by_one(rng):
-    losses = rng.random(5)
-    at_once = make(rng=2)
-    batch = at_once.ask(5)
-    parts = resumed(at_once.state())
-    at_once.tell(batch, losses)
-    for decision, loss in zip(batch, losses, strict=True):
-        parts.tell(decision.id, float(loss))
-    assert digest(at_once) == digest(parts)
 
 
 def test_a_batch_is_drawn_from_one_law():
@@ -77,27 +65,6 @@ def test_one_outstanding_loss_does_not_stop_a_policy():
     learner.ask()
     learner.ask()
     assert learner.alarms == []
-
-
-def test_a_loss_that_a_policy_failed_to_hear_can_be_told_again():
-    class Moody(Always):
-        moods = iter([True, False, True, True])
-
-        def hear(self, index, loss):
-            if not next(self.moods):
-                raise OSError("not now")
-            super().hear(index, loss)
-
-    learner = make(policy=Moody(3))
-    decisions = [learner.ask() for _ in range(3)]
-    learner.tell(decisions[0], 0.1)
-    before = digest(learner)
-    with pytest.raises(PolicyError, match="Moody raised OSError: not now"):
-        learner.tell(decisions[1:], [0.2, 0.3])
-    assert digest(learner) == before
-    learner.tell(decisions[1:], [0.2, 0.3])
-    assert [loss for _, loss in learner.settings.policy.heard] == [0.1, 0.2, 0.3]
-    assert learner.diagnostics.heard == 3
 
 
 def test_losses_of_an_earlier_stage_still_count():
@@ -160,37 +127,6 @@ def test_a_policy_that_waits_sits_out_and_goes_on():
 
 
 # Handing over.
-
-
-def test_ids_go_on_across_the_hand_over():
-    learner = make()
-    before = [learner.ask().id for _ in range(3)]
-    learner.hand_over()
-    assert [*before, learner.ask().id, *learner.ask(4).id] == list(range(8))
-    assert learner.diagnostics.rounds == 8
-    assert learner.diagnostics.outstanding == 8
-
-
-def test_losses_after_the_stage_are_entered():
-    learner = make()
-    waiting = [learner.ask() for _ in range(6)]
-    learner.tell(waiting[0], 0.3)
-    watched, other = learner._last, resumed(learner.state())
-    learner.hand_over()
-    robust = learner.ask()
-    theta, losses = stage_of(learner).theta.copy(), learner.diagnostics.estimated_losses
-    for one in (learner, other):
-        for decision in waiting[1:]:
-            one.tell(decision, 1.0)
-    np.testing.assert_array_equal(stage_of(learner).theta, theta)
-    # The account is the same as without the hand-over, and the forecast has heard them.
-    np.testing.assert_allclose(learner._account.total, other._account.total)
-    assert (learner.diagnostics.estimated_losses != losses).any()
-    assert watched.heard == 6
-    seen = learner.diagnostics
-    assert (seen.heard, seen.outstanding, seen.open) == (6, 1, 0)
-    learner.tell(robust, 0.2)
-    assert learner.diagnostics.outstanding == 0
 
 
 def test_losses_of_policies_between_do_not_move_the_robust_learner():
@@ -329,29 +265,6 @@ MOMENTS = {"before": (12, 0, 0), "after": (50, 1, 10), "alarm": (50, 1, 0)}
 """Rounds, how often the policy is told to hand over, and rounds after that."""
 
 
-@pytest.mark.usefixtures("patient")
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("when", MOMENTS)
-@pytest.mark.parametrize("settings", [{"horizon": 400}, {"horizon": None}], ids=str)
-def test_resume_is_exact(policy, when, settings, tmp_path):
-    # Without a horizon the first rounds are a warm-up; with one, the robust learner's epochs have several rounds.
-    rounds, times, more = MOMENTS[when]
-    learner = make(rng=3, policy=policy, premium=0.75, trigger=0.5, **settings)
-    _, waiting = game(learner, rounds)
-    for _ in range(times):
-        learner.hand_over()
-    _, waiting = game(learner, more, waiting)
-    assert is_robust(learner) == (when != "before")
-    assert len(waiting) == 2
-    kl.save_state(tmp_path / "state.npz", learner.state())
-    again = resumed(kl.load_state(tmp_path / "state.npz"))
-    assert digest(again) == digest(learner)
-    assert game(again, 150, waiting)[0] == game(learner, 150, waiting)[0]
-    assert digest(again) == digest(learner)
-    assert again.alarms == learner.alarms
-
-
 def redesign(learner):
     """Explore by another design."""
     stage = stage_of(learner)
@@ -373,17 +286,3 @@ def test_resume_is_exact_with_rounds_of_several_explorations_outstanding():
         one.tell(waiting, [0.5] * len(waiting))
     assert digest(again) == digest(learner)
     assert goes_on(learner)
-
-
-def test_resume_is_exact_within_an_epoch():
-    learner = make(batch=16)
-    learner.hand_over()
-    waiting = [learner.ask() for _ in range(5)]
-    learner.tell(waiting.pop(2), 0.4)
-    again = resumed(learner.state())
-    next_ones = [[one.ask() for _ in range(4)] for one in (learner, again)]
-    assert [d.epoch for d in next_ones[0]] == [waiting[0].epoch] * 4  # it is still open
-    for one, new in zip((learner, again), next_ones, strict=True):
-        one.tell([*waiting, *new], np.linspace(0, 1, 8))
-    assert play(again, kind, 50) == play(learner, kind, 50)
-    assert digest(again) == digest(learner)
