@@ -207,7 +207,7 @@ def test_those_asleep_keep_their_share_of_the_weight():
 @every
 def test_a_mask_of_all_is_none(name):
     one, two = MAKERS[name](), MAKERS[name]()
-    for _ in range(10):
+    for _ in range(5):
         first, second = one.ask(), two.ask(allowed=np.ones(9, dtype=bool))
         assert (first.index, first.probability) == (second.index, second.probability)
         one.tell(first, loss_of(one, first.index))
@@ -236,7 +236,7 @@ BAD = {
 }  # fmt: skip
 
 
-@every
+@pytest.mark.parametrize("name", ["plain", "insured-era", "exp-weights"])
 def test_bad_masks_change_nothing(name):
     learner = MAKERS[name]()
     before = learner.state()["digest"]

@@ -200,21 +200,20 @@ def tell_in_some_shape(learner, case, batches, rng):
 
 @pytest.mark.slow
 def test_calls_of_all_shapes_are_the_same(case):
-    for seed in range(2):
-        rng, plain, shaped = np.random.default_rng(seed), case.make(seed), case.make(seed)
-        for _ in range(4):
-            counts = [int(rng.integers(1, 5)) for _ in range(rng.integers(1, 3))]
-            for decision in [d for count in counts for d in plain.ask(count)]:
-                plain.tell(decision, case.loss(decision.action, decision.id))
-            tell_in_some_shape(shaped, case, [shaped.ask(count) for count in counts], rng)
-        assert (shaped.ledger.made, shaped.ledger.heard) == (plain.ledger.made, plain.ledger.heard)
-        a, b = (numbers(learner.state()["learner"]) for learner in (plain, shaped))
-        np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
+    rng, plain, shaped = np.random.default_rng(0), case.make(), case.make()
+    for _ in range(5):
+        counts = [int(rng.integers(1, 5)) for _ in range(rng.integers(1, 3))]
+        for decision in [d for count in counts for d in plain.ask(count)]:
+            plain.tell(decision, case.loss(decision.action, decision.id))
+        tell_in_some_shape(shaped, case, [shaped.ask(count) for count in counts], rng)
+    assert (shaped.ledger.made, shaped.ledger.heard) == (plain.ledger.made, plain.ledger.heard)
+    a, b = (numbers(learner.state()["learner"]) for learner in (plain, shaped))
+    np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 
 OF_EVERY_KIND = [
     *("bandit", "bandit, one round", "bandit, anytime, bonus", "bandit, delay", "bandit, shares"),
-    *("bandit, ball", "insured", "insured, thompson", "insured, two stages", "insured, held"),
+    *("bandit, ball", "insured", "insured, thompson", "insured, held"),
     *("insured, shares", "insured, too short", "exp weights, points", "exp weights, ball"),
     *("exp weights, box", "exp weights, gaussian", "gradient, points", "gradient, ball"),
     *("leader, points", "leader, ball", "leader, ball, linear"),
@@ -231,7 +230,7 @@ def test_every_form_of_a_call_is_heard_or_refused(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-@fuzzed(few=4, cases=500)
+@fuzzed(few=3, cases=500)
 @given(start=st.integers(0, 1), steps=st.integers(3, 10), data=st.data())
 def test_sequences_of_calls(name, start, steps, data):
     assert Calls(name, start, Drawn(data)).play(steps) is None
@@ -387,7 +386,7 @@ def bytes_kept(learner, rounds, tell=lambda t, decision: None):
 
 @pytest.mark.slow
 def test_decisions_never_told_take_little_memory(case, monkeypatch):
-    kept, rounds = 64, 60 if case.kind is kl.ConditionalGradient else 250
+    kept, rounds = 16, 40 if case.kind is kl.ConditionalGradient else 80
     monkeypatch.setattr("koloss.learners.base.MOST_WHOLE", kept)
     learner = case.make()
     m, N = learner.rank or 0, len(POINTS)
@@ -455,7 +454,7 @@ def test_diagnostics_are_a_short_report(case):
         assert 0 < len(report.splitlines()) <= 25
         assert max(map(len, report.splitlines())) < 250
         assert "array(" not in report
-        play(case, learner, 8 if case.kind is kl.ConditionalGradient else 30, t)
+        play(case, learner, 8, t)
 
 
 # Threads.
@@ -537,7 +536,7 @@ def test_threads_lose_nothing(kind):
     learner, ids = case.make(), [[] for _ in range(4)]
 
     def work(mine):
-        for t in range(200):
+        for t in range(50):
             decision = learner.ask()
             mine.append(decision.id)
             learner.tell(decision, case.loss(decision.action, t))
@@ -547,5 +546,5 @@ def test_threads_lose_nothing(kind):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(i for mine in ids for i in mine) == list(range(800))
-    assert (learner.ledger.made, learner.ledger.heard, len(learner.ledger)) == (800, 800, 0)
+    assert sorted(i for mine in ids for i in mine) == list(range(200))
+    assert (learner.ledger.made, learner.ledger.heard, len(learner.ledger)) == (200, 200, 0)

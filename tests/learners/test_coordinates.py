@@ -20,7 +20,7 @@ from koloss.proxy.exact import largest_norm, span_of
 
 LEARNERS = {"bandit": kl.BanditExpWeights, "insured": kl.InsuredBandit}
 BOTH = pytest.mark.parametrize("kind", LEARNERS)
-ROUNDS = 100
+ROUNDS = 50
 
 rng = np.random.default_rng(7)
 LINE, PLANE = rng.uniform(-1, 1, (11, 1)), rng.uniform(-1, 1, (14, 2))
@@ -36,7 +36,7 @@ LINEAR = (
 
 
 def played(learner, contexts=()):
-    """Rows played, the laws in the end, and the bound, after 100 losses that depend on the round and the row alone."""
+    """Rows played, the laws in the end, and the bound, after losses that depend on the round and the row alone."""
     rows = []
     for t in range(ROUNDS):
         decision = learner.ask(**({"context": contexts[t % len(contexts)]} if contexts else {}))
@@ -71,7 +71,7 @@ def moved(X, maps):
 
 
 @BOTH
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     kernel=st.sampled_from(AFFINE), X=st.sampled_from([LINE, PLANE]), maps=st.tuples(units, units)
 )
@@ -132,7 +132,7 @@ def test_boxes_in_other_units(kind, kernel, units, flat):
 
 
 @BOTH
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(
     kernel=st.sampled_from(AFFINE[:3]),
     maps=st.tuples(units, units, units),
@@ -159,7 +159,7 @@ def test_pairs_in_other_units(kind, kernel, maps, form):
 
 
 @BOTH
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(kernel=st.sampled_from([kl.Linear(), kl.Quadratic()]), size=st.floats(-6, 6))
 def test_balls_of_other_radii(kind, kernel, size):
     radius, how = 10.0**size, {"horizon": 300}

@@ -50,9 +50,8 @@ def test_long_horizons_have_a_finite_bound(name, horizon, monkeypatch):
 def test_bounds_of_the_gradient_method_far_ahead(tuning):
     """A bound for 10⁹ rounds and more takes no array of that length."""
     learner = make("gradient", horizon=10**9, tuning=tuning)
-    totals = [learner.guarantee(rounds=n, printed=False).total for n in (10**9, 10**12, 10**15)]
-    assert totals == sorted(totals)
-    assert totals[-1] < math.inf
+    totals = [learner.guarantee(rounds=n, printed=False).total for n in (10**9, 10**15)]
+    assert totals[0] <= totals[1] < math.inf
 
 
 RANGES = [(-1e308, 1e308), (0.0, 1e-320), (-1e100, 1e100), (1e300, 1.0001e300), (0, 10**400)]

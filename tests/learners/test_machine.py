@@ -171,8 +171,8 @@ TestInsuredMachine = InsuredMachine.TestCase
 TestFullMachine = FullMachine.TestCase
 TestContextMachine = ContextMachine.TestCase
 TestBanditMachine.settings = TestInsuredMachine.settings = TestFullMachine.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, derandomize=True
+    max_examples=15, stateful_step_count=30, deadline=None, derandomize=True
 )
 TestContextMachine.settings = settings(
-    max_examples=16, stateful_step_count=30, deadline=None, derandomize=True
+    max_examples=8, stateful_step_count=30, deadline=None, derandomize=True
 )

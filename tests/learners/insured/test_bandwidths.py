@@ -95,8 +95,8 @@ def test_learners_with_kernels_of_all_kinds_go_on_exactly(kernel):
     mean = 0.5 - 0.4 * np.exp(-np.sum((X - X[7]) ** 2, axis=1) / 0.05)
     rng = np.random.default_rng(1)
     both = [learner_of(kernel)]
-    for t, coin in enumerate(rng.random(400)):
-        if t == 150:
+    for t, coin in enumerate(rng.random(250)):
+        if t == 120:
             both.append(kl.InsuredBandit.from_state(both[0].state()))
         decisions = [one.ask() for one in both]
         assert len({d.index for d in decisions}) == 1

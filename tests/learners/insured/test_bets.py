@@ -89,7 +89,7 @@ def test_wealth_stays_positive_and_finite():
     assert math.isfinite(bets.wealth)
 
 
-RUNS, HEARD = 3000, 160
+RUNS, HEARD = 1500, 160
 
 
 def exceeds(policy, explore, level, *, share, make=Bets):

@@ -152,7 +152,7 @@ def chances_of(learner):
 @pytest.mark.parametrize("name", ["turn", "strike"])
 def test_a_world_that_turns_again_after_each_second_chance(name):
     again = 0
-    for seed in range(3):
+    for seed in range(2):
         learner, regret, used = world(name, seed)
         assert regret <= learner.guarantee().total
         assert used <= 1 + 1e-9
@@ -163,7 +163,7 @@ def test_a_world_that_turns_again_after_each_second_chance(name):
         for stop, chance in zip(learner.alarms[::2], learner.alarms[1::2], strict=False):
             assert (stop.successor, chance.policy) == ("robust", "robust")
             assert chance.estimated_regret == stop.estimated_regret
-    assert again >= (6 if name == "turn" else 1)
+    assert again >= (4 if name == "turn" else 1)
 
 
 def stubborn_game(prepare, rounds=2000):
@@ -202,7 +202,7 @@ def test_negative_control_an_account_that_is_forgotten_at_every_chance():
 
 @pytest.mark.slow
 def test_a_policy_plays_on_once_the_world_is_kind_again():
-    for seed in range(4):
+    for seed in range(2):
         learner, regret, _ = world("relents", seed)
         assert learner.alarms[0].reason == "evidence"
         assert learner.alarms[0].round < 600

@@ -433,7 +433,7 @@ def test_a_game_too_short_to_insure_is_played_robustly(manner):
 # Snapshots.
 
 
-@pytest.mark.parametrize("policy", ["ucb", "thompson", "own"])
+@pytest.mark.parametrize("manner, policy", zip(MANNERS, ("own", "thompson", "ucb"), strict=True))
 def test_snapshots_go_on_exactly(manner, policy):
     own = Remembers() if policy == "own" else None
     learner = make(policy=own or policy, **MANNERS[manner])

@@ -16,7 +16,7 @@ from tests.learners.insured.games import Always, make
 from tests.learners.insured.inside import law_of, with_overdraft
 from tests.support.copies import fresh_copy
 
-ROUNDS = 300
+ROUNDS = 200
 LINE = kl.Points(np.linspace(0, 1, 12)[:, None])
 KERNEL = kl.Gaussian(0.5)
 NEVER = math.inf

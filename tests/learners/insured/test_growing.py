@@ -246,7 +246,7 @@ def test_play_goes_on_where_nothing_new_is_found(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"policy": "thompson"}, {"delay": 3}])
+@pytest.mark.parametrize("settings", [{}, {"policy": "thompson", "delay": 3}], ids=str)
 def test_snapshots_go_on_bit_for_bit(settings):
     learner, rng = made(horizon=150, **settings), np.random.default_rng(1)
     for rounds in (FIRST - 1, 2, 30, 40):  # before a growth, after it, between growths

@@ -339,15 +339,12 @@ def against_a_predictor(learner, rounds, d):
 @pytest.mark.parametrize("policy", ["ucb", "stubborn"])
 @pytest.mark.parametrize("d", [1, 3])
 def test_regret_is_within_the_bound_of_a_declared_delay(d, policy):
-    n, found = 4000, []
-    for seed in range(2):
-        plays = Always(0) if policy == "stubborn" else policy
-        learner = market(horizon=n, delay=d, policy=plays, rng=seed)
-        bound = learner.guarantee().total
-        found.append(against_a_predictor(learner, n, d))
-        assert learner.guarantee().valid
-        assert learner.guarantee().total == pytest.approx(bound)
-    assert np.mean(found) < bound
+    n, plays = 4000, Always(0) if policy == "stubborn" else policy
+    learner = market(horizon=n, delay=d, policy=plays)
+    bound = learner.guarantee().total
+    assert against_a_predictor(learner, n, d) < bound
+    assert learner.guarantee().valid
+    assert learner.guarantee().total == pytest.approx(bound)
     # A policy that nobody watches, its budget being endless, exceeds it: the bound is not empty here.
     assert careless_regret(n, d) > bound
 

@@ -45,12 +45,11 @@ def test_the_market_of_the_readme():
 
 @pytest.mark.slow
 def test_other_markets_end_with_the_policy_in_charge():
-    stopped, shares = 0, []
-    for seed in range(20):
+    shares = []
+    for seed in range(6):
         learner, share = market(100 + seed, 200 + seed)
-        stopped += learner.diagnostics.playing == "robust"
+        assert learner.diagnostics.playing == "ucb"
         shares.append(share)
-    assert stopped <= 1
     assert np.mean(shares) < 0.5
 
 

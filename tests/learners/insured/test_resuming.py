@@ -152,7 +152,7 @@ FURTHER = [
 ]
 
 
-def goes_on_exactly(learner, waiting, tmp_path, rounds=300):
+def goes_on_exactly(learner, waiting, tmp_path, rounds=160):
     """Both copies play on, are interrupted and let back, and have the same state at the end."""
     policy = learner.settings.policy if isinstance(learner.settings.policy, Always) else None
     kl.save_state(tmp_path / "state.npz", learner.state())
