@@ -308,18 +308,6 @@ def test_losses_of_the_class_lose_no_more_than_is_printed(kind, X, kernel, loss)
     assert loss(learner.recommend().action) < 0.1
 
 
-def test_losses_on_years_with_contexts_and_on_boxes():
-    rounds = 2000
-    contexts = kl.Contexts(["a", "b"], weights=[0.5, 0.5])
-    learner = start("bandit", kl.Points(YEARS), kl.Quadratic(), horizon=rounds, contexts=contexts)
-    assert "in coordinates from -1 to 1 with a norm" in str(learner.guarantee())
-    lost = regret(learner, lambda x: float((x[0] - 2013) / 13) ** 2, rounds, ["a", "b"])
-    assert lost < learner.guarantee().total
-    learner = start("bandit", kl.Box([2000.0], [2026.0]), kl.Quadratic(), horizon=rounds)
-    lost = regret(learner, lambda x: min(float((x[0] - 2013) / 13) ** 2, 1.0), rounds)
-    assert lost < min(learner.guarantee().total, rounds / 6)
-
-
 # Features.
 
 

@@ -27,13 +27,11 @@ class Asking(RuleBasedStateMachine):
     """A learner, and beside it a plain model of which decisions are outstanding."""
 
     outstanding, told = Bundle("outstanding"), Bundle("told")
-    kinds: tuple[type[kl.Learner], ...]
-    cases = LEARNERS
+    cases = LEARNERS | WITH_CONTEXTS
 
     @initialize(data=st.data(), seed=st.integers(0, 5))
     def start(self, data, seed):
-        names = [name for name, case in self.cases.items() if case.kind in self.kinds]
-        self.case = self.cases[data.draw(st.sampled_from(names))]
+        self.case = self.cases[data.draw(st.sampled_from(list(self.cases)))]
         self.learner, self.model, self.forgotten = self.case.make(seed), {}, 0
 
     @rule(target=outstanding)
@@ -119,16 +117,10 @@ class Asking(RuleBasedStateMachine):
             np.testing.assert_allclose(p.sum(), 1, rtol=1e-9)
 
 
-class BanditMachine(Asking):
-    """Bandit feedback."""
-
-    kinds = (kl.BanditExpWeights,)
-
-
 class InsuredMachine(Asking):
     """A policy that is insured, and may be stopped and let back at any time."""
 
-    kinds = (kl.InsuredBandit,)
+    cases = {name: case for name, case in LEARNERS.items() if case.kind is kl.InsuredBandit}
 
     @rule()
     def hand_over(self):
@@ -153,26 +145,7 @@ class InsuredMachine(Asking):
             assert 0 < seen.exploration <= 1
 
 
-class FullMachine(Asking):
-    """Full information."""
-
-    kinds = (kl.ExpWeights, kl.ConditionalGradient, kl.FollowTheRegularizedLeader)
-
-
-class ContextMachine(Asking):
-    """Contexts, with whoever plays them."""
-
-    kinds = (kl.BanditExpWeights, kl.InsuredBandit)
-    cases = WITH_CONTEXTS
-
-
-TestBanditMachine = BanditMachine.TestCase
-TestInsuredMachine = InsuredMachine.TestCase
-TestFullMachine = FullMachine.TestCase
-TestContextMachine = ContextMachine.TestCase
-TestBanditMachine.settings = TestInsuredMachine.settings = TestFullMachine.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, derandomize=True
-)
-TestContextMachine.settings = settings(
-    max_examples=8, stateful_step_count=30, deadline=None, derandomize=True
+TestAnyMachine, TestInsuredMachine = Asking.TestCase, InsuredMachine.TestCase
+TestAnyMachine.settings = TestInsuredMachine.settings = settings(
+    max_examples=20, stateful_step_count=30, deadline=None, derandomize=True
 )

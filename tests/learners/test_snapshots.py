@@ -337,20 +337,6 @@ def test_damaged_file_is_refused(tmp_path):
         kl.load_state(tmp_path / "nothing.npz")
 
 
-@pytest.mark.parametrize("module, name", [(os, "replace"), (os, "fsync"), (np, "savez")])
-def test_saving_replaces_complete_files_only(tmp_path, monkeypatch, module, name):
-    path, state = tmp_path / "state.npz", state_of("bandit")
-    kl.save_state(path, state)
-    before = path.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr(module, name, lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
-        with pytest.raises(OSError, match="disk full"):
-            kl.save_state(path, state)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["state.npz"]
-    kl.save_state(path, state)  # it is still this process's file
-
-
 def test_errors_of_the_system_pass(tmp_path):
     state = state_of("bandit")
     with pytest.raises(FileNotFoundError, match=r"no folder\W+state.npz'"):
@@ -371,19 +357,6 @@ def test_what_is_not_a_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # which would be waited for
     with pytest.raises(SnapshotError, match="it is not a file"):
         kl.load_state(tmp_path / "pipe")
-
-
-@pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened there")
-def test_file_and_folder_are_on_disk(tmp_path, monkeypatch):
-    synced, fsync = [], os.fsync
-
-    def noted(descriptor):
-        synced.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    kl.save_state(tmp_path / "state.npz", state_of("bandit"))
-    assert synced == ["file", "folder"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders cannot be opened there")

@@ -13,6 +13,7 @@ from koloss.errors import NoDistribution, PolicyError
 from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
+from tests.learners.insured.inside import digest
 from tests.support.clauses import marks, remarks
 from tests.support.forging import sealed
 
@@ -36,10 +37,6 @@ def manner(request):
 def make(contexts=SEGMENTS, actions=PRICES, kernel=None, **settings):
     settings = {"horizon": 3000, "loss_range": (0, 1), "rng": 0} | settings
     return kl.InsuredBandit(actions, kernel or kl.Gaussian(0.4), contexts=contexts, **settings)
-
-
-def digest(learner):
-    return learner.state()["digest"]
 
 
 def kind(t):
@@ -310,18 +307,6 @@ def test_bad_proposals_change_nothing(bad):
     play(learner, kind, 20)
 
 
-def test_a_policy_that_fails_to_hear_can_be_told_again():
-    policy = Listens()
-    learner = make(policy=policy)
-    decision = learner.ask(context="small")
-    before, policy.heard = digest(learner), None
-    with pytest.raises(PolicyError, match=r"the policy's hear\(\) failed"):
-        learner.tell(decision, 0.5)
-    assert digest(learner) == before
-    policy.heard = []
-    learner.tell(decision, 0.5)
-
-
 @pytest.mark.parametrize("policy", ["ucb", "thompson"])
 def test_the_library_s_policies_find_the_best_price_of_every_segment(policy):
     learner = make(policy=policy, horizon=6000)
@@ -492,32 +477,35 @@ def test_damaged_snapshots_are_refused(change, message):
 # What is not proved, and what is refused.
 
 
-def test_late_losses_play_and_are_named():
-    learner = make()
+def late(learner):
     first, second = learner.ask(context="small"), learner.ask(context="large")
     learner.tell(second, 0.2)
     learner.tell(first, 0.3)
-    play(learner, kind, 20)
-    promise = learner.guarantee()
-    assert not promise.proved
-    assert remarks(promise)["contexts after"] == {"count": 1}
 
 
-def test_decisions_made_at_once_play_and_are_named():
-    learner = make()
+def at_once(learner):
     batch = learner.ask(4, context=["small", "large", "small", "medium"])
     assert batch.index.shape == batch.probability.shape == (4,)
     learner.tell(batch, [0.1, 0.2, 0.3, 0.4])
-    assert remarks(learner.guarantee())["contexts at once"] == {"count": 4}
-    assert not learner.guarantee().proved
 
 
-def test_losses_that_are_never_told_are_named():
+def never_told(learner):
+    assert learner.forget(learner.ask(context="small")) == 1
+
+
+@pytest.mark.parametrize(
+    "how, remark, count",
+    [
+        (late, "contexts after", 1),
+        (at_once, "contexts at once", 4),
+        (never_told, "contexts missing", 1),
+    ],
+)
+def test_what_is_not_proved_is_played_and_named(how, remark, count):
     learner = make()
-    decision = learner.ask(context="small")
-    assert learner.forget(decision) == 1
+    how(learner)
     play(learner, kind, 20)
-    assert remarks(learner.guarantee())["contexts missing"] == {"count": 1}
+    assert remarks(learner.guarantee())[remark] == {"count": count}
     assert not learner.guarantee().proved
 
 

@@ -13,7 +13,6 @@ from koloss.learners.insured.explorer import JUMP, USUAL
 from koloss.learners.insured.watched import Watched
 from tests.learners.insured.games import POLICIES, Always, kind, make, play
 from tests.learners.insured.inside import (
-    digest,
     is_robust,
     law_of,
     resumed,
@@ -185,28 +184,6 @@ def test_diagnostics_read_like_a_report():
 
 
 # Looking.
-
-
-def look_at(learner):
-    _ = learner.distribution, learner.diagnostics, learner.recommend()
-    _ = learner.guarantee(), learner.probability([3])
-
-
-@pytest.mark.usefixtures("patient")
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", POLICIES)
-def test_looking_leaves_the_stage_alone(policy):
-    # In the harshest of games, where exploration is designed anew time and again.
-    for seed in range(3):
-        learner = make(policy=policy, horizon=400, rng=seed)
-        for _ in range(200):
-            if is_robust(learner):
-                break
-            before = digest(learner)
-            look_at(learner)
-            assert digest(learner) == before
-            decision = learner.ask()
-            learner.tell(decision, worst_loss(learner, decision))
 
 
 @pytest.mark.usefixtures("patient")

@@ -58,14 +58,6 @@ def test_more_actions_than_can_be_drawn_at_once(robust):
     assert learner.ledger.made == (10 if robust else 5)
 
 
-def test_one_outstanding_loss_does_not_stop_a_policy():
-    # A small premium beside a large trigger: one budget, which has not been touched yet.
-    learner = make(horizon=2000, trigger=1.2, premium=0.05)
-    learner.ask()
-    learner.ask()
-    assert learner.alarms == []
-
-
 def test_losses_of_an_earlier_stage_still_count():
     learner = make()
     waiting = [learner.ask() for _ in range(5)]
@@ -217,14 +209,6 @@ def test_after_a_hand_over_it_is_algorithm_1_from_scratch(settings):
         played.append(drawn.index)
     assert play(learner, kind, 100) == played
     np.testing.assert_array_equal(stage_of(learner).theta, alone.theta)
-
-
-def test_beyond_the_horizon_it_plays_on():
-    learner = make(horizon=60)
-    play(learner, kind, 70)
-    learner.hand_over()
-    play(learner, kind, 10)
-    assert not learner.guarantee().valid
 
 
 # Snapshots.
