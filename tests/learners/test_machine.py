@@ -20,6 +20,7 @@ import koloss as kl
 from koloss.errors import UnknownDecision
 from tests.support.cases import LEARNERS, WITH_CONTEXTS
 
+INSURED = {name: case for name, case in LEARNERS.items() if case.kind is kl.InsuredBandit}
 rounds = st.integers(0, 100)
 
 
@@ -120,7 +121,7 @@ class Asking(RuleBasedStateMachine):
 class InsuredMachine(Asking):
     """A policy that is insured, and may be stopped and let back at any time."""
 
-    cases = {name: case for name, case in LEARNERS.items() if case.kind is kl.InsuredBandit}
+    cases = INSURED
 
     @rule()
     def hand_over(self):

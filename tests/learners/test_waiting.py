@@ -110,21 +110,6 @@ def test_ids_that_are_not_those_of_a_whole_batch_are_looked_at_one_by_one():
         ledger.find(stranger)
 
 
-def test_a_batch_told_at_once_and_told_in_parts_counts_the_same():
-    counts = []
-    for parts in ([slice(None)], [slice(0, 2), slice(2, 6)], [slice(k, k + 1) for k in range(6)]):
-        player = learner()
-        player.tell(player.ask(4), np.full(4, 0.25))
-        early, batch = player.ask(), player.ask(6)
-        for part in parts:
-            player.tell(batch[part], np.full(len(batch[part]), 0.5))
-        player.tell(early, 0.5)
-        ledger = player.ledger
-        assert len(ledger) == 0
-        counts.append((ledger.heard, ledger.longest_delay, ledger.made))
-    assert counts == [(11, 6, 11)] * 3
-
-
 def calls(action):
     """How many calls of functions, Python's and C's, it takes."""
     count = 0

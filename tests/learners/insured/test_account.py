@@ -74,11 +74,6 @@ def test_weights_by_hand():
     assert account.weight(reach, 8, math.inf) == 0
 
 
-@pytest.mark.parametrize("budget", [10.0, 1e10])
-def test_what_no_estimate_reaches_needs_no_room(budget):
-    assert account_at([0.0, 0.0], 1).weight(np.zeros(2), budget, math.inf) == 1
-
-
 @given(seed=st.integers(0, 10**6), y=st.floats(-0.5, 0.5), weight=st.floats(0, 1))
 def test_an_entry_raises_the_account_by_what_it_may(seed, y, weight):
     # Lemma F5.2, and the sum itself.

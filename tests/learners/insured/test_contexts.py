@@ -14,7 +14,7 @@ from koloss.learners.insured.bets import Bets
 from koloss.learners.insured.in_turn import InTurn
 from koloss.learners.insured.segments import OneByOne, Together
 from tests.learners.insured.inside import digest
-from tests.support.clauses import marks, remarks
+from tests.support.clauses import remarks
 from tests.support.forging import sealed
 
 SEGMENTS = kl.Contexts(["small", "medium", "large"], weights=[0.5, 0.3, 0.2])
@@ -138,17 +138,6 @@ def test_the_promise_adds_up_to_the_theorem():
     m, eps = learner.rank, learner.epsilon
     assert bias <= eps * 50_000 * (1 + np.sqrt(1.005 * m) + 3 + np.sqrt(m))
     assert bias >= eps * 50_000 * (3 + np.sqrt(m))
-
-
-@pytest.mark.parametrize("contexts", [SEGMENTS, ANY_ORDER])
-def test_what_is_assumed_of_contexts_is_said(contexts):
-    """Where there are weights, that contexts are drawn by them."""
-    promise = make(contexts).guarantee()
-    assert ("drawn" in marks(promise)) == (contexts is SEGMENTS)
-    assert ("any order" in marks(promise)) == (contexts is ANY_ORDER)
-    assert (promise.theorems[0] == "F6.7 insured") == (contexts is ANY_ORDER)
-    assert promise.comparator == "mapping"
-    assert promise.against(oblivious=True).valid
 
 
 def hostile(learner):

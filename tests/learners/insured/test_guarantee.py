@@ -9,28 +9,9 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import insured
-from tests.learners.insured.games import POINTS, Always, kind, make, play
+from tests.learners.insured.games import POINTS, kind, make, play
 from tests.learners.insured.inside import is_robust, law_of, stage_of, with_overdraft, worst_loss
 from tests.support.clauses import marks, remarks
-
-
-@pytest.mark.usefixtures("patient")
-def test_terms_add_up_and_read_well():
-    learner = make()
-    promise = learner.guarantee()
-    assert promise.total == pytest.approx(min(sum(promise.terms.values()), promise.trivial))
-    assert promise.trivial == 1000
-    assert {"budget", "bias", "unheard", "warm-up", "robust learner", "net"} <= set(promise.terms)
-    assert promise.terms["unheard"] == promise.terms["warm-up"] == 0
-    text = str(promise)
-    words, line = text.splitlines()[:2]
-    assert words == promise.in_words()
-    assert line.startswith(f"{promise.statement}: R_1000 ≤ ")
-    assert promise.theorems == ("I1", "F1")
-    for part in ("(budget)", "(robust learner)", "note: stopping on evidence is a heuristic"):
-        assert part in text
-    assert promise.valid
-    assert "early" in remarks(promise)
 
 
 @pytest.mark.parametrize(
@@ -132,23 +113,6 @@ def test_late_losses_of_rounds_on_trust_do_no_harm():
     assert learner.alarms == []
     np.testing.assert_array_equal(stage_of(learner).total, before)
     assert learner.diagnostics.skipped == 0
-
-
-def test_delay_is_charged_and_assumed():
-    learner = make(delay=3)
-    promise = learner.guarantee()
-    assert promise.terms["unheard"] == 3
-    assert marks(promise)["unopened"] is None
-    assert "unopened" not in marks(make().guarantee())
-    assert promise.theorems == ("I1", "B3-delay")
-    decisions = [learner.ask() for _ in range(9)]
-    assert (
-        learner.guarantee().terms["unheard"] == 3
-    )  # the reserve: no more can wait than the budget has room for
-    learner.tell(decisions[0], 0.5)
-    assert learner.guarantee().terms["unheard"] == 3
-    own = make(policy=Always(3), delay=2).guarantee()
-    assert marks(own)["policy"] is None
 
 
 def test_what_waits_is_charged_up_to_the_overdraft():

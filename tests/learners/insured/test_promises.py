@@ -22,16 +22,6 @@ def batches(learner, size, count):
         learner.tell(decisions, kind(0)[decisions.index])
 
 
-def test_only_what_was_checked_is_said_to_hold():
-    learner = make()
-    assert marks(learner.guarantee())["range"] is None  # nothing was received
-    play(learner, kind, 5)
-    said = marks(learner.guarantee())
-    assert said["range"] == "so far"
-    assert said["norm"] is None
-    assert clause_of(learner.guarantee(), "norm").numbers["norm"] == 2
-
-
 @pytest.mark.usefixtures("patient")
 def test_batches_are_priced_from_the_first_on():
     learner = make(horizon=2000)

@@ -138,18 +138,6 @@ def test_what_is_played_is_what_the_shares_allow_of_the_best():
     assert kind(0).min() < best - 0.02
 
 
-@pytest.mark.parametrize("outlook", ["ucb", "thompson"])
-def test_looking_ahead_is_within_the_shares(outlook):
-    learner = make(shares=LIMITS, policy=outlook)
-    for t in range(40):
-        decision = learner.ask()
-        learner.tell(decision, kind(t)[decision.index])
-    p = learner.distribution
-    assert misses(p) <= ROUNDING
-    if outlook != "thompson":  # which tosses a coin of its own first
-        np.testing.assert_array_equal(p, law_played(learner, learner.ask()))
-
-
 @pytest.mark.slow
 def test_exploration_priced_anew_stays_within_the_shares():
     learner = make(shares=LIMITS)

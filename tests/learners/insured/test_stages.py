@@ -134,19 +134,6 @@ def test_losses_of_policies_between_do_not_move_the_robust_learner():
     np.testing.assert_array_equal(stage_of(learner).theta, stage_of(alone).theta)
 
 
-@pytest.mark.parametrize("forgotten", [0, 3])
-def test_unheard_losses_are_charged_after_a_hand_over(forgotten):
-    learner = make(loss_range=(0, 2))
-    ids = [learner.ask().id for _ in range(7)]
-    learner.forget(ids[:forgotten])
-    # One beside the six that waited when the last was made: the budget has room for it.
-    assert learner.guarantee().terms["unheard"] == pytest.approx(6 * 2)
-    assert learner.diagnostics.open == 7
-    learner.hand_over()
-    assert learner.guarantee().terms["unheard"] >= 6 * 2
-    assert learner.diagnostics.open == 7
-
-
 @pytest.mark.usefixtures("patient")
 def test_mixed_tells_across_the_hand_over():
     learner = make()
