@@ -27,12 +27,6 @@ def anything(rng=0, **settings):
     return bandit(rng, loss_class="any", ridge="auto", bonus="auto", **settings)
 
 
-def paused(learner):
-    """The robust learner plays."""
-    learner.pause()
-    return learner
-
-
 def changed(learner):
     """Both have played, and other actions are on offer, of which one begins anew."""
     for t in range(12):
@@ -51,22 +45,12 @@ def changed(learner):
 MAKERS = {
     "plain": bandit,
     "anything": anything,
-    "anytime": lambda rng=0: bandit(rng, horizon=None),
     "ridge": lambda rng=0: bandit(rng, ridge="auto", bonus="auto"),
-    "anytime-ridge": lambda rng=0: bandit(rng, horizon=None, ridge="auto", bonus="auto"),
     "hindsight": lambda rng=0: bandit(rng, ridge="auto", bonus="auto", regret="hindsight"),
     "learned": lambda rng=0: bandit(rng, loss_range="learn"),
     "widen": lambda rng=0: bandit(rng, outside="widen"),
-    "rewards": lambda rng=0: bandit(rng, goal="maximize"),
-    "sampled": lambda rng=0: bandit(rng, covariance="sampled"),
     "insured": lambda rng=0: kl.InsuredBandit(
         POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng
-    ),
-    "insured-thompson": lambda rng=0: kl.InsuredBandit(
-        POINTS, kl.Gaussian(0.3), horizon=None, loss_range=(0, 1), policy="thompson", rng=rng
-    ),
-    "insured-paused": lambda rng=0: paused(
-        kl.InsuredBandit(POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng)
     ),
     "insured-era": lambda rng=0: changed(
         kl.InsuredBandit(POINTS, kl.Gaussian(0.3), horizon=300, loss_range=(0, 1), rng=rng)

@@ -466,14 +466,7 @@ class CountingLock:
 
 
 FIXED = {
-    "actions",
-    "batch",
-    "dimension",
-    "engine",
-    "epsilon",
-    "learning_rate",
-    "rank",
-    "rates",
+    *("actions", "batch", "dimension", "engine", "epsilon", "learning_rate", "rank", "rates"),
     "from_state",
 }
 """What does not change during a game, or is one number."""
@@ -505,11 +498,7 @@ def test_whatever_is_read_takes_the_lock(case):
             value = getattr(learner, name)
             if inspect.ismethod(value):
                 value(*arguments.get(name, ()))
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-        ) as error:  # not for such a set, or such settings
+        except (AttributeError, TypeError, ValueError) as error:  # not for such a set
             refusal = str(error)
         assert "is for" in refusal or "must be left out" in refusal
         assert lock.taken > before, name

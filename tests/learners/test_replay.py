@@ -51,9 +51,7 @@ def without_coins(state: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.usefixtures("patient")  # whether a decision strayed is the coin's to say
-@pytest.mark.parametrize(
-    "name", sorted(LEARNERS.keys() - {"insured, growing"})
-)  # whose set is drawn
+@pytest.mark.parametrize("name", sorted(LEARNERS.keys() - {"insured, growing"}))
 def test_what_was_recorded_takes_the_place_of_what_is_drawn(name: str) -> None:
     first, second = LEARNERS[name](), LEARNERS[name]()
     second.reseed(1)

@@ -189,9 +189,7 @@ def waiting_teller(rng, *, cheats):
 def regained(rng, rounds, *, every_round):
     """The regret against arm 1, over D + B, if the account is kept over every round or over the policy's alone."""
     c = 1 + (math.e**2 - 3) / 4
-    bound = math.sqrt(
-        c * 3 * rounds * math.log(3)
-    )  # B: of the robust learner, which has these rates
+    bound = math.sqrt(c * 3 * rounds * math.log(3))  # B: of the robust learner, with these rates
     rate = 2 * math.sqrt(math.log(3) / (c * 3 * rounds))
     budget, reach = 1.25 * bound, 0.75 * bound
     policy = np.array([1 - 2 / reach, 1 / reach, 1 / reach])

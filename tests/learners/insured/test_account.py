@@ -254,9 +254,7 @@ def test_the_promise_is_attained(start, overdraft, count, promise):
     assert not account.may_draw(budget, overdraft, count + 1) or math.isinf(overdraft)
     account.draw(count)
     sums = []
-    for _ in range(
-        count
-    ):  # the largest loss, where the least was predicted; its estimate can do most harm
+    for _ in range(count):  # the largest loss, where the least was predicted; the worst estimate
         reach = np.array([4.0, 1.0])
         weight = account.weight(reach, budget, overdraft)
         account.enter(HALF, -HALF - reach, weight)

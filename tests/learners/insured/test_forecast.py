@@ -296,9 +296,8 @@ def test_with_auto_forecasts_are_richer_than_what_is_insured():
     assert forecaster.mean.argmin() == 77
     mean, pi, Phi = forecaster.mean, engine.weights, engine.features
     np.testing.assert_allclose(forecaster.inside, Phi @ (Phi.T @ (pi * mean)), atol=1e-8)
-    assert (
-        np.abs(forecaster.inside - mean).max() > 0.1
-    )  # negative control: the peak is not in their span
+    # Negative control: the peak is not in their span.
+    assert np.abs(forecaster.inside - mean).max() > 0.1
 
 
 @pytest.mark.slow

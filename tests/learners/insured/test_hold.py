@@ -185,9 +185,8 @@ def test_a_policy_that_fails_to_hear():
     decisions = [learner.ask() for _ in range(HOLD)]
     learner.tell(decisions[0], 0.2)
     policy.deaf = True
-    decisions.append(
-        learner.ask()
-    )  # the loss of the first is due now; the decision has been made all the same
+    # The loss of the first is due now; the decision has been made all the same.
+    decisions.append(learner.ask())
     with pytest.raises(PolicyError):
         learner.ask()
     assert learner.ledger.made == HOLD + 1

@@ -178,16 +178,13 @@ def goes_on_exactly(learner, waiting, tmp_path, rounds=160):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda one: one.__name__)
-def test_a_snapshot_goes_on_to_the_last_bit(moment, tmp_path):
-    goes_on_exactly(*moment(), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", FURTHER, ids=str)
-def test_with_other_settings(settings, tmp_path):
-    learner, waiting = pending(**settings)
-    goes_on_exactly(learner, waiting, tmp_path)
+@pytest.mark.parametrize(
+    "moment, settings",
+    [*((moment, {}) for moment in MOMENTS), *((pending, settings) for settings in FURTHER)],
+    ids=lambda one: getattr(one, "__name__", str(one)),
+)
+def test_a_snapshot_goes_on_to_the_last_bit(moment, settings, tmp_path):
+    goes_on_exactly(*moment(**settings), tmp_path)
 
 
 @pytest.mark.usefixtures("patient")

@@ -443,7 +443,7 @@ def comings(learner, seed, rounds, each=lambda learner: None, pending=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed, said", enumerate(SETTINGS))
+@pytest.mark.parametrize("seed, said", list(enumerate(SETTINGS)))
 def test_only_what_is_offered_is_played_and_the_promise_is_kept(said, seed):
     def promise(learner):
         allowance, made = learner._last.allowance, learner.ledger.made

@@ -61,9 +61,8 @@ def entry_after_a_lift(lift, action):
 def test_negative_control_proposals_that_see_pending_actions():
     rare = 1e-6
     zero, one = entry_after_a_lift(lifting(rare), 0), entry_after_a_lift(lifting(1 - rare), 1)
-    assert (
-        zero[1][0] == 1
-    )  # the item that lifts does as the costly one did, but for its exploration
+    # The item that lifts does as the costly one did, but for its exploration.
+    assert zero[1][0] == 1
     assert one[1][1] == pytest.approx(0.095)
     assert (zero[0], one[0]) == pytest.approx((0, 1.805), abs=1e-4)
     assert 0.95 * zero[0] + 0.05 * one[0] == pytest.approx(0.09, abs=0.001)
