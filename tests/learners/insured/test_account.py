@@ -145,21 +145,28 @@ class HostilePath:
     """Whatever is proposed, lost and predicted; after every event, by how much Λ + O is below D + min(C, O_T - 1).
 
     Three forms of (i): rounds "one by one", some "together", and "counted", which asks for O ≤ C instead and then for weights that
-    do not look at O.
+    do not look at O. The account is kept beside, action by action; in test_roster.py actions come and go.
     """
 
-    def __init__(self, seed, budget, overdraft, telling, form, rounds=60):
+    def __init__(self, seed, budget, overdraft, telling, form, rounds=60, actions=3):
         self.rng = np.random.default_rng(seed)
         self.budget, self.overdraft, self.telling, self.form = budget, overdraft, telling, form
-        self.account, self.rounds = Account(3), rounds
-        self.at_last_draw, self.total, self.slacks, self.weights = 0, np.zeros(3), [], []
+        self.account, self.rounds, self.era = Account(actions), rounds, 0
+        self.total, self.there = np.zeros(actions), np.ones(actions, dtype=bool)
+        self.pending = []  # when it is told, k, the era, and for whom it counts
+        self.at_last_draw, self.slacks, self.weights = 0, [], []
 
-    def promise(self):
-        return self.budget + min(self.overdraft, self.at_last_draw - 1)
+    def outstanding(self):
+        return sum((counted for *_, counted in self.pending), np.zeros(len(self.total)))
 
     def check(self):
+        there = self.there
+        np.testing.assert_allclose(self.account.total[there], self.total[there], atol=1e-7)
+        reserved = np.max((self.total + self.outstanding())[there])
+        assert self.account.reserved == pytest.approx(reserved, abs=1e-7)
         if self.at_last_draw:
-            self.slacks.append(self.promise() - self.account.used - self.account.outstanding)
+            promise = self.budget + min(self.overdraft, self.at_last_draw - 1)
+            self.slacks.append(promise - reserved)
 
     def may_draw(self, count):
         if self.form == "counted":
@@ -171,44 +178,46 @@ class HostilePath:
     def reach(self, k):
         return np.abs(k).max(axis=1)
 
-    def weight(self, k):
+    def weight(self, k, era, counted):
         looked_at = math.inf if self.form == "counted" else self.overdraft
-        return self.account.weight(self.reach(k), self.budget, looked_at)
+        return self.account.weight(self.reach(k), self.budget, looked_at, era)
 
-    def enter(self, k, kind):
+    def enter(self, kind, k, era, counted):
         """A loss that is as bad as can be, or not; the prediction is chosen at the entry."""
-        weight = self.weight(k)
-        predictions = self.rng.choice([-0.5, 0.5], (3, 3))
+        weight, actions = self.weight(k, era, counted), len(self.total)
+        predictions = self.rng.choice([-0.5, 0.5], (3, actions))
         choices = []
-        for prediction, action, y in itertools.product(predictions, range(3), (-0.5, 0.5)):
+        for prediction, action, y in itertools.product(predictions, range(actions), (-0.5, 0.5)):
             estimate = prediction + k[:, action] * (y - prediction[action])
             choices.append((y - weight * estimate + (1 - weight) / 2, y, estimate))
-        worst = max(choices, key=lambda choice: np.max(self.total + choice[0]))
+        worst = max(choices, key=lambda choice: max((self.total + choice[0])[counted], default=0))
         entry, y, estimate = worst if kind == "worst" else choices[self.rng.integers(len(choices))]
-        self.account.enter(y, estimate, weight)
-        self.total = self.total + entry
+        self.account.enter(y, estimate, weight, era=era)
+        self.total[counted] += entry[counted]
         self.weights.append(weight)
-        np.testing.assert_allclose(self.account.total, self.total, atol=1e-9)
+
+    def change(self):
+        """Actions may come and go."""
 
     def play(self, kind):
         """The least slack."""
-        pending = []
         for t in range(self.rounds):
+            self.change()
             count = int(self.rng.integers(1, 5)) if self.form == "together" else 1
             if self.may_draw(count):
                 self.account.draw(count)
-                self.at_last_draw = self.account.outstanding
                 for _ in range(count):
-                    k = kernel(self.rng, 3, self.rng.choice([1, 0.3, 0.05]))
-                    pending.append((TELLING[self.telling](self.rng, t), k))
+                    k = kernel(self.rng, len(self.total), self.rng.choice([1, 0.3, 0.05]))
+                    due = TELLING[self.telling](self.rng, t)
+                    self.pending.append((due, k, self.era, self.there.copy()))
+                self.at_last_draw = len(self.pending)
                 self.check()
-            self.rng.shuffle(pending)
-            for due, k in list(pending):
-                if due <= t:
-                    self.enter(k, kind)
-                    self.check()
-            pending = [(due, k) for due, k in pending if due > t]
-            assert self.account.outstanding == len(pending)
+            self.rng.shuffle(self.pending)
+            for item in [item for item in self.pending if item[0] <= t]:
+                self.enter(kind, *item[1:])
+                self.pending.remove(item)
+                self.check()
+            assert self.account.outstanding == len(self.pending)
         return min(self.slacks, default=math.inf)
 
 
@@ -266,7 +275,7 @@ def test_the_promise_is_attained(start, overdraft, count, promise):
 class Uncrowded(HostilePath):
     """Weights that ignore what else is outstanding, with draws that do not."""
 
-    def weight(self, k):
+    def weight(self, k, era, counted):
         return self.account.weight(self.reach(k), self.budget, math.inf)
 
 
