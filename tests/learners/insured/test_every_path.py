@@ -51,7 +51,7 @@ class Watcher:
 
     def __init__(self, learner, *, limited=True):
         self.learner, self.limited = learner, limited
-        self.total, self.open, self.at_last_draw = np.zeros(len(LINE.X)), 0, 1
+        self.total, self.open, self.at_last_draw = np.zeros(len(learner.actions)), 0, 1
         self.slack, self.weights = math.inf, []
 
     def limits(self):
@@ -87,7 +87,8 @@ class Watcher:
         return float(np.clip(np.min(room / law.reach()), 0, 1))
 
     def tell(self, decision, loss):
-        law, y = law_of(self.learner, decision), loss - 0.5
+        law, engine = law_of(self.learner, decision), self.learner.engine
+        y = (loss - engine.center) / (engine.high - engine.low)
         if isinstance(law, Round) and law.counted:
             W, p, i = law.exploration.features, law.distribution(), decision.index
             k = W @ np.linalg.solve(W.T @ (p[:, None] * W), W[i])
@@ -103,11 +104,12 @@ class Watcher:
         """The end of the range that raises the account most."""
         law, i = law_of(self.learner, decision), decision.index
         if not isinstance(law, Round):
-            return 1.0
+            return self.learner.engine.high
         steps = [
             y - law.prediction - law.estimates(i) * (y - law.prediction[i]) for y in (-0.5, 0.5)
         ]
-        return float(np.argmax([np.max(self.total + step) for step in steps]))
+        raised = [np.max(self.total + step) for step in steps]
+        return self.learner.engine.low if raised[0] >= raised[1] else self.learner.engine.high
 
     def play(self, adversary, delay, count=None, rounds=ROUNDS, seed=0):
         """A game; the least slack of the promise."""
