@@ -307,50 +307,6 @@ def test_spaces_grow_by_params():
     assert space_loss(learner.recommend().params) < min(first)
 
 
-# Requests among some of the actions.
-
-
-def test_requests_among_some_actions_live_with_a_set_that_grows():
-    learner, rng = made(horizon=200), np.random.default_rng(0)
-    inside, outside = [], []
-    for t in range(160):
-        allowed = learner.actions[:, 0] < 0.25
-        decision = learner.ask(allowed=allowed) if t % 2 else learner.ask()
-        assert learner.available[decision.index]
-        (inside if t % 2 else outside).append(decision.action[0])
-        learner.tell(decision, float(np.clip(mean_loss(decision.action), 0, 1)))
-        if t == 101:  # a request waits while the set grows, and in a snapshot
-            waits = learner.ask(allowed=allowed)
-            assert waits.action[0] < 0.25
-            learner = kl.InsuredBandit.from_state(learner.state())
-        if t == 150:
-            learner.tell(waits.id, 0.4)
-    assert max(inside) < 0.25 < max(outside)
-    assert learner._growth.filled > 64
-    assert max(learner.ask(12, allowed=learner.actions[:, 0] < 0.25).action[:, 0]) < 0.25
-    assert "masks: 93 decisions were made among the actions allowed then" in str(
-        learner.guarantee()
-    )
-    # The robust learner, too.
-    learner.hand_over()
-    play(learner, 10, rng)
-    assert all(
-        learner.ask(allowed=learner.actions[:, 0] < 0.25).action[0] < 0.25 for _ in range(10)
-    )
-
-
-def test_slots_that_are_free_are_no_choice():
-    learner = made(horizon=100)
-    play(learner, 40, np.random.default_rng(0))
-    free = np.arange(learner._growth.filled, len(learner.actions))
-    before = learner.state()
-    with pytest.raises(ValueError, match="`allowed` must leave an action that is available"):
-        learner.ask(allowed=free)
-    assert learner.ask(allowed=[*free, 7]).index == 7
-    twin = kl.InsuredBandit.from_state(before)
-    assert twin.ask(allowed=[7]).index == 7
-
-
 def test_few_dimensions_are_played_on_a_net_as_ever():
     box = kl.Box([0.0, 0.0], [1.0, 1.0])
     common = {"horizon": 60, "loss_range": (0, 1), "rng": 0}

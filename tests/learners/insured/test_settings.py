@@ -54,20 +54,6 @@ def test_a_horizon_that_is_too_short_is_played_robustly():
     assert learner.diagnostics.playing == "ucb"
 
 
-def test_units_do_not_matter():
-    # Losses 4y - 2 in place of y, which is exact: the same game, all regrets four times as large.
-    losses = np.round(kind(0) * 2**20) / 2**20
-    settings = {"kernel": kl.Polynomial(2), "rng": 6}
-    plain, scaled = (make(loss_range=ends, **settings) for ends in ((0, 1), (-2, 2)))
-    played = play(plain, lambda t: losses, 150)
-    assert play(scaled, lambda t: 4 * losses - 2, 150) == played
-    one, other = plain.diagnostics, scaled.diagnostics
-    assert other.estimated_regret == pytest.approx(4 * one.estimated_regret, rel=1e-6)
-    assert other.budget == pytest.approx(4 * one.budget)
-    assert other.premium == pytest.approx(4 * one.premium, rel=1e-6)
-    np.testing.assert_allclose(other.estimated_losses, 4 * one.estimated_losses - 2, atol=1e-12)
-
-
 @pytest.mark.parametrize("actions", [kl.Box([0, 0], [1, 1]), kl.Ball(2)], ids=repr)
 def test_compact_sets_are_played_on_a_net(actions):
     learner = make(actions, kl.Gaussian(0.7), spacing=0.25, horizon=800)
