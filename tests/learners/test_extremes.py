@@ -65,24 +65,15 @@ def test_ranges_beyond_floats(name, loss_range):
 
 
 SIZES = [1e-320, 1e-200, 1e200, 1.7e308]
+SIZED = [
+    ("bandit", "loss_bound"),
+    *((name, "loss_norm") for name in LEARNERS),
+    *((name, "learning_rate") for name in LEARNERS if name != "insured"),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "name, setting",
-    [
-        ("bandit", "loss_norm"),
-        ("bandit", "loss_bound"),
-        ("bandit", "learning_rate"),
-        ("insured", "loss_norm"),
-        ("weights", "loss_norm"),
-        ("weights", "learning_rate"),
-        ("gradient", "loss_norm"),
-        ("gradient", "learning_rate"),
-        ("leader", "loss_norm"),
-        ("leader", "learning_rate"),
-    ],
-)
+@pytest.mark.parametrize("name, setting", SIZED)
 def test_sizes_beyond_floats(name, setting, size):
     settings = {setting: size, "loss_range": None} if setting == "loss_bound" else {setting: size}
     with pytest.raises(ValueError, match=rf"`{setting}` must be between 1e-80 and 1e80, got"):
@@ -138,21 +129,15 @@ def test_degenerate_points(name, points, kernel):
     learner = make(name, kl.Points(points), kernel)
     for _ in range(3):
         decision = learner.ask()
-        bandit = "loss_range" in LEARNERS[name][1]
-        learner.tell(
-            decision,
-            0.5
-            if bandit
-            else np.zeros(len(points))
-            if name == "weights"
-            else _bump(learner, decision),
-        )
+        if "loss_range" in LEARNERS[name][1]:
+            loss = 0.5
+        elif name == "weights":
+            loss = np.zeros(len(points))
+        else:
+            loss = learner.game.kernel.bump(decision.action, learner.game.norm / 2)
+        learner.tell(decision, loss)
     assert math.isclose(learner.distribution.sum(), 1.0, rel_tol=1e-9)
     assert 0 <= learner.guarantee().total < math.inf
-
-
-def _bump(learner, decision):
-    return learner.game.kernel.bump(decision.action, learner.game.norm / 2)
 
 
 @pytest.mark.parametrize("particles", [10**12, 10**18])

@@ -1,9 +1,8 @@
-"""Any interleaving of ask, tell, forget, save, restore and bad calls keeps the learner sound (Hypothesis)."""
+"""Any interleaving of ask, tell, forget, save and restore keeps the learner sound (Hypothesis); bad calls are fuzzed."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,7 +16,6 @@ from hypothesis.stateful import (
 )
 
 import koloss as kl
-from koloss.errors import UnknownDecision
 from tests.support.cases import LEARNERS, WITH_CONTEXTS
 
 INSURED = {name: case for name, case in LEARNERS.items() if case.kind is kl.InsuredBandit}
@@ -27,7 +25,7 @@ rounds = st.integers(0, 100)
 class Asking(RuleBasedStateMachine):
     """A learner, and beside it a plain model of which decisions are outstanding."""
 
-    outstanding, told = Bundle("outstanding"), Bundle("told")
+    outstanding = Bundle("outstanding")
     cases = LEARNERS | WITH_CONTEXTS
 
     @initialize(data=st.data(), seed=st.integers(0, 5))
@@ -46,12 +44,10 @@ class Asking(RuleBasedStateMachine):
         for decision in self.learner.ask(count, **self.case.asked(len(self.model), count)):
             self.model[decision.id] = decision
 
-    @rule(target=told, decision=consumes(outstanding), t=rounds)
+    @rule(decision=consumes(outstanding), t=rounds)
     def tell(self, decision, t):
-        if decision.id in self.model:
+        if self.model.pop(decision.id, None) is not None:
             self.learner.tell(decision, self.case.loss(decision.action, t))
-            del self.model[decision.id]
-        return decision
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), t=rounds)
@@ -68,22 +64,6 @@ class Asking(RuleBasedStateMachine):
         self.forgotten += len(gone)
         for i in gone:
             del self.model[i]
-
-    @rule(decision=told)
-    def tell_twice(self, decision):
-        before = self.learner.state()["digest"]
-        with pytest.raises(UnknownDecision):
-            self.learner.tell(decision, self.case.loss(decision.action, 0))
-        assert self.learner.state()["digest"] == before
-
-    @precondition(lambda self: self.model)
-    @rule(data=st.data())
-    def tell_nonsense(self, data):
-        loss, error, message = data.draw(st.sampled_from(list(self.case.bad.values())))
-        before = self.learner.state()["digest"]
-        with pytest.raises(error, match=message):
-            self.learner.tell(next(iter(self.model)), loss)
-        assert self.learner.state()["digest"] == before
 
     @rule()
     def save_and_restore(self):

@@ -177,7 +177,7 @@ TERMS = {
 CASES = [(player, "patient") for player in PLAYERS] + [
     (player, terms) for player in ("ucb", "colluding") for terms in TERMS if terms != "patient"
 ]
-ROUNDS, SEEDS = 250, 3
+ROUNDS, SEEDS = 250, 2
 
 
 def regrets_of_game(learner, place, rounds=ROUNDS):
@@ -215,7 +215,7 @@ def mean_regret(player, terms, game, arms):
 @pytest.mark.parametrize("player, terms", CASES)
 def test_bound_holds_in_the_worst_case(player, terms, arms, request):
     # Arms that have nothing in common, so that the bound is informative. It is about the regret in the mean: means of
-    # 3 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
+    # 2 games. With 12 games each of 300 rounds, the largest ratio was 0.77 ± 0.03 (the worst action, a fixed loss, two arms).
     if terms != "default":
         request.getfixturevalue("patient")
     for game in WORST if terms == "patient" else ("fixed", "predictive", "lure"):

@@ -10,7 +10,7 @@ import pytest
 import koloss as kl
 from koloss.guarantees import insured
 from tests.learners.insured.games import POINTS, kind, make, play
-from tests.learners.insured.inside import is_robust, law_of, resumed, stage_of
+from tests.learners.insured.inside import is_robust, law_of, stage_of
 from tests.support.clauses import remarks
 
 SIZE = len(POINTS.X)
@@ -137,23 +137,6 @@ def test_late_losses_are_not_covered():
     decisions = batch.ask(10)
     batch.tell(decisions, kind(0)[decisions.index])
     assert not batch.guarantee().proved
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 40, 330])
-def test_snapshots_go_on(rounds):
-    learner = learned()
-    for t in range(rounds):
-        decision = learner.ask()
-        learner.tell(decision, jumping(t)[decision.index])
-    again = resumed(learner.state())
-    assert again.guarantee() == learner.guarantee()
-    for t in range(rounds, rounds + 40):
-        one, other = learner.ask(), again.ask()
-        assert one.index == other.index
-        learner.tell(one, jumping(t)[one.index])
-        again.tell(other, jumping(t)[other.index])
-    assert str(again.diagnostics) == str(learner.diagnostics)
-    assert again.guarantee() == learner.guarantee()
 
 
 @pytest.mark.usefixtures("patient")

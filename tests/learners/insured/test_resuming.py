@@ -147,6 +147,7 @@ FURTHER = [
     {"horizon": None},
     {"robust_kernel": "any"},
     {"hold": 8},
+    {"loss_range": "learn"},
     {"shares": {(0, 1): (0.1, 1.0), 7: (0.0, 0.2)}},
     {"goal": "maximize", "delay": 40},
 ]

@@ -92,21 +92,11 @@ def play_all_ways(learner, rounds, seed, losses=kind):
 @pytest.mark.parametrize("game", GAMES)
 def test_every_law_is_within_the_shares(game):
     said = dict(GAMES[game])
-    own = said.get("policy") == "own"
-    if own:
+    if said.get("policy") == "own":
         said["policy"] = Wild()
     learner = make(shares=LIMITS, **said)
     laws = play_all_ways(learner, 240, 1)
     assert max(map(misses, laws)) <= ROUNDING
-    # As it goes on from a snapshot, bit for bit, with the decisions that wait.
-    state = learner.state()
-    again = kl.InsuredBandit.from_state(state, policy=learner.settings.policy if own else None)
-    if not own:
-        more = play_all_ways(again, 90, 2)
-        same = play_all_ways(learner, 90, 2)
-        assert max(map(misses, more)) <= ROUNDING
-        np.testing.assert_array_equal(more, same)
-        assert again.state()["digest"] == learner.state()["digest"]
 
 
 @pytest.mark.slow

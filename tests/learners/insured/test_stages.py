@@ -7,7 +7,7 @@ import pytest
 
 import koloss as kl
 from koloss.learners.bandit.exp2 import Epoch, Exp2
-from tests.learners.insured.games import POINTS, POLICIES, goes_on, kind, make, play
+from tests.learners.insured.games import POINTS, POLICIES, kind, make, play
 from tests.learners.insured.inside import (
     digest,
     is_robust,
@@ -15,7 +15,6 @@ from tests.learners.insured.inside import (
     resumed,
     stage_of,
     with_overdraft,
-    worst_loss,
 )
 
 # Late losses and batches.
@@ -196,46 +195,3 @@ def test_after_a_hand_over_it_is_algorithm_1_from_scratch(settings):
         played.append(drawn.index)
     assert play(learner, kind, 100) == played
     np.testing.assert_array_equal(stage_of(learner).theta, alone.theta)
-
-
-# Snapshots.
-
-
-def game(learner, rounds, waiting=()):
-    """Indices that were played in a hostile game with late losses, and the decisions that are left."""
-    waiting, played = list(waiting), []
-    for _ in range(rounds):
-        decision = learner.ask()
-        played.append(decision.index)
-        waiting.append(decision)
-        if len(waiting) > 2:
-            first = waiting.pop(0)
-            learner.tell(first, worst_loss(learner, first))
-    return played, waiting
-
-
-MOMENTS = {"before": (12, 0, 0), "after": (50, 1, 10), "alarm": (50, 1, 0)}
-"""Rounds, how often the policy is told to hand over, and rounds after that."""
-
-
-def redesign(learner):
-    """Explore by another design."""
-    stage = stage_of(learner)
-    stage.designs += 1
-    prices = np.linspace(1, 1 + stage.designs, len(learner.actions))
-    stage.exploration = stage.first.priced(stage.designs, prices)
-
-
-@pytest.mark.usefixtures("patient")
-def test_resume_is_exact_with_rounds_of_several_explorations_outstanding():
-    learner, waiting = make(), []
-    for _ in range(3):
-        waiting.append(learner.ask())
-        play(learner, kind, 5, start=learner.ledger.made)
-        redesign(learner)
-    assert len({law_of(learner, d).exploration.number for d in waiting}) == 3
-    again = resumed(learner.state())
-    for one in (learner, again):
-        one.tell(waiting, [0.5] * len(waiting))
-    assert digest(again) == digest(learner)
-    assert goes_on(learner)
