@@ -198,6 +198,6 @@ def test_negative_control_rounds_drawn_whatever_is_outstanding(monkeypatch):
     monkeypatch.setattr(
         Account, "may_draw", lambda self, D, C, count=1: right(self, D, math.inf, count)
     )
-    path = watcher("stubborn", 0)
+    path = watcher("stubborn", 0, horizon=300)
     path.limited = False
-    assert path.play(kind, "silence") < -1
+    assert path.play(kind, "silence", rounds=300) < -1
