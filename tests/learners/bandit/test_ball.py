@@ -14,7 +14,6 @@ import pytest
 
 import koloss as kl
 from koloss.designs.sphere import sphere_design
-from koloss.errors import NoDistribution
 from koloss.guarantees import bandit
 from koloss.guarantees.anytime import anytime_terms
 from koloss.learners.bandit.ball import SHRINKS, BallEngine
@@ -293,18 +292,15 @@ def game(kind, d, n, seed, linear):
 
 
 def regret(learner, A, b, count=None):
-    """Regret after every decision or batch of a game."""
-    values, curve = np.zeros(0), []
+    """Regret after a game of single decisions, or of batches."""
+    paid = 0.0
     for t in range(0, len(A), count or 1):
         batch = learner.ask(count)
         X, end = np.atleast_2d(batch.action), t + (count or 1)
         losses = np.einsum("ti,tij,tj->t", X, A[t:end], X) + np.einsum("ti,ti->t", X, b[t:end])
         learner.tell(batch, losses)
-        values = np.append(values, losses)
-        if end == len(A) or end % 50 == 0:
-            best = minimize_quadratic_ball(A[:end].sum(axis=0), b[:end].sum(axis=0))
-            curve.append(values.sum() - best.value)
-    return curve
+        paid += float(losses.sum())
+    return paid - minimize_quadratic_ball(A.sum(axis=0), b.sum(axis=0)).value
 
 
 @pytest.mark.slow
@@ -313,13 +309,11 @@ def regret(learner, A, b, count=None):
 @pytest.mark.parametrize("linear", [False, True])
 def test_regret_is_within_the_bound(kind, d, linear):
     kernel = kl.Linear() if linear else kl.Quadratic()
-    for n, settings, count in ((120, {}, None), (400, {}, 20), (400, {"loss_range": (-2, 2)}, 40)):
-        regrets = []
-        for seed in range(1 if count is None else 2):
-            learner = make(d, kernel, loss_norm=1.0, horizon=n, rng=seed, **settings)
-            regrets.append(regret(learner, *game(kind, d, n, seed, linear), count)[-1])
+    for n, settings, count in ((60, {}, None), (200, {}, 20), (400, {"loss_range": (-2, 2)}, 40)):
+        learner = make(d, kernel, loss_norm=1.0, horizon=n, **settings)
+        suffered = regret(learner, *game(kind, d, n, 0, linear), count)
         promise = learner.guarantee()
-        assert np.mean(regrets) <= sum(promise.terms.values())
+        assert suffered <= sum(promise.terms.values())
         assert promise.valid
         assert promise.details == ("ball",)
 
@@ -328,7 +322,7 @@ def test_regret_is_within_the_bound(kind, d, linear):
 def test_a_long_game_has_a_bound_that_says_something():
     n = 4000
     right, wrong = (make(1, kl.Linear(), horizon=n, loss_norm=1.0, rng=1) for _ in range(2))
-    small = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)[-1]
+    small = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)
     promise = right.guarantee()
     assert promise.valid
     assert not promise.is_trivial
@@ -339,16 +333,6 @@ def test_a_long_game_has_a_bound_that_says_something():
         wrong.tell(batch, -batch.action[:, 0])
         paid += batch.action.sum()
     assert paid + n > sum(wrong.guarantee().terms.values())
-
-
-@pytest.mark.slow
-def test_anytime_regret_is_within_its_bound_at_every_round():
-    learners = [make(2, horizon=None, loss_norm=1.0, batch=1, rng=seed) for seed in range(2)]
-    curves = [regret(learner, *game("biased", 2, 300, 0, False)) for learner in learners]
-    promises = [learners[0].guarantee(rounds=t) for t in range(50, 301, 50)]
-    assert np.all(np.mean(curves, axis=0) <= [sum(p.terms.values()) for p in promises])
-    assert (promises[0].theorems, promises[0].details) == (("B4",), ("ball",))
-    assert learners[0].guarantee().valid
 
 
 def test_anytime_rates_fall_and_their_sum_is_what_the_proof_needs():
@@ -399,15 +383,6 @@ def test_bound_is_at_most_the_theorys(d, n):
     assert (promise.theorems, promise.details) == (("A3",), ("ball",))
 
 
-def test_rates_minimise_the_bound():
-    learner = make(3, horizon=50_000, batch=1)
-    best = sum(learner.guarantee().terms.values())
-    eta = learner.rates.learning_rate
-    for factor in (0.9, 1.1):
-        other = make(3, horizon=50_000, batch=1, learning_rate=factor * eta)
-        assert sum(other.guarantee().terms.values()) > best
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 2.0])
@@ -426,7 +401,7 @@ def test_excess_of_the_neighbourhood(d, radius, kernel, rng):
             attained[k] = max(attained[k], gap)
     np.testing.assert_allclose(attained, normed, rtol=1e-9)  # it is the best such bound
     interval = make(d, kernel, radius, loss_range=(0, 1)).engine
-    for _ in range(100):
+    for _ in range(40):
         A, b = rng.normal(size=(d, d)), rng.normal(size=d) * rng.choice([0.1, 1.0, 10.0])
         A = A + A.T if isinstance(kernel, kl.Quadratic) else 0 * A
         low = minimize_quadratic_ball(A, b, radius=radius)
@@ -506,51 +481,6 @@ def test_recommend_is_the_minimum_of_the_estimate(rng):
         X = learner.actions.sample(3000, rng=0)
         X = np.concatenate([X, 2 * X / np.linalg.norm(X, axis=1, keepdims=True)])
         assert best.loss <= learner.estimated_loss(X).min() + 1e-9
-
-
-def test_it_finds_the_best_action():
-    best = np.array([0.4, -0.3, 0.2])
-    learner = make(3, horizon=6000, loss_range=(0, 3))
-    for _ in range(60):
-        batch = learner.ask(100)
-        learner.tell(batch, np.sum((batch.action - best) ** 2, axis=1))
-    assert np.linalg.norm(learner.recommend().action - best) < 0.3
-
-
-def test_diagnostics_and_what_only_finite_sets_have():
-    learner = make(2, batch=10)
-    assert learner.diagnostics.max_leverage == 0.0
-    decisions = [learner.ask() for _ in range(3)]
-    learner.tell(decisions[1], 1.0)
-    seen = learner.diagnostics
-    assert (seen.rounds, seen.heard, seen.outstanding, seen.epoch) == (3, 1, 2, 1)
-    assert seen.max_leverage == pytest.approx(5 / learner.rates.exploration)
-    assert seen.estimated_losses is None
-    assert decisions[0].index is None
-    assert decisions[0].probability is None
-    with pytest.raises(NoDistribution, match="`distribution` is for finite sets"):
-        learner.probability([[0.0, 0.0]])
-
-
-@pytest.mark.parametrize("kernel, interval", KINDS)
-def test_resume_is_exact(kernel, interval, tmp_path):
-    def rounds(learner, start):
-        played = []
-        for t in range(start, start + 90):
-            decision = learner.ask(15 if t % 20 == 19 else None)
-            played.extend(decision.action.ravel().tolist())
-            if t % 7:
-                losses = np.cos(t + np.atleast_2d(decision.action)[:, 0])
-                learner.tell(decision, losses * learner.engine.high / 2)
-        return played
-
-    learner, fresh = (make(4, kernel, loss_range=interval, batch=50, rng=3) for _ in range(2))
-    rounds(learner, 0)
-    assert learner.engine.save() != fresh.engine.save()  # the sampler's memory is part of the state
-    kl.save_state(tmp_path / "ball.npz", learner.state())
-    again = kl.BanditExpWeights.from_state(kl.load_state(tmp_path / "ball.npz"))
-    assert rounds(again, 90) == rounds(learner, 90)
-    assert again.state()["digest"] == learner.state()["digest"]
 
 
 # Settings.

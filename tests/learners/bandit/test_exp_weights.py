@@ -9,7 +9,6 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
-from koloss.learners.reading import Reader
 from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
@@ -122,22 +121,6 @@ def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
     assert [one.ask().index for _ in range(20)] == many.ask(20).index.tolist()
 
 
-def test_whole_epoch_told_in_parts_equals_told_at_once(rng):
-    losses = rng.random(12)
-    at_once, parts = make(rng=2), make(rng=2)
-    batch = at_once.ask(12)
-    at_once.tell(batch, losses)
-    same = parts.ask(12)
-    parts.tell(list(same)[5:], losses[5:])
-    for decision, loss in reversed(list(zip(same, losses, strict=True))[:5]):
-        parts.tell(decision.id, loss)
-    np.testing.assert_allclose(algorithm(parts).theta, algorithm(at_once).theta, rtol=1e-12)
-    assert parts.diagnostics.late == 0
-    engine, law = at_once.engine, at_once.ledger.current.law
-    terms = [engine.estimate(law, a, y - 0.5) for a, y in zip(batch.index, losses, strict=True)]
-    np.testing.assert_allclose(algorithm(at_once).theta, np.sum(terms, axis=0), rtol=1e-9)
-
-
 def test_order_of_late_losses_does_not_matter(rng):
     losses = rng.random(60)
     learners = [make(batch=4, rng=8) for _ in range(2)]
@@ -148,21 +131,6 @@ def test_order_of_late_losses_does_not_matter(rng):
         learners[1].tell(decisions[1][k], float(losses[k]))
     in_order, mixed = (algorithm(learner).theta for learner in learners)
     np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
-
-
-def test_memory_is_bounded_by_what_is_outstanding():
-    learner = make(batch=2, horizon=2000)
-    kept = [learner.ask() for _ in range(5)]
-    for _ in range(500):
-        learner.tell(learner.ask(), 0.5)
-    ledger = learner.ledger
-    before = {id(entry.law): entry.law for entry in ledger if entry.law is not ledger.current}
-    assert (len(ledger), len(before)) == (5, 3)
-    assert all(law.gain is law.law.p is law.law.cdf is None for law in before.values())
-    for decision in kept:
-        learner.tell(decision, 0.5)
-    assert len(ledger) == 0
-    assert len(learner.state()["ledger"]["laws"]) == 1
 
 
 def weights_of(learner, epoch):
@@ -284,16 +252,6 @@ def test_duplicates_count_together():
     np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
 
 
-def test_recommend_finds_the_best_action():
-    learner = make(horizon=3000, rng=np.random.default_rng(0))
-    losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
-    play(learner, losses)
-    best = learner.recommend()
-    assert losses[0, best.index] <= np.sort(losses[0])[3]
-    assert best.action.tolist() == SQUARE.X[best.index].tolist()
-    np.testing.assert_allclose(learner.diagnostics.estimated_losses[best.index], best.loss)
-
-
 def test_diagnostics_by_hand():
     learner = make(batch=10)
     decisions = [learner.ask() for _ in range(3)]
@@ -345,15 +303,6 @@ def test_an_arm_below_1e_300_is_played_again_when_it_is_good():
     assert learner.distribution[0] > 0.9
 
 
-def test_one_action():
-    learner = kl.BanditExpWeights(kl.Points([[1.0, 2.0]]), kl.Gaussian(1.0), horizon=10, rng=0)
-    for _ in range(10):
-        decision = learner.ask()
-        assert (decision.index, decision.probability) == (0, 1.0)
-        learner.tell(decision, 0.3)
-    assert learner.guarantee().total == 0
-
-
 def test_compact_set_through_a_net():
     learner = kl.BanditExpWeights(kl.Ball(2), kl.Gaussian(0.7), horizon=1000, spacing=0.2, rng=0)
     assert len(learner.actions) == len(kl.Ball(2).net(0.2))
@@ -383,15 +332,6 @@ def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatc
     factor = np.tril(law.factor)
     sigma = features.T @ (law.p[:, None] * features)
     np.testing.assert_allclose(factor @ factor.T, sigma, atol=1e-12)
-
-
-def test_epoch_is_plain_data():
-    learner = make()
-    learner.ask()
-    epoch = learner.ledger.current
-    again = algorithm(learner).epoch_from_dict(Reader(epoch.to_dict()))
-    assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
-    assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
 
 
 def test_what_the_caller_does_to_a_batch_does_not_reach_the_learner():

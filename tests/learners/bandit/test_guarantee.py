@@ -22,15 +22,6 @@ def make(**settings):
     return kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), **settings)
 
 
-def test_terms_by_name():
-    promise = make(batch=1).guarantee()
-    assert {"exploration", "variance", "prior", "bias", "delay"} <= set(promise.terms)
-    assert promise.theorems == ("A3",)
-    assert promise.total == pytest.approx(sum(promise.terms.values()))
-    assert promise.valid
-    assert "R_5000 ≤" in str(promise)
-
-
 def test_statement_follows_the_play():
     learner = make(batch=5)
     assert learner.guarantee().theorems == ("B3",)

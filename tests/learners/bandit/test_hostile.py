@@ -16,7 +16,7 @@ KERNELS = {
     "rough": kl.Matern(0.5, 0.4),
 }
 GAMES = ("hiding", "lure", "predictive", "coins")
-ROUNDS = 600
+ROUNDS = 300
 
 
 def make(kernel, norm, hull, **settings):

@@ -32,7 +32,7 @@ def make(name, *, scale=1.0, shift=0.0, kernel=None, points=X, norm=NORM, **sett
     return kind(kl.Points(points), kernel or kl.Gaussian(0.4), **said | settings)
 
 
-def play(learner, scale=1.0, shift=0.0, rounds=150):
+def play(learner, scale=1.0, shift=0.0, rounds=70):
     """Indices, probabilities and the guarantee in units of the range."""
     index, probability = [], []
     for t in range(rounds):
