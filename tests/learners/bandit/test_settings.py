@@ -21,6 +21,7 @@ BAD = {  # on points and on a ball alike
     "sample error": ({"sample_error": 1.0}, "`sample_error` must be below 1"),
     "bonus": ({"bonus": "yes"}, "`bonus` must be True, False or .auto."),
     "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be left out"),
+    "goal": ({"goal": "up"}, "`goal` must be one of"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of"),
     "range": ({"loss_range": (1, 0)}, "`loss_range` must be"),
     "range NaN": ({"loss_range": (0, float("nan"))}, "`loss_range` must be finite"),

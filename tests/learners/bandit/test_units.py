@@ -158,14 +158,3 @@ def test_rewards_are_losses_turned_around(name):
     assert again.ask().index == gained.ask().index
     with pytest.raises(kl.errors.LossOutOfBounds, match=r"must be in \[1, 2\], got 0.5"):
         gained.tell(gained.ask(), 0.5)
-
-
-def test_a_batch_of_rewards_and_a_game():
-    learner = make("ridge", loss_range=(0.0, 1.0), goal="maximize")
-    batch = learner.ask(6)
-    learner.tell(batch, batch.action[:, 0])
-    with pytest.raises(ValueError, match="`goal` must be one of"):
-        make("ridge", goal="up")
-    learner = make("ridge", loss_range=(-1.0, 0.0), goal="maximize")
-    trace = kl.play(learner, kl.games.Replay([X[:, 0]]), rounds=30)
-    assert trace.regret[-1] <= 30
