@@ -17,7 +17,7 @@ from tests.support.clauses import clause_of
 
 X = np.random.default_rng(4).random((40, 2)) * [3.0, 0.5]
 LINE = np.linspace(0, 1, 12)[:, None]
-FINE = np.linspace(0, 1, 30)[:, None]
+FINE = np.linspace(0, 1, 60)[:, None]
 
 
 def make(actions, kernel="auto", **settings):

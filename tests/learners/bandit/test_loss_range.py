@@ -12,7 +12,6 @@ import koloss as kl
 from koloss.errors import LossOutOfBounds
 from koloss.learners.bandit.loss_range import LossRange
 from koloss.learners.reading import Reader
-from tests.learners.bandit.inside import algorithm
 
 LINE = kl.Points(np.linspace(0, 1, 24)[:, None])
 X = LINE.X[:, 0]
@@ -84,7 +83,7 @@ def play(learner, losses, rounds=ROUNDS):
         paid += float(p @ loss)
         total += loss
         decision = learner.ask()
-        rates.append(algorithm(learner).epoch.eta)
+        rates.append(learner._exp2.epoch.eta)
         learner.tell(decision, float(loss[decision.index]))
     return paid - total.min(), high - low, rates
 
@@ -106,26 +105,26 @@ def test_the_first_decision_is_drawn_from_the_design_and_only_listened_to():
     learner = make()
     np.testing.assert_allclose(learner.distribution, learner.engine.weights)
     learner.tell(learner.ask(), 5.0)
-    assert not algorithm(learner).theta.any()
-    assert algorithm(learner).range.center == 5.0
+    assert not learner._exp2.theta.any()
+    assert learner._exp2.range.center == 5.0
     learner.tell(learner.ask(), 5.0)
-    assert not algorithm(learner).theta.any()
+    assert not learner._exp2.theta.any()
     learner.tell(learner.ask(), 7.0)  # the first that differs counts with its full size
-    assert algorithm(learner).theta.any()
-    assert algorithm(learner).range.factor == 2.0
+    assert learner._exp2.theta.any()
+    assert learner._exp2.range.factor == 2.0
 
 
 def test_the_estimate_is_the_loss_less_the_middle_of_what_was_heard_before():
     learner = make()
     for loss in (1.0, 3.0):
         learner.tell(learner.ask(), loss)
-    before = algorithm(learner).theta.copy()
+    before = learner._exp2.theta.copy()
     decision = learner.ask()
-    law = algorithm(learner).epoch.law
+    law = learner._exp2.epoch.law
     learner.tell(decision, 100.0)
     expected = learner.engine.estimate(law, decision.index, 98.0)
-    np.testing.assert_allclose(algorithm(learner).theta - before, expected)
-    assert algorithm(learner).range.heard_high == 100.0
+    np.testing.assert_allclose(learner._exp2.theta - before, expected)
+    assert learner._exp2.range.heard_high == 100.0
 
 
 def test_an_epoch_ends_at_an_excess():
@@ -201,12 +200,12 @@ def test_a_wider_range_is_charged():
     calm = learner.guarantee()
     for k in range(40):
         learner.tell(learner.ask(), 3.0 if k % 10 == 9 else 0.5)
-    seen, promise = algorithm(learner).range, learner.guarantee()
+    seen, promise = learner._exp2.range, learner.guarantee()
     assert (seen.heard_low, seen.heard_high) == (0.0, 3.0)
     assert promise.terms["prior"] == pytest.approx(3 * calm.terms["prior"])
     learner = make()
     learner.tell(learner.ask(4), [0.5, -1.0, 2.0, 0.2])
-    assert algorithm(learner).range.factor == 3.0
+    assert learner._exp2.range.factor == 3.0
 
 
 # A ceiling: what is above counts as it, what is below is an error.
@@ -313,9 +312,7 @@ def test_a_range_that_was_wrong_keeps_its_bound(name):
     learner = make(loss_range=(0, 1), outside="widen")
     regret, width, _ = play(learner, GAMES[name])
     promise = sum(learner.guarantee().terms.values())
-    seen = algorithm(
-        learner
-    ).range  # for the losses that were heard; what was not may have been wider
+    seen = learner._exp2.range  # of the losses that were heard; what was not may have been wider
     assert regret <= promise * width / (seen.heard_high - seen.heard_low)
 
 

@@ -77,7 +77,7 @@ def test_a_norm_that_is_not_said_follows_the_range(name):
 def test_scaled_kernels(name, norm):
     hull = name == "hull"
     index, probability, bound = play(make(name, norm=norm))
-    for scale in (0.25, 16.0, 7.0):
+    for scale in (0.25, 7.0):
         said = None if norm is None else norm * scale ** (-1.0 if hull else -0.5)
         again = play(make(name, kernel=scale * kl.Gaussian(0.4), norm=said))
         assert again[0] == index
