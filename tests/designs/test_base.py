@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import koloss as kl
 from koloss.designs import leverage_from_gram
 from koloss.errors import RankUnreachable
-from tests.support.designs import leverages
 
 
 def covariance(features, weights):
@@ -57,15 +56,6 @@ def test_covariance_is_the_identity(make, choose, rng):
     singular = np.linalg.svd(scaled, compute_uv=False)[: design.rank]
     room = 1e-13 * singular[0] / singular[-1] * np.sqrt(norms.max())
     assert_allclose(X @ white.transform, white.features, rtol=0, atol=room)
-
-
-def test_norms_are_leverages(rng):
-    X, weights = rng.normal(size=(40, 3)), rng.dirichlet(np.ones(40))
-    white, transform = kl.whiten(X, weights)
-    assert_allclose(np.sum(white**2, axis=1), leverages(X, weights), rtol=1e-9)
-    assert_allclose(X @ transform, white, rtol=0, atol=1e-12)
-    inverse = np.linalg.inv(covariance(X, weights))
-    assert_allclose(transform @ transform.T, inverse, rtol=1e-9)
 
 
 def test_a_proxy_stands_for_its_features(rng):

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import koloss as kl
 from koloss.core.arrays import to_numpy
 from koloss.core.linalg import SHARE
-from koloss.designs import base, coreset, john, uniform
+from koloss.designs import base, coreset, john
 from koloss.designs.coreset import support_limit
 from koloss.errors import DesignNotConverged, RankUnreachable
 from tests.support.designs import leverages
@@ -91,16 +91,6 @@ def test_one_thread_and_two_give_the_same_bits(rng):
     for one, two in zip(*designs, strict=True):
         assert_array_equal(one.weights, two.weights)
         assert one.max_leverage == two.max_leverage
-
-
-def test_uniform_design_in_blocks_and_whole(rng, monkeypatch):
-    features = normal(rng)
-    blocked = kl.uniform_design(features)
-    inverse = N * np.linalg.inv(features.T @ features)
-    largest = np.einsum("ij,jk,ik->i", features, inverse, features, optimize=True).max()
-    assert blocked.max_leverage == pytest.approx(largest, rel=1e-12)
-    monkeypatch.setattr(uniform, "SHARE", 10**9)
-    assert blocked.max_leverage == pytest.approx(kl.uniform_design(features).max_leverage, rel=1e-9)
 
 
 @pytest.mark.parametrize("precision", [np.float64, np.float32])

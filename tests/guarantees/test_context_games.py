@@ -100,13 +100,6 @@ def theorem_f6(kind, law, foe, n, seed):
     return regret, bound
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_theorem_f6(law):
-    for kind, foe in (("mixed", "hostile"), ("scaled", "rare")):
-        regret, bound = theorem_f6(kind, law, foe, 200, 1)
-        assert regret <= bound
-
-
 @pytest.mark.slow
 def test_theorem_f6_on_a_grid():
     ratios = []

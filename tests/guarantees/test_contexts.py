@@ -223,23 +223,6 @@ def test_insured_bounds_are_their_boxes():
     assert "drawn" in marks(promise)
 
 
-def test_insured_bounds_are_multiples_of_the_robust_one():
-    """Without error of the features, at the rates of the theorems: (1 + β + δ)B, and (1 + β + 2/log K)B + ρ(|S| + 1)/2."""
-    n, log_K, beta, delta = 6000, math.log(25), 0.5, 0.75
-    B = math.sqrt((24.02 + psi(2.0) * 24) * n * log_K)
-    eta = 2 * log_K / B
-    R = 4 / eta
-    game, rates = contexts.with_design(GAME, eta, 24.02 / R, R)
-    last = contexts.independent(promised(game, rates, n), 8)
-    assert sum(last.terms.values()) == pytest.approx(B)
-    jump = {"jump": 28.0, "spread": 5.9}
-    one = insured_contexts.together(GAME, last, trigger=beta, premium=delta, **jump)
-    assert sum(one.terms.values()) == pytest.approx((1 + beta + delta) * B)
-    numbers = {"largest": R, "largest_exploiting": R, "explored": 0.05}
-    each = insured_contexts.one_by_one(GAME, last, budget=beta, exploiting=6, **numbers)
-    assert sum(each.terms.values()) == pytest.approx((1 + beta + 2 / log_K) * B + 3.5)
-
-
 def test_insured_in_any_order_is_its_box():
     n, eps = 6000, 0.004
     games = [replace(NEAR, rank=m, leverage=1.001 * m) for m in (3, 5)]

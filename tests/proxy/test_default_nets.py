@@ -189,9 +189,6 @@ def test_a_net_without_its_covering_radius_is_refused():
         ValueError, match="`spacing` must be a number, or a net with its covering radius"
     ):
         kl.pivoted_cholesky(kl.Gaussian(0.3), box, spacing=kl.Points(box.net(0.1).X))
-    finite = kl.Points([[0.0], [1.0]])
-    with pytest.raises(ValueError, match="`spacing` must be left out for a finite set"):
-        kl.pivoted_cholesky(kl.Gaussian(0.3), finite, spacing=box.net(0.1))
 
 
 def test_learner_plays_on_the_net_of_its_horizon():

@@ -101,10 +101,3 @@ def test_too_many_features_are_refused_before_they_are_formed():
         NetTooLarge, match=r"`actions` must need at most .* bytes, got .* features or more each"
     ):
         kl.exact_features(kl.Polynomial(20), kl.Points(np.ones((10, 30))))
-
-
-def test_epsilon_is_never_above_the_bound():
-    with pytest.warns(UserWarning, match="`bandwidth` is small against the sides"):
-        proxy = kl.pivoted_cholesky(kl.Gaussian(0.05), kl.Ball(4), rank=3)
-    assert proxy.epsilon == 1.0
-    assert np.all(proxy.residual_curve <= 1.0)

@@ -73,20 +73,6 @@ def test_agrees_with_dense_eigenvectors(path, X, rng, kernel, measure, rank):
     assert_allclose(np.abs(features), np.abs(expected), rtol=0, atol=1e-6)
 
 
-def test_features_have_the_eigenvalues_as_second_moments(path, X):
-    proxy = kl.kernel_pca(KERNELS["gaussian"], kl.Points(X), rank=10)
-    moments = proxy.features.T @ proxy.features / len(X)
-    assert_allclose(moments, np.diag(proxy.eigenvalues), rtol=0, atol=1e-13)
-
-
-def test_eigenvectors_are_orthonormal_in_the_rkhs(path, X):
-    # φ(x) are the coordinates of PΦ(x) in the v_j; K̂ is reproduced by P twice: PP = P.
-    kernel = KERNELS["matern-1/2"]
-    proxy = kl.kernel_pca(kernel, kl.Points(X), rank=30)
-    coefficients = np.linalg.solve(kernel(X), proxy.features)  # v_j = Σ_k c_kj Φ(x_k)
-    assert_allclose(coefficients.T @ kernel(X) @ coefficients, np.eye(30), rtol=0, atol=1e-11)
-
-
 @pytest.mark.parametrize("rank", [12, None])
 def test_rough_kernels_take_the_dense_path_by_themselves(rng, monkeypatch, rank):
     X = rng.uniform(size=(440, 2))
@@ -113,16 +99,6 @@ def test_few_eigenvectors_of_a_large_symmetric_set():
     assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
     odd = np.abs(proxy.features + proxy.features[::-1]).max(axis=0) < 1e-6
     assert_array_equal(odd, np.arange(12) % 2 == 1)
-
-
-def test_zero_weights_are_as_good_as_absent(X, rng):
-    weights = np.zeros(len(X))
-    weights[::4] = rng.dirichlet(np.ones(len(X[::4])))
-    whole = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=8, measure=weights)
-    part = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X[::4]), rank=8, measure=weights[::4])
-    assert_allclose(whole.eigenvalues, part.eigenvalues, rtol=1e-9)
-    assert_allclose(whole.features @ whole.features.T, part(X) @ part(X).T, rtol=0, atol=1e-9)
-    assert whole.epsilon > part.epsilon  # certified on all actions, weight or not
 
 
 class TestSamples:
@@ -153,17 +129,6 @@ class TestSamples:
         assert_allclose(proxy.eigenvalues, mu, rtol=1e-9)
         assert_allclose(proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-9)
 
-    def test_draws_follow_the_measure(self, X):
-        # All mass on five actions: their span is exact on them, and cannot have a higher rank.
-        weights = np.zeros(len(X))
-        weights[[3, 9, 20, 41, 66]] = 0.2
-        options = {"measure": weights, "samples": 60, "rng": 0}
-        with pytest.raises(RankUnreachable, match="of 60 samples, got 6") as info:
-            kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=6, **options)
-        assert info.value.rank == 5
-        proxy = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=5, **options)
-        assert proxy.residual[weights > 0].max() < 1e-12 < proxy.residual[weights == 0].max()
-
     def test_draws_have_the_frequencies_of_the_measure(self):
         # Points so far apart that K = I: the eigenvalues are the shares of the draws. Chi-square with 3 degrees
         # of freedom, false-alarm level 10⁻⁶ (quantile 30.7); uniform draws are the negative control.
@@ -175,15 +140,6 @@ class TestSamples:
             return 3000 * np.sum((seen - shares) ** 2 / shares)
 
         assert distance(shares) < 30.7 < distance(None)
-
-    def test_more_samples_come_closer(self, X):
-        whole = kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=4)
-        few, many = (
-            kl.kernel_pca(kl.Gaussian(0.5), kl.Points(X), rank=4, samples=p, rng=0).eigenvalues
-            for p in (10, 20_000)
-        )
-        errors = np.abs(many - whole.eigenvalues).max(), np.abs(few - whole.eigenvalues).max()
-        assert errors[0] < 0.01 < errors[1]
 
 
 def test_too_many_points_for_a_dense_gram_matrix(monkeypatch, X):

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from numpy.polynomial.hermite import hermgauss, hermval
+from numpy.polynomial.hermite import hermgauss
 from numpy.testing import assert_allclose
 
 import koloss as kl
@@ -90,17 +90,6 @@ def test_features_are_roots_of_eigenvalues_times_eigenfunctions(expansion, kerne
     assert_allclose(proxy.eigenvalues, mu, rtol=1e-12)
     # Sine and cosine of one frequency have the same eigenvalue, in either order: compare kernels.
     assert_allclose(proxy.features @ proxy.features.T, expected @ expected.T, rtol=0, atol=1e-12)
-
-
-def test_hermite_functions_against_the_textbook():
-    # φ_k(x) = (c/a)^(1/4) exp(-(c - a) x²) H_k(√(2c) x) / √(2^k k!), H_k the physicists' polynomials.
-    a, b = 1 / (4 * 0.6**2), 1 / (2 * 0.9**2)
-    c = math.sqrt(a * a + 2 * a * b)
-    x = np.linspace(-2, 2, 41)
-    values = HermiteExpansion(0.9, 0.5, 0.6).eigenfunctions(x + 0.5, 10)
-    for k, value in enumerate(values):
-        H = hermval(math.sqrt(2 * c) * x, np.eye(k + 1)[k]) / math.sqrt(2.0**k * math.factorial(k))
-        assert_allclose(value, (c / a) ** 0.25 * np.exp(-(c - a) * x**2) * H, rtol=1e-9, atol=1e-10)
 
 
 def test_converges_to_the_kernel(rng):

@@ -73,8 +73,8 @@ def why_not(X, count, horizon):
 
 
 SETS = {
-    "prices": (np.linspace(0, 1, 40)[:, None], (4000, 20_000)),
-    "years": (2000 + np.arange(60.0)[:, None], (1000, 4000, None)),
+    "prices": (np.linspace(0, 1, 40)[:, None], (20_000,)),
+    "years": (2000 + np.arange(60.0)[:, None], (4000, None)),
     "uneven": (np.geomspace(1, 400, 50)[:, None], (4000,)),
     "repeated": (np.repeat(np.linspace(3, 4, 24), 12)[:, None], (20_000,)),
     "plane": (X, (3000, None)),
@@ -99,14 +99,6 @@ def test_the_spacing_alone_may_end_it():
     points, _ = SETS["repeated"]  # 288 actions are dear for any losses, and only 24 differ
     count = len(parts(make(kl.Points(points), horizon=20_000).settings.kernel))
     assert why_not(points, count + 1, 20_000) == {"spacing"}
-
-
-def test_half_of_the_bound_for_any_losses_at_most():
-    points = kl.Points(np.linspace(0, 1, 40)[:, None])
-    for horizon in (4000, 20_000):
-        bound = make(points, horizon=horizon).guarantee().total
-        without = make(points, kl.Gaussian(0.5), horizon=horizon, loss_class="any").guarantee()
-        assert bound <= without.total / 2
 
 
 def test_points_of_a_net_have_a_spacing_too():
@@ -150,14 +142,6 @@ def test_coordinates_that_do_not_vary():
     )
     again = make(kl.Points(FINE))
     assert [learner.ask().index for _ in range(20)] == [again.ask().index for _ in range(20)]
-
-
-@pytest.mark.parametrize("rows", [[[2.0, -3.0]], [[0.0, 0.0]] * 3], ids=["one", "equal"])
-def test_nothing_to_tell_apart(rows):
-    learner = make(kl.Points(rows))
-    assert isinstance(learner.settings.kernel, kl.Gaussian)
-    learner.tell(learner.ask(), 0.5)
-    assert np.isfinite(learner.guarantee().total)
 
 
 @pytest.mark.slow
@@ -261,21 +245,6 @@ def dimension(K, p, penalty):
     return float(np.sum(sigma / (sigma + penalty)))
 
 
-def largest_dimension(K, penalty, steps=300):
-    """Lower and upper bound on max_p d(p; λ), by ascent along the gradient and the gap that is left."""
-    N, lower, upper = len(K), 0.0, math.inf
-    p = np.full(N, 1 / N)
-    for _ in range(steps):
-        # ∂d/∂p_a = λ k_a'(...)..., from the resolvent of K diag(p): M = (K P + λ)⁻¹ K has d = Σ p_a M_aa.
-        M = np.linalg.solve(K * p + penalty * np.eye(N), K)
-        gradient = np.diag(M) - np.einsum("ab,b,ba->a", M, p, M)
-        d = float(p @ np.diag(M))
-        lower, upper = max(lower, d), min(upper, d + gradient.max() - p @ gradient)
-        p = p * gradient
-        p /= p.sum()
-    return lower, upper
-
-
 def random_sum(rng):
     N, D = int(rng.integers(3, 15)), int(rng.integers(1, 4))
     points = rng.random((N, D))
@@ -301,18 +270,6 @@ def test_dimensions_add_up():
     assert wrong > 20  # weights that count twice would not do
 
 
-def test_largest_dimensions_add_up():
-    rng = np.random.default_rng(1)
-    for _ in range(12):
-        weights, grams, penalty, p = random_sum(rng)
-        K = sum(w * gram for w, gram in zip(weights, grams, strict=True))
-        lower, upper = largest_dimension(K, penalty)
-        assert dimension(K, p, penalty) <= upper
-        assert upper - lower < 0.05 * upper
-        lowers = [largest_dimension(g, penalty / w)[0] for w, g in zip(weights, grams, strict=True)]
-        assert upper <= 1.05 * sum(lowers)
-
-
 def test_norms_in_the_sum():
     rng, wrong = np.random.default_rng(2), 0
     for _ in range(50):
@@ -332,7 +289,7 @@ def test_norms_in_the_sum():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hiding", "lure", "predictive", "coins"])
 def test_no_game_exceeds_the_bound_at_any_bandwidth(name):
-    points, norm, rounds = np.sort(np.random.default_rng(11).random((60, 1)), axis=0), 2.0, 600
+    points, norm, rounds = np.sort(np.random.default_rng(11).random((40, 1)), axis=0), 2.0, 300
     said = {"horizon": rounds, "loss_norm": norm, "batch": 1, "rng": 3}
     kernel = make(kl.Points(points), **said).settings.kernel
     found = parts(kernel)

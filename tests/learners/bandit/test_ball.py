@@ -14,13 +14,11 @@ import pytest
 
 import koloss as kl
 from koloss.designs.sphere import sphere_design
-from koloss.errors import NoDistribution
 from koloss.guarantees import bandit
 from koloss.guarantees.anytime import anytime_terms
 from koloss.learners.bandit.ball import SHRINKS, BallEngine
 from koloss.oracles.trust_region import minimize_quadratic_ball
 from koloss.samplers.quadratic_moments import turn_features
-from tests.learners.bandit.inside import algorithm
 from tests.support.clauses import clause_of
 from tests.support.statistics import agrees, by_mean, by_share, differs
 
@@ -40,7 +38,7 @@ def make(d=2, kernel=None, radius=1.0, **settings):
 def move(learner, scale, seed=0):
     """Put the learner somewhere far from its first distribution."""
     theta = np.random.default_rng(seed).normal(size=learner.rank)
-    algorithm(learner).theta = scale / learner.rates.learning_rate * theta
+    learner._exp2.theta = scale / learner.rates.learning_rate * theta
     return learner
 
 
@@ -66,7 +64,7 @@ def mixture_rule(learner):
     engine, d = learner.engine, learner.engine.dimension
     eta, gamma = learner.rates.learning_rate, learner.rates.exploration
     U, w = ball_rule(d)
-    log_q = -eta * (engine.features(U) @ algorithm(learner).theta)
+    log_q = -eta * (engine.features(U) @ learner._exp2.theta)
     q = w * np.exp(log_q - log_q.max())
     S, v = sphere_rule(d)
     zero = 1 / learner.rank if engine.quadratic and engine.intercept else 0.0
@@ -127,7 +125,7 @@ def test_design_is_what_is_drawn_when_exploring(kernel, interval):
 @pytest.mark.parametrize("d", [1, 2])
 def test_estimate_is_unbiased_by_quadrature(d, kernel, interval, scale, radius, rng):
     learner = move(make(d, kernel, radius, loss_range=interval), scale)
-    engine, law = learner.engine, algorithm(learner).next_law()
+    engine, law = learner.engine, learner._exp2.next_law()
     U, p = mixture_rule(learner)
     # Every loss of the family, and a constant where there is one: E ŵ'φ is that loss again.
     A, b, c = rng.normal(size=(d, d)), rng.normal(size=d), rng.normal() if interval else 0.0
@@ -143,7 +141,7 @@ def test_estimate_is_unbiased_by_quadrature(d, kernel, interval, scale, radius, 
 @pytest.mark.parametrize("kernel, interval", KINDS)
 def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
     learner = move(make(6, kernel, loss_range=interval), 3.0)
-    engine, law = learner.engine, algorithm(learner).next_law()
+    engine, law = learner.engine, learner._exp2.next_law()
     U = engine.draw(law, 20_000, np.random.default_rng(0)).action
     w = rng.normal(size=learner.rank)
     losses = engine.features(U) @ w
@@ -161,7 +159,7 @@ def test_estimate_is_unbiased_by_draws(kernel, interval, rng):
         return by_mean(values, directions @ w)
 
     assert agrees(unbiased(law))
-    other = algorithm(move(make(6, kernel, loss_range=interval), 3.0, seed=9))
+    other = move(make(6, kernel, loss_range=interval), 3.0, seed=9)._exp2
     assert differs(unbiased(other.next_law()))  # negative control: the wrong covariance
 
 
@@ -181,7 +179,7 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(d, kernel, interval
         row = engine.features(decision.action)
         theta = theta + np.linalg.solve(sigma, row) * (loss - engine.center)
         learner.tell(decision, loss)
-        np.testing.assert_allclose(algorithm(learner).theta, theta, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(learner._exp2.theta, theta, rtol=1e-8, atol=1e-8)
     assert learner.diagnostics.epoch == 30
 
 
@@ -206,11 +204,11 @@ def test_late_estimate_uses_the_covariance_of_its_own_epoch():
         other = learner.ask()
         learner.tell(other, 50.0 if other.action[0] < 0.3 else -50.0)
     learner.ask()
-    before = algorithm(learner).theta.copy()
+    before = learner._exp2.theta.copy()
     expected = learner.engine.estimate(kept.law, first.action, 7.0)
     wrong = learner.engine.estimate(learner.ledger.current.law, first.action, 7.0)
     learner.tell(first, 7.0)
-    np.testing.assert_allclose(algorithm(learner).theta - before, expected, rtol=1e-9)
+    np.testing.assert_allclose(learner._exp2.theta - before, expected, rtol=1e-9)
     assert np.max(np.abs(wrong - expected)) > 0.1 * np.max(np.abs(expected))
     assert kept.law.ahead is kept.law.matrix is kept.gain is None  # only what late losses need
     assert learner.diagnostics.late == 1
@@ -259,7 +257,7 @@ def test_estimates_never_exceed_kappa(rng):
         U /= np.linalg.norm(U, axis=1, keepdims=True)
         phi = engine.features(np.concatenate([U, 0.5 * U, 0 * U[:1]]))
         for scale in (0.0, 1.0, 30.0, 1e3):
-            law = algorithm(move(learner, scale)).next_law()
+            law = move(learner, scale)._exp2.next_law()
             for u in np.concatenate([U, 0 * U[:1]]):
                 change = engine.estimate(law, u, engine.problem.loss_bound)
                 largest = np.max(np.abs(phi @ change)) * rates.learning_rate
@@ -293,18 +291,15 @@ def game(kind, d, n, seed, linear):
 
 
 def regret(learner, A, b, count=None):
-    """Regret after every decision or batch of a game."""
-    values, curve = np.zeros(0), []
+    """Regret after a game of single decisions, or of batches."""
+    paid = 0.0
     for t in range(0, len(A), count or 1):
         batch = learner.ask(count)
         X, end = np.atleast_2d(batch.action), t + (count or 1)
         losses = np.einsum("ti,tij,tj->t", X, A[t:end], X) + np.einsum("ti,ti->t", X, b[t:end])
         learner.tell(batch, losses)
-        values = np.append(values, losses)
-        if end == len(A) or end % 50 == 0:
-            best = minimize_quadratic_ball(A[:end].sum(axis=0), b[:end].sum(axis=0))
-            curve.append(values.sum() - best.value)
-    return curve
+        paid += float(losses.sum())
+    return paid - minimize_quadratic_ball(A.sum(axis=0), b.sum(axis=0)).value
 
 
 @pytest.mark.slow
@@ -313,13 +308,11 @@ def regret(learner, A, b, count=None):
 @pytest.mark.parametrize("linear", [False, True])
 def test_regret_is_within_the_bound(kind, d, linear):
     kernel = kl.Linear() if linear else kl.Quadratic()
-    for n, settings, count in ((120, {}, None), (400, {}, 20), (400, {"loss_range": (-2, 2)}, 40)):
-        regrets = []
-        for seed in range(1 if count is None else 2):
-            learner = make(d, kernel, loss_norm=1.0, horizon=n, rng=seed, **settings)
-            regrets.append(regret(learner, *game(kind, d, n, seed, linear), count)[-1])
+    for n, settings, count in ((60, {}, None), (200, {}, 20), (400, {"loss_range": (-2, 2)}, 40)):
+        learner = make(d, kernel, loss_norm=1.0, horizon=n, **settings)
+        suffered = regret(learner, *game(kind, d, n, 0, linear), count)
         promise = learner.guarantee()
-        assert np.mean(regrets) <= sum(promise.terms.values())
+        assert suffered <= sum(promise.terms.values())
         assert promise.valid
         assert promise.details == ("ball",)
 
@@ -328,7 +321,7 @@ def test_regret_is_within_the_bound(kind, d, linear):
 def test_a_long_game_has_a_bound_that_says_something():
     n = 4000
     right, wrong = (make(1, kl.Linear(), horizon=n, loss_norm=1.0, rng=1) for _ in range(2))
-    small = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)[-1]
+    small = regret(right, np.zeros((n, 1, 1)), np.ones((n, 1)), 10)
     promise = right.guarantee()
     assert promise.valid
     assert not promise.is_trivial
@@ -339,16 +332,6 @@ def test_a_long_game_has_a_bound_that_says_something():
         wrong.tell(batch, -batch.action[:, 0])
         paid += batch.action.sum()
     assert paid + n > sum(wrong.guarantee().terms.values())
-
-
-@pytest.mark.slow
-def test_anytime_regret_is_within_its_bound_at_every_round():
-    learners = [make(2, horizon=None, loss_norm=1.0, batch=1, rng=seed) for seed in range(2)]
-    curves = [regret(learner, *game("biased", 2, 300, 0, False)) for learner in learners]
-    promises = [learners[0].guarantee(rounds=t) for t in range(50, 301, 50)]
-    assert np.all(np.mean(curves, axis=0) <= [sum(p.terms.values()) for p in promises])
-    assert (promises[0].theorems, promises[0].details) == (("B4",), ("ball",))
-    assert learners[0].guarantee().valid
 
 
 def test_anytime_rates_fall_and_their_sum_is_what_the_proof_needs():
@@ -399,15 +382,6 @@ def test_bound_is_at_most_the_theorys(d, n):
     assert (promise.theorems, promise.details) == (("A3",), ("ball",))
 
 
-def test_rates_minimise_the_bound():
-    learner = make(3, horizon=50_000, batch=1)
-    best = sum(learner.guarantee().terms.values())
-    eta = learner.rates.learning_rate
-    for factor in (0.9, 1.1):
-        other = make(3, horizon=50_000, batch=1, learning_rate=factor * eta)
-        assert sum(other.guarantee().terms.values()) > best
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("radius", [0.5, 1.0, 2.0])
@@ -426,7 +400,7 @@ def test_excess_of_the_neighbourhood(d, radius, kernel, rng):
             attained[k] = max(attained[k], gap)
     np.testing.assert_allclose(attained, normed, rtol=1e-9)  # it is the best such bound
     interval = make(d, kernel, radius, loss_range=(0, 1)).engine
-    for _ in range(100):
+    for _ in range(40):
         A, b = rng.normal(size=(d, d)), rng.normal(size=d) * rng.choice([0.1, 1.0, 10.0])
         A = A + A.T if isinstance(kernel, kl.Quadratic) else 0 * A
         low = minimize_quadratic_ball(A, b, radius=radius)
@@ -483,7 +457,7 @@ def test_density_of_the_weights():
         density = np.exp(learner.log_density(1.7 * U))
         assert math.pi * 1.7**2 * (w @ density) == pytest.approx(1, rel=1e-10)
         eta = learner.rates.learning_rate
-        score = -eta * (learner.engine.features(U) @ algorithm(learner).theta)
+        score = -eta * (learner.engine.features(U) @ learner._exp2.theta)
         np.testing.assert_allclose(
             learner.log_density(1.7 * U) - learner.log_density(0 * U[:1]), score, atol=1e-9
         )
@@ -506,51 +480,6 @@ def test_recommend_is_the_minimum_of_the_estimate(rng):
         X = learner.actions.sample(3000, rng=0)
         X = np.concatenate([X, 2 * X / np.linalg.norm(X, axis=1, keepdims=True)])
         assert best.loss <= learner.estimated_loss(X).min() + 1e-9
-
-
-def test_it_finds_the_best_action():
-    best = np.array([0.4, -0.3, 0.2])
-    learner = make(3, horizon=6000, loss_range=(0, 3))
-    for _ in range(60):
-        batch = learner.ask(100)
-        learner.tell(batch, np.sum((batch.action - best) ** 2, axis=1))
-    assert np.linalg.norm(learner.recommend().action - best) < 0.3
-
-
-def test_diagnostics_and_what_only_finite_sets_have():
-    learner = make(2, batch=10)
-    assert learner.diagnostics.max_leverage == 0.0
-    decisions = [learner.ask() for _ in range(3)]
-    learner.tell(decisions[1], 1.0)
-    seen = learner.diagnostics
-    assert (seen.rounds, seen.heard, seen.outstanding, seen.epoch) == (3, 1, 2, 1)
-    assert seen.max_leverage == pytest.approx(5 / learner.rates.exploration)
-    assert seen.estimated_losses is None
-    assert decisions[0].index is None
-    assert decisions[0].probability is None
-    with pytest.raises(NoDistribution, match="`distribution` is for finite sets"):
-        learner.probability([[0.0, 0.0]])
-
-
-@pytest.mark.parametrize("kernel, interval", KINDS)
-def test_resume_is_exact(kernel, interval, tmp_path):
-    def rounds(learner, start):
-        played = []
-        for t in range(start, start + 90):
-            decision = learner.ask(15 if t % 20 == 19 else None)
-            played.extend(decision.action.ravel().tolist())
-            if t % 7:
-                losses = np.cos(t + np.atleast_2d(decision.action)[:, 0])
-                learner.tell(decision, losses * learner.engine.high / 2)
-        return played
-
-    learner, fresh = (make(4, kernel, loss_range=interval, batch=50, rng=3) for _ in range(2))
-    rounds(learner, 0)
-    assert learner.engine.save() != fresh.engine.save()  # the sampler's memory is part of the state
-    kl.save_state(tmp_path / "ball.npz", learner.state())
-    again = kl.BanditExpWeights.from_state(kl.load_state(tmp_path / "ball.npz"))
-    assert rounds(again, 90) == rounds(learner, 90)
-    assert again.state()["digest"] == learner.state()["digest"]
 
 
 # Settings.
@@ -622,7 +551,7 @@ def test_twenty_dimensions():
         learner.tell(
             batch, np.sum((batch.action @ A[0]) * batch.action, axis=1) + batch.action @ b[0]
         )
-    law = algorithm(move(learner, 20.0)).next_law()
+    law = move(learner, 20.0)._exp2.next_law()
     # Σ from its factor against draws, in directions.
     U = learner.engine.draw(law, 20_000, np.random.default_rng(0)).action
     phi = learner.engine.features(U @ law.frame)
@@ -639,7 +568,7 @@ def test_extremes_neither_overflow_nor_vanish():
     for _ in range(20):
         batch = learner.ask(20_000)
         learner.tell(batch, np.where(batch.action[:, 0] > 0.9, -1.0, 1.0))
-    assert np.all(np.isfinite(algorithm(learner).theta))
+    assert np.all(np.isfinite(learner._exp2.theta))
     move(learner, 1e6)
     batch = learner.ask(10)
     learner.tell(batch, np.zeros(10))

@@ -9,8 +9,6 @@ import pytest
 
 import koloss as kl
 from koloss.guarantees import bandit
-from koloss.learners.reading import Reader
-from tests.learners.bandit.inside import algorithm
 
 SQUARE = kl.Points(np.random.default_rng(3).random((40, 2)))
 
@@ -35,14 +33,14 @@ def play(learner, losses):
 
 def next_estimates(learner):
     """Σ⁻¹φ(a) for every action a, by the law of the next decision, and that law's probabilities."""
-    engine, law = learner.engine, algorithm(learner).next_law()
+    engine, law = learner.engine, learner._exp2.next_law()
     return np.stack([engine.estimate(law, a, 1.0) for a in range(len(law.p))]), law.p
 
 
 @pytest.mark.parametrize("rank", [3, 8])
 def test_estimate_is_unbiased_by_enumeration(rank, rng):
     learner = make(rank=rank)
-    algorithm(learner).theta += rng.normal(size=rank + 1) * 30  # far from the first distribution
+    learner._exp2.theta += rng.normal(size=rank + 1) * 30  # far from the first distribution
     directions, p = next_estimates(learner)
     w = rng.normal(size=rank + 1)
     losses = learner.engine.features @ w
@@ -63,7 +61,7 @@ def test_misspecified_estimate_is_the_projection(rng):
 def test_late_estimate_uses_the_covariance_of_its_own_epoch(rng):
     w = rng.normal(size=6)
     learner = make(rank=5, batch=1, loss_range=(-100, 100), loss_norm=1.0)
-    exp2, p, losses = algorithm(learner), learner.distribution, learner.engine.features @ w
+    exp2, p, losses = learner._exp2, learner.distribution, learner.engine.features @ w
     first = learner.ask()
     epoch = learner.ledger.current
     for _ in range(40):  # the distribution moves on
@@ -114,28 +112,12 @@ def test_batch_of_one_is_the_textbook_algorithm_step_by_step(prior, rng):
         decision = learner.ask()
         assert decision.index == chosen[t]
         learner.tell(decision, float(losses[t, decision.index]))
-        np.testing.assert_allclose(algorithm(learner).theta, thetas[t], rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(learner._exp2.theta, thetas[t], rtol=1e-7, atol=1e-7)
 
 
 def test_batch_draws_the_same_actions_as_single_asks_of_one_epoch():
     one, many = make(batch=30, rng=5), make(batch=30, rng=5)
     assert [one.ask().index for _ in range(20)] == many.ask(20).index.tolist()
-
-
-def test_whole_epoch_told_in_parts_equals_told_at_once(rng):
-    losses = rng.random(12)
-    at_once, parts = make(rng=2), make(rng=2)
-    batch = at_once.ask(12)
-    at_once.tell(batch, losses)
-    same = parts.ask(12)
-    parts.tell(list(same)[5:], losses[5:])
-    for decision, loss in reversed(list(zip(same, losses, strict=True))[:5]):
-        parts.tell(decision.id, loss)
-    np.testing.assert_allclose(algorithm(parts).theta, algorithm(at_once).theta, rtol=1e-12)
-    assert parts.diagnostics.late == 0
-    engine, law = at_once.engine, at_once.ledger.current.law
-    terms = [engine.estimate(law, a, y - 0.5) for a, y in zip(batch.index, losses, strict=True)]
-    np.testing.assert_allclose(algorithm(at_once).theta, np.sum(terms, axis=0), rtol=1e-9)
 
 
 def test_order_of_late_losses_does_not_matter(rng):
@@ -146,23 +128,8 @@ def test_order_of_late_losses_does_not_matter(rng):
         learners[0].tell(decisions[0][k], float(losses[k]))
     for k in rng.permutation(60):
         learners[1].tell(decisions[1][k], float(losses[k]))
-    in_order, mixed = (algorithm(learner).theta for learner in learners)
+    in_order, mixed = (learner._exp2.theta for learner in learners)
     np.testing.assert_allclose(mixed, in_order, rtol=1e-9)
-
-
-def test_memory_is_bounded_by_what_is_outstanding():
-    learner = make(batch=2, horizon=2000)
-    kept = [learner.ask() for _ in range(5)]
-    for _ in range(500):
-        learner.tell(learner.ask(), 0.5)
-    ledger = learner.ledger
-    before = {id(entry.law): entry.law for entry in ledger if entry.law is not ledger.current}
-    assert (len(ledger), len(before)) == (5, 3)
-    assert all(law.gain is law.law.p is law.law.cdf is None for law in before.values())
-    for decision in kept:
-        learner.tell(decision, 0.5)
-    assert len(ledger) == 0
-    assert len(learner.state()["ledger"]["laws"]) == 1
 
 
 def weights_of(learner, epoch):
@@ -204,7 +171,7 @@ def test_estimates_never_exceed_kappa(rng):
     learner = make(rank=6, horizon=100_000)
     rates = learner.rates
     for scale in (0, 10, 1e3, 1e5):
-        algorithm(learner).theta = rng.normal(size=7) * scale
+        learner._exp2.theta = rng.normal(size=7) * scale
         directions, _ = next_estimates(learner)
         largest = rates.learning_rate * 0.5 * np.abs(directions @ learner.engine.features.T).max()
         assert largest <= rates.kappa * (1 + 1e-9)
@@ -284,16 +251,6 @@ def test_duplicates_count_together():
     np.testing.assert_allclose(learner.probability([[1.0]]), p[1] + p[2])
 
 
-def test_recommend_finds_the_best_action():
-    learner = make(horizon=3000, rng=np.random.default_rng(0))
-    losses = np.tile(0.2 + 0.6 * np.sum((SQUARE.X - 0.5) ** 2, axis=1), (3000, 1))
-    play(learner, losses)
-    best = learner.recommend()
-    assert losses[0, best.index] <= np.sort(losses[0])[3]
-    assert best.action.tolist() == SQUARE.X[best.index].tolist()
-    np.testing.assert_allclose(learner.diagnostics.estimated_losses[best.index], best.loss)
-
-
 def test_diagnostics_by_hand():
     learner = make(batch=10)
     decisions = [learner.ask() for _ in range(3)]
@@ -320,14 +277,14 @@ def test_extremes_neither_overflow_nor_vanish(horizon, rounds):
         batch = learner.ask(200_000)
         learner.tell(batch, np.where(batch.index == 4, -1.0, 1.0))
     assert learner.ledger.heard == rounds
-    exp2 = algorithm(learner)
+    exp2 = learner._exp2
     scores = exp2.rates_now()[0] * exp2.engine.scores(exp2.theta)
     assert np.ptp(scores) > 700
     p = learner.distribution
     assert np.all(np.isfinite(p))
     np.testing.assert_allclose(p.sum(), 1, rtol=1e-12)
     assert p[4] > 0.9
-    assert np.all(np.isfinite(algorithm(learner).theta))
+    assert np.all(np.isfinite(learner._exp2.theta))
     assert learner.recommend().index == 4
     np.testing.assert_allclose(learner.diagnostics.estimated_losses[4], -1.0, atol=0.1)
 
@@ -336,22 +293,13 @@ def test_an_arm_below_1e_300_is_played_again_when_it_is_good():
     actions = kl.Points([[0.0], [1.0]])
     learner = kl.BanditExpWeights(actions, kl.Gaussian(0.1), horizon=10_000, loss_bound=1.0, rng=0)
     gap = np.array([1.0, -1.0]) @ learner.engine.features
-    algorithm(learner).theta = 1e6 * gap / (gap @ gap)
-    score = learner.engine.features @ algorithm(learner).theta
+    learner._exp2.theta = 1e6 * gap / (gap @ gap)
+    score = learner.engine.features @ learner._exp2.theta
     assert -learner.rates.learning_rate * (score[0] - score[1]) < -700
     q0 = learner.distribution[0]
     assert q0 <= learner.rates.exploration  # only exploration is left
-    algorithm(learner).theta = -algorithm(learner).theta
+    learner._exp2.theta = -learner._exp2.theta
     assert learner.distribution[0] > 0.9
-
-
-def test_one_action():
-    learner = kl.BanditExpWeights(kl.Points([[1.0, 2.0]]), kl.Gaussian(1.0), horizon=10, rng=0)
-    for _ in range(10):
-        decision = learner.ask()
-        assert (decision.index, decision.probability) == (0, 1.0)
-        learner.tell(decision, 0.3)
-    assert learner.guarantee().total == 0
 
 
 def test_compact_set_through_a_net():
@@ -383,15 +331,6 @@ def test_sample_that_does_not_span_falls_back_to_the_exact_covariance(monkeypatc
     factor = np.tril(law.factor)
     sigma = features.T @ (law.p[:, None] * features)
     np.testing.assert_allclose(factor @ factor.T, sigma, atol=1e-12)
-
-
-def test_epoch_is_plain_data():
-    learner = make()
-    learner.ask()
-    epoch = learner.ledger.current
-    again = algorithm(learner).epoch_from_dict(Reader(epoch.to_dict()))
-    assert again.to_dict()["law"].keys() == epoch.to_dict()["law"].keys()
-    assert (again.number, again.eta, again.draws) == (epoch.number, epoch.eta, epoch.draws)
 
 
 def test_what_the_caller_does_to_a_batch_does_not_reach_the_learner():

@@ -22,26 +22,6 @@ def make(**settings):
     return kl.BanditExpWeights(POINTS, kl.Gaussian(0.5), **settings)
 
 
-def test_terms_by_name():
-    promise = make(batch=1).guarantee()
-    assert {"exploration", "variance", "prior", "bias", "delay"} <= set(promise.terms)
-    assert promise.theorems == ("A3",)
-    assert promise.total == pytest.approx(sum(promise.terms.values()))
-    assert promise.valid
-    assert "R_5000 ≤" in str(promise)
-
-
-def test_statement_follows_the_play():
-    learner = make(batch=5)
-    assert learner.guarantee().theorems == ("B3",)
-    learner.tell(learner.ask(20), np.zeros(20))
-    promise = learner.guarantee()
-    assert promise.theorems == ("B3w",)
-    assert marks(promise)["whole"] is None
-    assert make(batch=5, bonus=True).guarantee().details == ("bonuses",)
-    assert make(covariance="sampled").guarantee().details == ("sampled",)
-
-
 def test_loss_range_halves_the_range():
     plain = make(batch=1, rank=10, loss_norm=1.0)
     centred = make(batch=1, rank=10, loss_range=(0, 1), loss_norm=1.0)

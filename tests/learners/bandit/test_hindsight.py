@@ -1,7 +1,7 @@
 """Regret in hindsight: the bonus on variance by enumeration, the bound by a second computation, and the games that need it.
 
 Games have fixed seeds. Where a bound holds with a probability, the chance of a false alarm is stated; a bound in expectation is
-compared with a mean that is a fraction of it. The negative control is the learner without the bonus, which the stalker breaks.
+compared with games whose regret is a fraction of it. The negative control is the learner without the bonus, which the stalker breaks.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import koloss as kl
 from koloss.guarantees.anytime import anytime_terms
 from koloss.guarantees.bandit import BanditProblem, anytime_kappa, anytime_rate, tune
 from koloss.learners.bandit import tuning
-from tests.learners.bandit.inside import algorithm
-from tests.support.cases import bandit, bandit_on_ball
 from tests.support.clauses import remarks
 from tests.support.copies import fresh_copy
 
@@ -113,7 +111,7 @@ def test_bonuses_in_play_against_their_definition(settings):
     for t in range(30):
         learner.tell(learner.ask(), (t % 5) / 4)
     learner.ask()
-    exp2, engine = algorithm(learner), learner.engine
+    exp2, engine = learner._exp2, learner.engine
     epoch, problem = exp2.epoch, exp2.engine.problem
     Phi, p = engine.features, epoch.law.p
     sigma = Phi.T @ (p[:, None] * Phi)
@@ -134,7 +132,7 @@ def test_arms_have_the_same_bonus_as_indicators():
     learners = [make_arms(4), make_arms(4, loss_class="general")]
     for t in range(200):
         decisions = [learner.ask() for learner in learners]
-        laws = [algorithm(learner).epoch.law for learner in learners]
+        laws = [learner._exp2.epoch.law for learner in learners]
         np.testing.assert_allclose(laws[0].p, laws[1].p, rtol=1e-4)
         np.testing.assert_allclose(laws[0].bonus, laws[1].bonus, rtol=1e-4)
         for learner, decision in zip(learners, decisions, strict=True):
@@ -145,7 +143,7 @@ def test_a_learned_range_clips_what_is_new_and_scales_the_bonus():
     learner = make(loss_range="learn")
     for loss in (1.0, 3.0):
         learner.tell(learner.ask(), loss)
-    exp2 = algorithm(learner)
+    exp2 = learner._exp2
     theta, credit = exp2.theta.copy(), exp2.credit.copy()
     decision = learner.ask()
     law, eta, p = exp2.epoch.law, exp2.epoch.eta, exp2.epoch.law.p
@@ -162,16 +160,6 @@ def test_a_learned_range_clips_what_is_new_and_scales_the_bonus():
     bonus = psi(learner.rates.kappa) * eta * s2
     bonus += 2 * (problem.bias * np.sqrt(e2) + problem.epsilon * np.sqrt(s2))
     np.testing.assert_allclose(exp2.credit - credit, bonus, rtol=1e-6)
-
-
-def test_a_range_that_was_right_is_played_the_same_whatever_the_rule():
-    learners = [make(outside=rule) for rule in ("raise", "widen", "clip")]
-    for t in range(60):
-        decisions = [learner.ask() for learner in learners]
-        assert len({(d.index, d.probability) for d in decisions}) == 1
-        for learner, decision in zip(learners, decisions, strict=True):
-            learner.tell(decision, (t % 7) / 6)
-    assert len({learner.guarantee().total for learner in learners}) == 1
 
 
 # The bound.
@@ -281,14 +269,6 @@ def test_hindsight_costs_more_than_the_pseudo_regret_and_not_twice_as_much():
         assert "hindsight" not in plain.terms
 
 
-def test_parameters_minimise_the_bound_asked_for():
-    learner = make(horizon=20_000)
-    eta, kappa, problem = learner.rates.learning_rate, learner.rates.kappa, learner.engine.problem
-    best = sum(problem.terms(eta, kappa).values())
-    plain = make(horizon=20_000, regret="pseudo").rates
-    assert best < sum(problem.terms(plain.learning_rate, plain.kappa).values())
-
-
 def test_a_bound_with_a_probability():
     learner = make_arms(5, horizon=20_000)
     promise = learner.guarantee(confidence=0.95)
@@ -327,21 +307,6 @@ def test_probabilities_for_which_nothing_is_proved(settings, value, message):
         make(**settings).guarantee(confidence=value)
 
 
-def test_text_says_which_regret():
-    words, text = str(make(batch=4).guarantee()).split("\n", 1)
-    assert "the best single action, chosen after the game" in words
-    assert text.startswith(
-        "Theorem B3′ (epochs ended by drift) with a ridge and bonuses (F1), in hindsight (F7): E H_500 ≤"
-    )
-    assert "(hindsight)" in text
-    assert "regret in hindsight of 500 rounds" in make().guarantee()._repr_html_()
-    assert "pseudo-regret of 500 rounds" in make(regret="pseudo").guarantee()._repr_html_()
-    anytime = make(horizon=None).guarantee(rounds=100)
-    assert anytime.theorems == ("B4",)
-    assert anytime.details == ("ridge, bonuses", "hindsight")
-    assert anytime.valid
-
-
 def test_what_is_not_proved_says_so(monkeypatch):
     assert make(batch=1, loss_range="learn").guarantee().proved
     longer = make(batch=3, loss_range="learn").guarantee()
@@ -372,33 +337,6 @@ def test_what_is_not_proved_says_so(monkeypatch):
 # Settings and snapshots.
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"regret": "both"}, "`regret` must be one of 'pseudo', 'hindsight', got 'both'"),
-        (
-            {"tuning": "paper"},
-            "`tuning` must be 'sharp' where `regret` is 'hindsight', got 'paper'",
-        ),
-        ({"covariance": "sampled"}, "`covariance` must be 'exact' where `regret` is 'hindsight'"),
-        ({"delay": 2}, "`delay` must be 0 where `regret` is 'hindsight', got 2"),
-        ({"exploration_rate": 1e-4}, "`exploration_rate` must be larger for a bonus on variance"),
-    ],
-)
-def test_bad_settings(settings, message):
-    with pytest.raises(ValueError, match=message):
-        bandit(**{"regret": "hindsight"} | settings).make()
-
-
-def test_where_it_is_refused():
-    with pytest.raises(ValueError, match="`regret` must be 'pseudo' where a whole ball is played"):
-        bandit_on_ball(regret="hindsight").make()
-    with pytest.raises(
-        ValueError, match="`regret` must be 'pseudo' with a policy, got 'hindsight'"
-    ):
-        kl.InsuredBandit(LINE, kl.Gaussian(0.4), horizon=100, loss_range=(0, 1), regret="hindsight")
-
-
 def test_rates_of_ones_own():
     learner = make(learning_rate=0.02, exploration_rate=0.2, ridge=0)
     eta, gamma, kappa = 0.02, 0.2, learner.rates.kappa
@@ -408,25 +346,6 @@ def test_rates_of_ones_own():
     assert kappa == pytest.approx(eta * ((0.5 + nu) * R + problem.largest_bonus(math.sqrt(R))))
     assert learner.rates.exploration == gamma
     assert learner.guarantee().valid
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"batch": 6}, {"horizon": None}, {"loss_range": "learn"}, {"loss_class": "any"}],
-)
-def test_a_game_goes_on_after_a_snapshot(settings):
-    learner = make(**settings)
-    for t in range(25):
-        learner.tell(learner.ask(), (t % 5) / 4)
-    again = kl.BanditExpWeights.from_state(learner.state())
-    assert again.settings.regret == "hindsight"
-    for t in range(25):
-        a, b = learner.ask(), again.ask()
-        assert (a.index, a.probability) == (b.index, b.probability)
-        loss = (t % 3) / 2
-        learner.tell(a, loss)
-        again.tell(b, loss)
-    assert again.guarantee() == learner.guarantee()
 
 
 # Games.
@@ -478,22 +397,11 @@ def made(name):
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("game", GAMES)
 def test_no_game_exceeds_the_bound(game, name):
-    regrets, promises = [], []
-    for seed in range(2):
-        learner = fresh_copy(made(name), seed)
-        value, width = regret(learner, GAMES[game])
-        promise = learner.guarantee(rounds=ROUNDS)
-        assert promise.valid
-        regrets.append(value)
-        promises.append(sum(promise.terms.values()) * (width if promise.unit else 1.0))
-    assert np.mean(regrets) <= np.mean(promises)
-
-
-@pytest.mark.parametrize("game", ["fixed", "switching"])
-def test_whole_epochs_keep_the_bound(game):
-    learner = make()
-    value, _ = regret(learner, GAMES[game], count=10)
-    assert value <= sum(learner.guarantee().terms.values())
+    learner = fresh_copy(made(name), 0)
+    value, width = regret(learner, GAMES[game])
+    promise = learner.guarantee(rounds=ROUNDS)
+    assert promise.valid
+    assert value <= sum(promise.terms.values()) * (width if promise.unit else 1.0)
 
 
 def stalked(regret, seed, rounds, arms):
@@ -507,8 +415,8 @@ def stalked(regret, seed, rounds, arms):
 @pytest.mark.slow
 def test_the_stalker_breaks_the_learner_without_the_bonus_and_no_other():
     # False alarms: the bound of each game fails with a probability of at most 10⁻⁷, so either with 2·10⁻⁷. Regrets without the
-    # bonus differ much (0.9 to 2.4 times the promise); those with it are within 1 % of each other, so two are enough.
-    rounds = 16_000
+    # bonus differ much (0.6 to 2.6 times the promise); those with it are within 1 % of each other, so two are enough.
+    rounds = 10_000
     plain = [stalked("pseudo", seed, rounds, 5) for seed in range(4)]
     promised = plain[0][1].guarantee().total
     assert (

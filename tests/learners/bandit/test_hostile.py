@@ -16,7 +16,7 @@ KERNELS = {
     "rough": kl.Matern(0.5, 0.4),
 }
 GAMES = ("hiding", "lure", "predictive", "coins")
-ROUNDS = 600
+ROUNDS = 300
 
 
 def make(kernel, norm, hull, **settings):
@@ -26,7 +26,7 @@ def make(kernel, norm, hull, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ridge", ["auto", 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("ridge", ["auto", 0.01, 1.0])
 @pytest.mark.parametrize("hull", [False, True], ids=["ball", "hull"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_no_game_exceeds_the_bound(kernel, hull, ridge):

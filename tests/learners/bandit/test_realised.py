@@ -116,15 +116,6 @@ def test_with_confidence_by_hand():
     assert (sure.confidence, sure.is_estimate) == (0.9, False)
 
 
-@pytest.mark.parametrize("horizon", [200, None])
-def test_a_snapshot_keeps_it(horizon):
-    learner = make(horizon=horizon)
-    for t in range(20):
-        learner.tell(learner.ask(), (t % 3) / 3)
-    again = kl.BanditExpWeights.from_state(learner.state())
-    assert again.guarantee(realised=True) == learner.guarantee(realised=True)
-
-
 def test_contexts_add_up():
     learner = make(kl.Quadratic(), contexts=kl.Contexts(["a", "b"]))
     for t in range(30):

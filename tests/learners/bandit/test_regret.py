@@ -1,8 +1,8 @@
-"""The printed bound is never exceeded, over a grid of kernels, ranks, epochs and adversaries.
+"""The printed bound is never exceeded, over a grid of settings and adversaries.
 
-Seeds are fixed. The bounds are on expectations and far from tight, so a mean over a few seeds stays below
-them except with a probability that is negligible beside 10⁻⁶. The negative controls show that the
-same games do exceed the bound when the learner is broken.
+Seeds are fixed. The bounds are on expectations and far from tight, so the regret of a game stays below them except
+with a probability that is negligible beside 10⁻⁶. The negative control shows that such a game exceeds the bound when the
+learner is broken.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import koloss as kl
 from tests.support.copies import fresh_copy
 
 POINTS = kl.Points(np.random.default_rng(0).random((60, 2)))
-N_ROUNDS = 600
+N_ROUNDS = 400
 
 
-def table(kernel, adversary, seed=1):
+def table(adversary):
     """Losses of all actions, one row per round; for "predictive" one row per action at which the loss may be put."""
-    gram, t = kernel(POINTS.X), np.arange(N_ROUNDS)
+    gram, t = kl.Gaussian(0.5)(POINTS.X), np.arange(N_ROUNDS)
     centers = {
-        "random": np.random.default_rng(seed).integers(len(POINTS), size=N_ROUNDS),
+        "random": np.random.default_rng(1).integers(len(POINTS), size=N_ROUNDS),
         "fixed": np.full(N_ROUNDS, 7),
         "switching": np.where(t // 100 % 2 == 0, 3, 11),
         "alternating": np.where(t % 2 == 0, 3, 11),
@@ -73,29 +73,10 @@ def made(name):
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("adversary", ["random", "fixed", "switching", "alternating", "predictive"])
 def test_bound_holds_over_settings(name, adversary):
-    kernel = kl.Gaussian(0.5)
-    regrets = []
-    for seed in range(2):
-        learner = fresh_copy(made(name), seed)
-        predictive = adversary == "predictive"
-        regrets.append(regret(learner, table(kernel, adversary), predictive=predictive))
+    learner, losses = fresh_copy(made(name), 0), table(adversary)
+    suffered = regret(learner, losses, predictive=adversary == "predictive")
     promise = learner.guarantee(rounds=N_ROUNDS, **({"printed": False} if name == "paper" else {}))
-    assert np.mean(regrets) <= sum(promise.terms.values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kernel", [kl.Linear(), kl.Quadratic(), kl.Matern(1.5, 0.5), kl.Polynomial(2)], ids=repr
-)
-@pytest.mark.parametrize("count", [None, 5, 40])
-def test_bound_holds_over_kernels_and_epochs(kernel, count):
-    regrets = []
-    for seed in range(3):
-        learner = kl.BanditExpWeights(POINTS, kernel, horizon=N_ROUNDS, rng=seed)
-        regrets.append(regret(learner, table(kernel, "switching"), count))
-    promise = learner.guarantee()
-    assert np.mean(regrets) <= sum(promise.terms.values())
-    assert (promise.theorems == ("B3w",)) is (count is not None)
+    assert suffered <= sum(promise.terms.values())
 
 
 @pytest.mark.parametrize("count", [None, 3, 20])
@@ -105,7 +86,7 @@ def test_hostile_game_comes_near_the_bound_but_not_over(count):
     losses = np.ones((N_ROUNDS, 12))
     losses[:, 5] = -1.0
     ratios = []
-    for seed in range(4):
+    for seed in range(2):
         learner = kl.BanditExpWeights(arms, kl.Linear(), horizon=N_ROUNDS, batch=1, rng=seed)
         ratios.append(regret(learner, losses, count) / sum(learner.guarantee().terms.values()))
     assert 0.1 < np.mean(ratios) < 1
@@ -133,67 +114,3 @@ def test_exact_kernel_gives_the_classical_bound():
     assert promise.terms["bias"] == 0
     assert promise.total == pytest.approx(2.897 * np.sqrt(3 * 10_000 * np.log(50)), rel=2e-3)
     assert promise.valid
-
-
-def test_anytime_bound_holds_at_every_round():
-    kernel = kl.Gaussian(0.5)
-    losses = table(kernel, "switching")
-    curves = []
-    for seed in range(4):
-        learner = kl.BanditExpWeights(POINTS, kernel, horizon=None, batch=1, rng=seed)
-        paid, best = 0.0, []
-        for t in range(N_ROUNDS):
-            decision = learner.ask()
-            learner.tell(decision, float(losses[t, decision.index]))
-            paid += losses[t, decision.index]
-            best.append(paid - losses[: t + 1].sum(axis=0).min())
-        curves.append(best)
-    promises = [sum(learner.guarantee(rounds=t + 1).terms.values()) for t in range(0, N_ROUNDS, 25)]
-    assert np.all(np.mean(curves, axis=0)[::25] <= promises)
-    assert learner.guarantee().valid
-
-
-def test_delay_bound_holds_and_is_claimed_only_when_it_is_met():
-    kernel = kl.Gaussian(0.5)
-    losses = table(kernel, "switching")
-    regrets = []
-    for seed in range(4):
-        learner = kl.BanditExpWeights(POINTS, kernel, horizon=N_ROUNDS, delay=2, rng=seed)
-        waiting, paid = [], 0.0
-        for t in range(N_ROUNDS):
-            decision = learner.ask()
-            paid += losses[t, decision.index]
-            waiting.append((decision, float(losses[t, decision.index])))
-            if len(waiting) > 2:
-                learner.tell(*waiting.pop(0))
-        regrets.append(paid - losses.sum(axis=0).min())
-    promise = learner.guarantee()
-    assert promise.theorems == ("B3-delay",)
-    assert promise.valid
-    assert np.mean(regrets) <= sum(promise.terms.values())
-    for decision, loss in reversed(waiting):
-        learner.tell(decision, loss)
-    for _ in range(5):
-        waiting.append((learner.ask(), 0.0))
-    for decision, loss in reversed(waiting[-5:]):
-        learner.tell(decision, loss)
-    assert not learner.guarantee().valid
-
-
-@pytest.mark.slow
-def test_batches_cost_little_regret():
-    # Whole epochs of about the rank against epochs of one round: same game, mean of 12 seeds each.
-    kernel = kl.Gaussian(0.5)
-    losses = table(kernel, "fixed")
-    means = {}
-    for count in (1, 12):
-        runs = [
-            regret(
-                kl.BanditExpWeights(POINTS, kernel, horizon=N_ROUNDS, rank=12, rng=seed),
-                losses,
-                count,
-            )
-            for seed in range(12)
-        ]
-        means[count] = np.mean(runs)
-    assert means[12] <= 1.15 * means[1]

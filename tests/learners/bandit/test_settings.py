@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import koloss as kl
-from tests.support.cases import POINTS, bandit, bandit_on_ball
+from tests.support.cases import POINTS, SHARES, bandit, bandit_on_ball, insured
 
+LEARN, WISE, SHARED = {"loss_range": "learn"}, {"regret": "hindsight"}, {"shares": SHARES}
 BAD = {  # on points and on a ball alike
     "horizon": ({"horizon": 0}, "`horizon` must be at least 1, got 0"),
     "horizon text": ({"horizon": "long"}, "`horizon` must be an integer, got 'long'"),
@@ -20,6 +21,7 @@ BAD = {  # on points and on a ball alike
     "sample error": ({"sample_error": 1.0}, "`sample_error` must be below 1"),
     "bonus": ({"bonus": "yes"}, "`bonus` must be True, False or .auto."),
     "bonus, sampled": ({"bonus": True, "covariance": "sampled"}, "`bonus` must be left out"),
+    "goal": ({"goal": "up"}, "`goal` must be one of"),
     "loss class": ({"loss_class": "evil"}, "`loss_class` must be one of"),
     "range": ({"loss_range": (1, 0)}, "`loss_range` must be"),
     "range NaN": ({"loss_range": (0, float("nan"))}, "`loss_range` must be finite"),
@@ -43,7 +45,23 @@ BAD_ON_POINTS = {
     "prior zero": ({"prior": np.eye(30)[0]}, "`prior` must be positive everywhere"),
     "prior sum": ({"prior": np.ones(30)}, "`prior` must sum to 1"),
     "spacing": ({"spacing": 0.1}, "`spacing` must be left out for a finite set"),
-}
+    "range text": ({"loss_range": "guess"}, "`loss_range` must be .low, high. or 'learn'"),
+    "outside, learned": ({**LEARN, "outside": "clip"}, "`outside` must be 'raise' unless"),
+    "outside": ({"outside": "keep"}, "`outside` must be one of 'raise', 'clip', 'widen', got 'keep'"),
+    "bound, learned": ({**LEARN, "loss_bound": 1.0}, "give `loss_bound` or `loss_range`"),
+    "paper, learned": ({**LEARN, "tuning": "paper"}, "`loss_range` must be an interval"),
+    "regret": ({"regret": "both"}, "`regret` must be one of 'pseudo', 'hindsight', got 'both'"),
+    "paper, hindsight": ({**WISE, "tuning": "paper"}, "`tuning` must be 'sharp' where `regret` is 'hindsight', got 'paper'"),
+    "sampled, hindsight": ({**WISE, "covariance": "sampled"}, "`covariance` must be 'exact' where `regret` is 'hindsight'"),
+    "delay, hindsight": ({**WISE, "delay": 2}, "`delay` must be 0 where `regret` is 'hindsight', got 2"),
+    "little exploration": ({**WISE, "exploration_rate": 1e-4}, "`exploration_rate` must be larger for a bonus on variance"),
+    "shares, hindsight": ({**SHARED, **WISE}, "`regret` must be 'pseudo' where there are `shares`"),
+    "shares, paper": ({**SHARED, "tuning": "paper", "loss_range": None}, "`tuning` must be 'sharp' where there are"),
+    "shares, ridge": ({**SHARED, "horizon": None, "ridge": 0.1}, "`ridge` must be 0 where there are `shares` and no horizon, got 0.1"),
+} | {
+    f"ridge {value}": ({"ridge": value}, "`ridge` must be")
+    for value in (-1.0, float("nan"), "none", True, None)
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD | BAD_ON_POINTS)
@@ -52,6 +70,15 @@ def test_bad_settings(name):
     for case in (bandit, bandit_on_ball) if name in BAD else (bandit,):
         with pytest.raises((TypeError, ValueError), match=message):
             case(**settings).make()
+
+
+def test_regret_in_hindsight_is_of_points_without_a_policy():
+    with pytest.raises(ValueError, match="`regret` must be 'pseudo' where a whole ball is played"):
+        bandit_on_ball(**WISE).make()
+    with pytest.raises(
+        ValueError, match="`regret` must be 'pseudo' with a policy, got 'hindsight'"
+    ):
+        insured(**WISE).make()
 
 
 def test_foreign_proxy_and_design_are_refused():

@@ -32,7 +32,7 @@ def make(name, *, scale=1.0, shift=0.0, kernel=None, points=X, norm=NORM, **sett
     return kind(kl.Points(points), kernel or kl.Gaussian(0.4), **said | settings)
 
 
-def play(learner, scale=1.0, shift=0.0, rounds=150):
+def play(learner, scale=1.0, shift=0.0, rounds=70):
     """Indices, probabilities and the guarantee in units of the range."""
     index, probability = [], []
     for t in range(rounds):
@@ -77,7 +77,7 @@ def test_a_norm_that_is_not_said_follows_the_range(name):
 def test_scaled_kernels(name, norm):
     hull = name == "hull"
     index, probability, bound = play(make(name, norm=norm))
-    for scale in (0.25, 16.0, 7.0):
+    for scale in (0.25, 7.0):
         said = None if norm is None else norm * scale ** (-1.0 if hull else -0.5)
         again = play(make(name, kernel=scale * kl.Gaussian(0.4), norm=said))
         assert again[0] == index
@@ -158,14 +158,3 @@ def test_rewards_are_losses_turned_around(name):
     assert again.ask().index == gained.ask().index
     with pytest.raises(kl.errors.LossOutOfBounds, match=r"must be in \[1, 2\], got 0.5"):
         gained.tell(gained.ask(), 0.5)
-
-
-def test_a_batch_of_rewards_and_a_game():
-    learner = make("ridge", loss_range=(0.0, 1.0), goal="maximize")
-    batch = learner.ask(6)
-    learner.tell(batch, batch.action[:, 0])
-    with pytest.raises(ValueError, match="`goal` must be one of"):
-        make("ridge", goal="up")
-    learner = make("ridge", loss_range=(-1.0, 0.0), goal="maximize")
-    trace = kl.play(learner, kl.games.Replay([X[:, 0]]), rounds=30)
-    assert trace.regret[-1] <= 30

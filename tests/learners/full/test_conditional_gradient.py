@@ -15,7 +15,6 @@ import koloss as kl
 from koloss.guarantees.leader import LeaderProblem
 from koloss.oracles.hull import BallHull, PointsHull
 from tests.support.clauses import marks
-from tests.support.statistics import agrees, by_counts, differs
 from tests.support.streams import GAMES, bump, coefficients, on_sphere, quadratic_of, regret
 
 MONOMIALS = kl.Posynomial([[1, 0], [-1, 2], [0, -1]])
@@ -133,20 +132,6 @@ def test_mixture_has_the_mean_action_for_its_mean(name, tuning):
         np.testing.assert_allclose(summed, learner.distribution, atol=1e-12)
 
 
-def test_draws_follow_the_mixture():
-    learner = make(on_sphere(6, 2), kl.Linear(), 100)
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        learner.tell(learner.ask(), kl.LinearLoss(coefficients("random", 0, 1, 2, rng)))
-    p = learner.distribution
-    counts = np.bincount(learner.ask(20_000).index, minlength=6)
-    played = p > 0
-    assert np.all(counts[~played] == 0)
-    assert agrees(by_counts(counts[played], 20_000 * p[played]))
-    other = np.full(played.sum(), 20_000 / played.sum())
-    assert differs(by_counts(counts[played], other))  # negative control
-
-
 # The warm start and the leader.
 
 
@@ -226,21 +211,6 @@ def test_measured_heights_on_the_ball(tuning):
 # Regret.
 
 
-@pytest.mark.parametrize("game", GAMES)
-@pytest.mark.parametrize("N, rounds", [(2, 1), (3, 2), (10, 3), (10, 30), (40, 300)])
-@pytest.mark.parametrize("tuning", ["sharp", "paper"])
-def test_points_stay_within_the_bound(game, N, rounds, tuning):
-    rng = np.random.default_rng([N, rounds])
-    learner = make(kl.Points(np.eye(N)), kl.Linear(), rounds, tuning=tuning)
-    before = learner.guarantee(printed=False).total
-    losses = [kl.LinearLoss(coefficients(game, t, rounds, N, rng)) for t in range(rounds)]
-    suffered, promise = regret(learner, losses), learner.guarantee(printed=False)
-    assert promise.valid
-    assert suffered <= promise.total + 1e-12
-    # What is measured is no worse than what was promised.
-    assert promise.total <= before * (1 + 1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("d, r", [(1, 1.0), (2, 1.0), (2, 0.3), (5, 2.0)])
@@ -294,17 +264,6 @@ def test_closed_form_is_above_what_is_promised():
             stated = 4 / 3 * 12**0.25 * G * math.sqrt(reach * D) * n**0.75
             stated += c * G * reach**1.5 * D**-0.5 * n**0.25
             assert sum(learner.guarantee().terms.values()) <= stated * (1 + 1e-9)
-
-
-def test_constants_of_the_origin():
-    """D = 2𝒢, losses as large as features: 3.51 𝒢² n^¾ + 0.29 𝒢² n^¼, with γ = √(3/(4n)), η = 1.140 n^(-3/4)."""
-    n = 10_000
-    learner = make(kl.Ball(2), kl.Linear(), n)
-    assert learner.diagnostics.mixing == pytest.approx(math.sqrt(3 / (4 * n)))
-    assert learner.diagnostics.learning_rate == pytest.approx(1.140 * n**-0.75, rel=1e-3)
-    total = sum(learner.guarantee().terms.values())
-    assert total <= 3.51 * n**0.75 + 0.29 * n**0.25
-    assert total >= 0.95 * 3.51 * n**0.75
 
 
 def test_a_bound_without_tracking_would_be_false():

@@ -74,7 +74,7 @@ def test_a_rate_that_is_too_large_breaks_the_tuned_bound():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", ["random", "biased", "switching", "alternating"])
-@pytest.mark.parametrize("d, rounds", [(1, 60), (2, 150), (5, 120)])
+@pytest.mark.parametrize("d, rounds", [(1, 30), (2, 60), (5, 40)])
 @pytest.mark.parametrize("anytime", [False, True])
 def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
     rng, m = np.random.default_rng([d, rounds]), d * (d + 3) // 2
@@ -92,17 +92,6 @@ def test_quadratics_on_the_ball_stay_within_the_bound(game, d, rounds, anytime):
     promise = learner.guarantee(rounds=rounds)
     assert promise.valid
     assert played - best.lower_bound <= promise.total
-
-
-def test_learns_on_the_ball():
-    """Against a fixed saddle the mean loss of the last rounds is close to the best there is."""
-    saddle = kl.QuadraticLoss(np.diag([0.6, -0.6]), [0.0, 0.2])
-    learner = make(kl.Ball(2), kl.Quadratic(), 2000, loss_norm=1.0)
-    for _ in range(200):
-        batch = learner.ask(10)
-        learner.tell(batch, [saddle] * 10)
-    best = kl.oracles.minimize(saddle, kl.Ball(2)).value
-    assert np.mean(saddle(learner.ask(500).action)) < best + 0.05
 
 
 @pytest.mark.parametrize("game", ["random", "switching"])
